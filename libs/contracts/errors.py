@@ -22,6 +22,7 @@ class ErrorKind(StrEnum):
     VALIDATION = "validation_error"
     RATE_LIMIT = "rate_limit_error"
     BUDGET = "budget_exceeded"
+    QUOTA = "quota_exceeded"
     INTERNAL = "internal_error"
     MODEL = "model_error"
     UNAVAILABLE = "service_unavailable"
@@ -40,6 +41,16 @@ class ExceededBudget(BaseModel):
     renews_at: str | None = None
 
 
+class ExceededLimit(BaseModel):
+    """A limit of the company, by its name in `GET /me/`, and what of it is used."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    name: str
+    limit: int
+    used: int
+
+
 class ErrorDetail(BaseModel):
     """One finding about one place of a document, or about a limit."""
 
@@ -50,6 +61,7 @@ class ErrorDetail(BaseModel):
     message: str
     hint: str | None = None
     budget: ExceededBudget | None = Field(default=None, exclude_if=lambda budget: budget is None)
+    limit: ExceededLimit | None = Field(default=None, exclude_if=lambda limit: limit is None)
 
 
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
@@ -156,6 +168,12 @@ class BudgetExceeded(ServiceError):
     kind = ErrorKind.BUDGET
 
 
+class QuotaExceeded(ServiceError):
+    """A company has as much of something as it may have; ``quota_exceeded`` makes it."""
+
+    kind = ErrorKind.QUOTA
+
+
 class ModelFailed(ServiceError):
     kind = ErrorKind.MODEL
 
@@ -179,3 +197,22 @@ def error_from(info: ErrorInfo) -> ServiceError:
     """Returns the exception for an error body, such as that of a ``….rejected`` event."""
     error = _BY_KIND.get(info.type, InternalError)
     return error(info.message, details=info.details, retry_after=info.retry_after)
+
+
+def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
+    """The refusal of what would exceed an amount."""
+    what = name.replace("_", " ")
+    message = f"the company's limit of {limit} {what} is reached: {used} are used"
+    return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
+
+
+def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
+    """The refusal of what comes too often, or of too much at the same time."""
+    what = name.replace("_per_minute", " a minute").replace("_", " ")
+    message = f"the company's limit of {limit} {what} is reached"
+    return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
+
+
+def _of_limit(name: str, limit: int, used: int, message: str) -> ErrorDetail:
+    facts = ExceededLimit(name=name, limit=limit, used=used)
+    return ErrorDetail(loc=[], type="quota_exceeded", message=message, limit=facts)

@@ -19,6 +19,7 @@ _log = structlog.get_logger("http")
 STATUSES: Final[dict[ErrorKind, int]] = {
     ErrorKind.INVALID_REQUEST: 400,
     ErrorKind.AUTHENTICATION: 401,
+    ErrorKind.QUOTA: 403,
     ErrorKind.PERMISSION: 403,
     ErrorKind.NOT_FOUND: 404,
     ErrorKind.METHOD_NOT_ALLOWED: 405,

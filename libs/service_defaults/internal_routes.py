@@ -11,6 +11,7 @@ from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Identity
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, Received
+from libs.quotas import CompanyAmounts
 
 BEARER: Final = "Bearer "
 
@@ -55,6 +56,17 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
         if found is None:
             raise NotFound("this event is not known")
         return Response(found, media_type="application/json")
+
+    return router
+
+
+def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
+    """The amounts that the caller's company has stored in a service, by the names of limits."""
+    router = APIRouter(include_in_schema=False)
+
+    @router.get("/internal/amounts")
+    async def used(identity: Caller) -> dict[str, int]:
+        return await amounts.used(identity.company_id)
 
     return router
 

@@ -25,6 +25,7 @@ from libs.eventing import (
     Sweeper,
 )
 from libs.persistence import Database, Presence, is_outage, migrate, retry_until_available
+from libs.quotas import CompanyAmounts
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Readiness, health_routes
@@ -33,7 +34,7 @@ from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
-from libs.service_defaults.internal_routes import bus_routes
+from libs.service_defaults.internal_routes import amounts_routes, bus_routes
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
@@ -136,6 +137,11 @@ class Service:
         for expiry in expiries:
             self.sweeper.retention.add(expiry, expiry.days or self.settings.tombstone_days)
         self.sweeper.retention.know(*entities)
+
+    def count_amounts(self, amounts: CompanyAmounts) -> None:
+        """Tells what companies have stored, and adds up the changes of it."""
+        self.http.include_router(amounts_routes(amounts))
+        self.background("amounts.fold", amounts.run, role=API)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""

@@ -4,12 +4,14 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import structlog
 
 from libs.objects import ObjectStore, StoreUnavailable, open_store
+from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service
 from services.artifacts.adapters.internal_api import HttpDocuments, HttpSessions
@@ -19,7 +21,7 @@ from services.artifacts.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.artifacts.adapters.postgres.garbage import PostgresGarbage
 from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
-from services.artifacts.adapters.postgres.uploads import PostgresUploads, PostgresUploadWriter
+from services.artifacts.adapters.postgres.uploads import ARTIFACT_BYTES, PostgresUploads, PostgresUploadWriter
 from services.artifacts.adapters.tables.reader import TableProcesses
 from services.artifacts.domain.links import LinkSigner
 from services.artifacts.entrypoints.commands import register_commands
@@ -66,7 +68,9 @@ def build(settings: ArtifactsSettings) -> Service:
     commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
     deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS)
     collect = PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS)
-    _add_http(service, settings, store, tables.wake)
+    amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
+    service.count_amounts(amounts)
+    _add_http(service, settings, store, tables.wake, amounts)
     _add_messages(service, deleted.wake)
     service.background("tables.read", tables.run)
     service.background("commands.resend", commands.run)
@@ -87,7 +91,9 @@ def _read_tables(service: Service, settings: ArtifactsSettings, store: ObjectSto
     )
 
 
-def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore, wake_tables: Wake) -> None:
+def _add_http(
+    service: Service, settings: ArtifactsSettings, store: ObjectStore, wake_tables: Wake, amounts: CompanyAmounts
+) -> None:
     artifacts = PostgresArtifactReader(service.database)
     sessions = SessionAccess(PostgresSessions(service.database), HttpSessions(service.calls))
     signer = LinkSigner(*settings.signing_keys())
@@ -100,7 +106,7 @@ def _add_http(service: Service, settings: ArtifactsSettings, store: ObjectStore,
         uploads=PostgresUploads(service.database),
         store=store,
         outbox=service.outbox,
-        writer=PostgresUploadWriter,
+        writer=partial(PostgresUploadWriter, amounts=amounts),
         links=links,
         limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
         on_stored=wake_tables,

@@ -3,10 +3,11 @@
 from pydantic import Field, SecretStr
 from pydantic_settings import SettingsConfigDict
 
+from libs.quotas import QuotaSettings
 from libs.service_defaults import ServiceSettings
 
 
-class ArtifactsSettings(ServiceSettings):
+class ArtifactsSettings(QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_ARTIFACTS_", extra="ignore", populate_by_name=True)
 
     objects_url: SecretStr

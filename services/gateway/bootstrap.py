@@ -16,6 +16,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.topics import EVENT_TOPICS, TopicKind
 from libs.eventing import CommandSender
 from libs.fairness import FairSemaphore
+from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import API, Service
 from services.gateway.adapters.health_http import HttpServiceHealth
@@ -24,6 +25,7 @@ from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
+from services.gateway.adapters.postgres.shared_limits import PostgresSharedLimits
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
@@ -34,6 +36,7 @@ from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
+from services.gateway.domain.company_limits import SharedLimits
 from services.gateway.domain.operations import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.domain.ports import (
     ConnectionStore,
@@ -78,6 +81,8 @@ from services.gateway.use_cases.change_webhooks import (
     RotateWebhookSecret,
 )
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.company_rates import CompanyRates
+from services.gateway.use_cases.company_streams import CompanyStreams
 from services.gateway.use_cases.create_budget import CreateBudget
 from services.gateway.use_cases.follow_session import FollowSession
 from services.gateway.use_cases.follow_timeline import FollowTimeline
@@ -90,6 +95,7 @@ from services.gateway.use_cases.operations.read_lag import ReadLag
 from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
+from services.gateway.use_cases.read_limits import ReadLimits
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
 from services.gateway.use_cases.read_usage import ReadUsage
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
@@ -135,6 +141,8 @@ class Dependencies:
     service_health: ServiceHealth
     consumer_groups: ConsumerGroups
     dead_letters: DeadLetterBox
+    shared_limits: SharedLimits
+    limits: CompanyLimits
     now: Callable[[], datetime]
     monotonic: Callable[[], float]
     shared_origins: frozenset[str] = frozenset()
@@ -152,6 +160,7 @@ class PublicApi:
     in_flight: InFlightRequests
     feeds: TimelineFeeds
     texts: SessionTexts
+    company_streams: CompanyStreams
     revoked: Callable[[str], None]
     withdrawn: Callable[[str], None]
     changed: Callable[[str], None]
@@ -168,7 +177,9 @@ def assemble(outside: Dependencies) -> PublicApi:
         now=outside.now,
         monotonic=outside.monotonic,
     )
-    streams = EventStreams(outside.now)
+    rates = CompanyRates(outside.shared_limits, outside.limits, outside.monotonic)
+    company_streams = CompanyStreams(outside.shared_limits, outside.limits)
+    streams = EventStreams(outside.now, company_streams)
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
 
@@ -186,8 +197,8 @@ def assemble(outside: Dependencies) -> PublicApi:
         forget(identifier)
         streams.end(identifier)
 
-    authentication = Authentication(principals, RateLimiter(outside.monotonic))
-    use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations)
+    authentication = Authentication(principals, RateLimiter(outside.monotonic), rates)
+    use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations, rates)
     in_flight = InFlightRequests()
     edge = PublicEdge(
         authentication=authentication,
@@ -199,7 +210,9 @@ def assemble(outside: Dependencies) -> PublicApi:
         shared_origins=outside.shared_origins,
     )
     protocols = [make(edge) for make in PROTOCOLS]
-    return PublicApi(PublicApplication(edge), protocols, in_flight, feeds, texts, revoked, withdrawn, forget)
+    return PublicApi(
+        PublicApplication(edge), protocols, in_flight, feeds, texts, company_streams, revoked, withdrawn, forget
+    )
 
 
 def _use_cases(
@@ -209,9 +222,10 @@ def _use_cases(
     texts: SessionTexts,
     forget: Callable[[str], None],
     configurations: AgentConfigurations,
+    rates: CompanyRates,
 ) -> UseCases:
     keys, connections, now = outside.keys, outside.connections, outside.now
-    commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed)
+    commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed, rates)
     history = TurnHistory(outside.timeline, outside.upstreams)
     turns = agent_turns(
         commands, outside.idempotency, outside.upstreams, FollowTurn(outside.bus, history), configurations
@@ -223,8 +237,8 @@ def _use_cases(
         follow_turn=turns.follow,
         open_session=turns.open_session,
         keys=keys,
-        create_key=CreateKey(IssueKey(keys, now)),
-        rotate_key=RotateKey(keys, now),
+        create_key=CreateKey(IssueKey(keys, now, outside.limits)),
+        rotate_key=RotateKey(keys, now, outside.limits),
         revoke_key=RevokeKey(keys, now, forget),
         connections=connections,
         create_connection=CreateConnection(connections, outside.upstreams, now),
@@ -232,6 +246,7 @@ def _use_cases(
         delete_connection=DeleteConnection(connections, forget),
         put_secret=EncryptAndPutSecret(commands, outside.cipher),
         issue_token=IssueToken(outside.tokens, now),
+        read_limits=ReadLimits(outside.limits, outside.shared_limits, keys, outside.upstreams),
         read_timeline=ReadTimeline(outside.timeline),
         read_timeline_back=ReadTimelineBack(outside.timeline),
         read_usage=ReadUsage(outside.usage),
@@ -285,7 +300,8 @@ def build(settings: GatewaySettings) -> Service:
     )
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
-    api = assemble(_dependencies(service, settings, sender))
+    shared_limits = PostgresSharedLimits(service.database, gateway_id=new_id())
+    api = assemble(_dependencies(service, settings, sender, shared_limits))
     listen(sender, api)
     sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
     sender.on_every_event(api.texts.hear, kind=TopicKind.DELTAS)
@@ -297,7 +313,15 @@ def build(settings: GatewaySettings) -> Service:
     service.mount(studio_assets.PREFIX, StudioApplication())
     service.http.add_route("/", to_studio, methods=["GET", "HEAD"], include_in_schema=False)
     service.http.add_route("/widget.js", widget_script, methods=["GET", "HEAD"], include_in_schema=False)
+    _drain(service, api)
+    _share_limits(service, api, shared_limits)
+    service.expire(*EXPIRIES, entities=ENTITIES)
+    _fill_timeline(service, settings)
+    _deliver_webhooks(service, settings)
+    return service
 
+
+def _drain(service: Service, api: PublicApi) -> None:
     async def drain() -> None:
         # What still came in would end with the process.
         service.turn_away()
@@ -306,13 +330,17 @@ def build(settings: GatewaySettings) -> Service:
         await api.in_flight.drain(service.seconds_to_stop() * 0.8)
 
     service.on_stop(drain)
-    service.expire(*EXPIRIES, entities=ENTITIES)
-    _fill_timeline(service, settings)
-    _deliver_webhooks(service, settings)
-    return service
 
 
-def _dependencies(service: Service, settings: GatewaySettings, sender: CommandSender) -> Dependencies:
+def _share_limits(service: Service, api: PublicApi, shared: PostgresSharedLimits) -> None:
+    service.background("limits.renew", api.company_streams.run, role=API)
+    service.background("limits.purge", lambda: repeat(shared.purge, _PURGE_SECONDS), role=API)
+    service.on_stop(api.company_streams.close)
+
+
+def _dependencies(
+    service: Service, settings: GatewaySettings, sender: CommandSender, shared_limits: SharedLimits
+) -> Dependencies:
     webhook_client = HttpWebhookClient(settings.allowed_addresses())
     service.on_stop(webhook_client.close)
     service_health = HttpServiceHealth(settings.replica_addresses())
@@ -333,6 +361,8 @@ def _dependencies(service: Service, settings: GatewaySettings, sender: CommandSe
         service_health=service_health,
         consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
         dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
+        shared_limits=shared_limits,
+        limits=settings.limits_of_companies(),
         now=partial(datetime.now, UTC),
         monotonic=time.monotonic,
         shared_origins=settings.shared_origins(),

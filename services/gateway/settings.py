@@ -10,11 +10,12 @@ from pydantic_settings import SettingsConfigDict
 from libs.contracts.origins import canonical_origin
 from libs.eventing import KafkaConnection
 from libs.outbound import OutboundSettings
+from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 
 
-class GatewaySettings(OutboundSettings, SecretsSettings, ServiceSettings):
+class GatewaySettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceSettings):
     """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
 
     ``timeline_days``: how long events stay in the timeline. ``usage_days``: how long usage is kept.

@@ -10,7 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
+from libs.quotas import CompanyAmounts
 from libs.service_defaults import API, Service
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
@@ -39,7 +41,7 @@ from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresK
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.adapters.postgres.texts import PostgresTexts
-from services.ingestion.adapters.postgres.uploads import PostgresUploads, PostgresUploadWriter
+from services.ingestion.adapters.postgres.uploads import FILE_BYTES, FILES, PostgresUploads, PostgresUploadWriter
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
@@ -76,6 +78,7 @@ from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBa
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
+OpenUploads = Callable[[Transaction], PostgresUploadWriter]
 MIGRATIONS = Path(__file__).parent / "migrations"
 _COLLECTION_CHANGES_SECONDS: Final = 1.0
 _GARBAGE_SECONDS: Final = 600.0
@@ -94,8 +97,11 @@ def build(settings: IngestionSettings) -> Service:
     service.expire(*EXPIRIES, entities=ENTITIES)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
-    _add_files(service, settings, store)
-    _add_knowledge_bases(service, settings, store)
+    amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [FILES, FILE_BYTES])
+    service.count_amounts(amounts)
+    open_uploads = partial(PostgresUploadWriter, amounts=amounts)
+    _add_files(service, settings, store, open_uploads)
+    _add_knowledge_bases(service, settings, store, open_uploads)
     return service
 
 
@@ -146,11 +152,11 @@ class _Search:
             await engine.close()
 
 
-def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
+def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, open_uploads: OpenUploads) -> None:
     database, outbox = service.database, service.outbox
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    upload = UploadFiles(PostgresUploads(database), store, outbox, PostgresUploadWriter, limits)
+    upload = UploadFiles(PostgresUploads(database), store, outbox, open_uploads, limits)
     read_text = ReadFileText(files, PostgresTexts(database), store)
     file_commands(service.commands, PostgresFileWriter, PostgresCollectionWriter, _now)
     service.http.include_router(files_router(upload, files, read_text, store))
@@ -161,7 +167,9 @@ def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore
     service.background("garbage.collect", lambda: repeat(collect, _GARBAGE_SECONDS), role=API)
 
 
-def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: ObjectStore) -> None:
+def _add_knowledge_bases(
+    service: Service, settings: IngestionSettings, store: ObjectStore, open_uploads: OpenUploads
+) -> None:
     database, outbox = service.database, service.outbox
     search = _Search.of(service, settings)
     reader = PostgresKnowledgeBaseReader(database)
@@ -169,7 +177,7 @@ def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: O
     searching = SearchKnowledgeBase(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
     service.http.include_router(knowledge_bases_router(reader, searching))
     service.on_stop(search.close)
-    _add_artifacts(service, store, search)
+    _add_artifacts(service, store, search, open_uploads)
     service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
     drop = DropIndexes(PostgresIndexDeletion(database, outbox), search.engines)
     service.background("indexes.drop", lambda: repeat(drop, _DROP_SECONDS))
@@ -184,10 +192,10 @@ def _add_knowledge_bases(service: Service, settings: IngestionSettings, store: O
     service.background("indexes.inspect", lambda: repeat(inspect, settings.reconcile_seconds))
 
 
-def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> None:
+def _add_artifacts(service: Service, store: ObjectStore, search: _Search, open_uploads: OpenUploads) -> None:
     database = service.database
     fetch = FetchArtifact(PostgresUploads(database), store, HttpArtifactSource(service.calls))
-    artifact_commands(service.commands, fetch, StoreFetchedArtifact(PostgresUploadWriter))
+    artifact_commands(service.commands, fetch, StoreFetchedArtifact(open_uploads))
     artifact_events(service.follow("artifacts"), PostgresArtifactWriter)
     places = PostgresArtifactLocator(database)
     searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)

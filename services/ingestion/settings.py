@@ -6,10 +6,11 @@ from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.api.knowledge import Engine
+from libs.quotas import QuotaSettings
 from libs.service_defaults import ServiceSettings
 
 
-class IngestionSettings(ServiceSettings):
+class IngestionSettings(QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_INGESTION_", extra="ignore", populate_by_name=True)
 
     objects_url: SecretStr

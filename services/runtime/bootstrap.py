@@ -10,6 +10,7 @@ import structlog
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
 from libs.persistence import Database, Presence, is_outage
+from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
@@ -29,7 +30,7 @@ from services.runtime.adapters.postgres.prices import PostgresPrices
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
-from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
+from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
@@ -105,6 +106,7 @@ class Worker:
     resolve: ResolveAction
     fork: ForkSession
     prices: PostgresPrices
+    amounts: CompanyAmounts
 
     async def stop(self, grace: float) -> None:
         """Finishes running turns within ``grace`` seconds, hands back the rest, releases the lease."""
@@ -136,7 +138,8 @@ def build_worker(
     steps = GroupCommit(PostgresSteps(outbox).record_steps)
     metrics = PrometheusMetrics()
     prices = PostgresPrices(database)
-    open_writer = partial(PostgresSessionWriter, prices=prices)
+    amounts = CompanyAmounts(database, settings.limits_of_companies(), [SESSIONS])
+    open_writer = partial(PostgresSessionWriter, prices=prices, amounts=amounts)
     engine = TurnEngine(
         RunTurn(agent, cache, conversations, steps, deltas, prices),
         cache,
@@ -159,9 +162,8 @@ def build_worker(
     engine.on_release = reconciler.wake
     presence.on_change(reconciler.wake)
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
-    backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    policy = AdmissionPolicy(backlog, engine.free_slots, models.require_vision, OptionCheck(models))
-    admissions = PostgresAdmissions(outbox, worker_id=worker_id, turn_deadline=deadline)
+    policy = _admission_policy(settings, engine, models)
+    admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=settings.lease_seconds)
     return Worker(
         id=worker_id,
@@ -170,13 +172,19 @@ def build_worker(
         lease=lease,
         lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
         accept=AcceptTurn(admissions, policy, engine, artifacts, addresses),
-        create=CreateSession(PostgresSessionCreations(outbox), engine.begin),
+        create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.begin),
         cancel=CancelTurn(open_writer, reconcile_soon),
         delete=DeleteSession(open_writer, reconcile_soon),
         resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),
         fork=ForkSession(open_writer),
         prices=prices,
+        amounts=amounts,
     )
+
+
+def _admission_policy(settings: RuntimeSettings, engine: TurnEngine, models: ModelCatalogue) -> AdmissionPolicy:
+    backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
+    return AdmissionPolicy(backlog, engine.free_slots, models.require_vision, OptionCheck(models))
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
@@ -268,10 +276,10 @@ def build(settings: RuntimeSettings) -> Service:
     service.background("runtime.reconciler", worker.reconciler.run)
     service.background("runtime.deltas", deltas.run)
     service.background("runtime.prices", worker.prices.run)
-    open_writer = partial(PostgresSessionWriter, prices=worker.prices)
-    expire_sessions = ExpireSessions(service.outbox.transaction, open_writer)
+    service.count_amounts(worker.amounts)
+    expire_sessions = ExpireSessions(service.outbox.transaction, worker.fork.open_writer)
     service.background("runtime.expiry", lambda: keep_expiring(expire_sessions))
-    _keep_retention(service, settings, open_writer)
+    _keep_retention(service, settings, worker.fork.open_writer)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
     service.on_stop(http.close)

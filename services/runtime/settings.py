@@ -5,11 +5,12 @@ from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.api.retention import MOST_DAYS
 from libs.outbound import OutboundSettings
+from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 
 
-class RuntimeSettings(OutboundSettings, SecretsSettings, ServiceSettings):
+class RuntimeSettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceSettings):
     """Times are in seconds."""
 
     model_config = SettingsConfigDict(env_prefix="AES_RUNTIME_", extra="ignore", populate_by_name=True)

@@ -19,12 +19,14 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Event, public_name
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandState, Received, Replies
+from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
+from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
 from tests.support.timeline import FakeTimeline
@@ -289,7 +291,7 @@ class Gateway:
 
 
 @asynccontextmanager
-async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gateway]:
+async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits = NO_LIMITS) -> AsyncIterator[Gateway]:
     clock, idempotency, bus, timeline = Clock(), FakeIdempotency(), FakeBus(), FakeTimeline()
     upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
@@ -311,6 +313,8 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER) -> AsyncIterator[Gate
             service_health=operations[0],
             consumer_groups=operations[1],
             dead_letters=operations[2],
+            shared_limits=FakeSharedLimits(FakeSharedState(clock.monotonic)),
+            limits=limits,
             now=clock.now,
             monotonic=clock.monotonic,
             shared_origins=frozenset({"https://console.example"}),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from libs.contracts.errors import quota_exceeded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner, new_secret
@@ -107,17 +108,30 @@ class FakeKeys:
         ]
         return found[offset : offset + limit], len(found)
 
-    async def add_key(self, key: ApiKey, digest: bytes, write: Write) -> None:
+    async def count_valid(self, company_id: str) -> int:
+        keys = [key for key in self.by_digest.values() if key.company_id == company_id]
+        return sum(key.state(datetime(2030, 1, 1, tzinfo=UTC)) == "valid" for key in keys)
+
+    async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
         await self._idempotency.claim(write, key.id)
+        if most is not None and (count := await self.count_valid(key.company_id)) >= most:
+            raise quota_exceeded("api_keys", most, count)
         self.by_digest[digest] = key
 
     async def replace_key(
-        self, old: ApiKey, successor: ApiKey, digest: bytes, write: Write, *, old_expires_at: datetime
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        write: Write,
+        *,
+        old_expires_at: datetime,
+        most: int | None = None,
     ) -> bool:
         current = await self.key(old.company_id, old.id)
         if current is None or current.successor_id or current.revoked_at:
             return False
-        await self.add_key(successor, digest, write)
+        await self.add_key(successor, digest, write, most=most)
         ends = min(old_expires_at, current.expires_at or old_expires_at)
         self.change(old.id, successor_id=successor.id, expires_at=ends)
         return True

@@ -4,7 +4,7 @@ AesError
 ├── ApiError                 an answer of the service; `type`, `status`, `message`, `details`, `correlation_id`
 │   ├── InvalidRequestError, AuthenticationError, PermissionDeniedError, NotFoundError, MethodNotAllowedError,
 │   │   ConflictError, RequestTooLargeError, UnsupportedMediaTypeError, RangeNotSatisfiableError, ValidationError
-│   ├── RateLimitError, BudgetExceededError
+│   ├── RateLimitError, BudgetExceededError, QuotaExceededError
 │   └── InternalError, ModelError, ServiceUnavailableError, ServiceTimeoutError
 ├── ConnectionFailed         no answer, after all attempts
 ├── TimeLimitReached         the caller's time limit
@@ -74,6 +74,12 @@ class PermissionDeniedError(ApiError):
     """The credential lacks a scope."""
 
     type = "permission_error"
+
+
+class QuotaExceededError(ApiError):
+    """The company has as much of something as it may have; ``details[0].limit`` says of what, and how much."""
+
+    type = "quota_exceeded"
 
 
 class NotFoundError(ApiError):

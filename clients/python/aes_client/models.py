@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         "validation_error",
         "rate_limit_error",
         "budget_exceeded",
+        "quota_exceeded",
         "internal_error",
         "model_error",
         "service_unavailable",
@@ -96,6 +97,14 @@ class ExceededBudget(Model):
     renews_at: str | None = None
 
 
+class ExceededLimit(Model):
+    """A limit of the company, by its name in `GET /me/`, and what of it is used."""
+
+    name: str
+    limit: int
+    used: int
+
+
 class ErrorDetail(Model):
     """One finding about one place of a document, or about a limit."""
 
@@ -104,6 +113,7 @@ class ErrorDetail(Model):
     message: str
     hint: str | None = None
     budget: ExceededBudget | None = None
+    limit: ExceededLimit | None = None
 
 
 class ErrorInfo(Model):
@@ -990,8 +1000,19 @@ class IssuedKeyReply(Key):
     secret: str
 
 
+class LimitOfCompany(Model):
+    """`limit` is null where there is none, `used` while the service that counts does not answer."""
+
+    limit: int | None
+    used: int | None
+
+
 class Me(Model):
-    """The credential's owner and its rights."""
+    """The credential's owner and its rights, and the limits of its company with what is used of each.
+
+    Of a rate, the requests or turns that were taken and are not given back yet: a sixtieth of the limit every second.
+    Gateways take what is counted while it happens in blocks, so that up to a twentieth for each may be unused.
+    """
 
     user_id: str
     user_name: str
@@ -1001,6 +1022,7 @@ class Me(Model):
     scopes: list[str]
     rate_limit: int | None
     expires_at: datetime | None
+    limits: dict[str, LimitOfCompany]
 
 
 class TurnCancelledReply(Model):

@@ -28,15 +28,28 @@ class KeyStore(Protocol):
     async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
         """Returns a page of the keys that the reader may see, newest first, and the number of all of them."""
 
-    async def add_key(self, key: ApiKey, digest: bytes, write: Write) -> None:
-        """Raises ``KeyReused``, and stores nothing, when the same write was recorded before."""
+    async def count_valid(self, company_id: str) -> int:
+        """Keys of the company that are neither revoked nor expired."""
+
+    async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
+        """Raises ``KeyReused``, and stores nothing, when the same write was recorded before.
+
+        Raises ``QuotaExceeded`` when the company has ``most`` valid keys already, whoever else adds one just now.
+        """
 
     async def replace_key(
-        self, old: ApiKey, successor: ApiKey, digest: bytes, write: Write, *, old_expires_at: datetime
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        write: Write,
+        *,
+        old_expires_at: datetime,
+        most: int | None = None,
     ) -> bool:
         """Stores the successor and lets the old key expire; False when the old one was rotated or revoked meanwhile.
 
-        Raises ``KeyReused`` as ``add_key`` does.
+        Raises ``KeyReused`` and ``QuotaExceeded`` as ``add_key`` does.
         """
 
     async def revoke_key(self, key: ApiKey, write: Write, *, at: datetime) -> None:

@@ -8,7 +8,9 @@ from typing import Final
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
+from libs.quotas import CompanyLimits
 from services.gateway.domain.accounts import ApiKey, Principal, check_scopes, limit_within, new_secret
+from services.gateway.domain.company_limits import API_KEYS
 from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
 from services.gateway.domain.ports import KeyStore
 
@@ -35,10 +37,14 @@ class KeyRequest:
 
 @dataclass(frozen=True, slots=True)
 class IssueKey:
-    """Creates a key exactly as granted. The caller has checked that it may be."""
+    """Creates a key exactly as granted. The caller has checked that it may be.
+
+    ``limits`` are those of companies, none for operators.
+    """
 
     store: KeyStore
     now: Callable[[], datetime]
+    limits: CompanyLimits | None = None
 
     async def __call__(self, write: Write, company_id: str, user_id: str, granted: KeyRequest) -> IssuedKey:
         secret = new_secret()
@@ -54,7 +60,7 @@ class IssueKey:
             expires_at=granted.expires_at,
         )
         try:
-            await self.store.add_key(key, secret.digest, write)
+            await self.store.add_key(key, secret.digest, write, most=_most(self.limits, company_id))
         except KeyReused as reuse:
             raise _already_made(reuse, write) from None
         return IssuedKey(key, secret.text)
@@ -87,6 +93,7 @@ class RotateKey:
 
     store: KeyStore
     now: Callable[[], datetime]
+    limits: CompanyLimits | None = None
 
     async def __call__(
         self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int
@@ -103,9 +110,11 @@ class RotateKey:
             expires_at=expires_at or _same_lifetime(old, now),
         )
         ends = now + timedelta(seconds=grace_seconds)
+        # Old ones are valid during their grace; a company at its limit must still be able to replace each of its keys.
+        most = _most(self.limits, old.company_id)
         try:
             if old.state(now) != "expired" and await self.store.replace_key(
-                old, successor, secret.digest, write, old_expires_at=ends
+                old, successor, secret.digest, write, old_expires_at=ends, most=None if most is None else 2 * most
             ):
                 return IssuedKey(successor, secret.text)
         except KeyReused as reuse:
@@ -131,6 +140,10 @@ async def _changeable(store: KeyStore, writer: Identity, key_id: str) -> ApiKey:
     if key is None or not writer.may_write_of(key.user_id):
         raise NotFound("There is no API key with this id.")
     return key
+
+
+def _most(limits: CompanyLimits | None, company_id: str) -> int | None:
+    return None if limits is None else limits.of(company_id, API_KEYS)
 
 
 def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:

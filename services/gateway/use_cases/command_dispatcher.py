@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final, TypeVar
 
+from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
@@ -13,8 +14,10 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import CommandSender, CommandState, Received, Replies
 from libs.tracing import bind_correlation_id
+from services.gateway.domain.company_limits import TURNS
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.ports import IdempotencyStore
+from services.gateway.use_cases.company_rates import CompanyRates
 
 _ACCEPTANCE_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
@@ -27,7 +30,9 @@ _UNFINISHED: Final = (
     "The request was accepted but is not done yet. It may still be carried out; repeating it with the same"
     " Idempotency-Key is safe."
 )
-_TRANSIENT: Final = frozenset({ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT})
+_TRANSIENT: Final = frozenset(
+    {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
+)
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command that has the given id; may call other services, and raises errors for the caller."""
 
@@ -51,12 +56,13 @@ P = TypeVar("P", bound=PendingCommand)
 class CommandDispatcher:
     """Sends commands and waits for their outcomes; a repeated request finds the command of the first one.
 
-    ``installed``: whether the installation has the service of that name.
+    ``installed``: whether the installation has the service of that name. ``rates`` count turns, however they come.
     """
 
     bus: CommandSender
     idempotency: IdempotencyStore
     installed: Callable[[str], bool]
+    rates: CompanyRates
 
     async def run(
         self,
@@ -119,6 +125,8 @@ class CommandDispatcher:
                     if state.outcome is not None:
                         replies.arrive(state.outcome)
                     if not state.known:
+                        if command is ExecuteTurn:
+                            await self.rates.take(write.identity.company_id, TURNS)
                         made = make(record.command_id)
                         await self._send(write, record, await made if isawaitable(made) else made, subject)
                     yield pending(record.command_id, replies, state.known)

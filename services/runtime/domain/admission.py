@@ -1,11 +1,13 @@
 """Admission control: decides which submissions become turns, by ownership, session state and backlog."""
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, RateLimited, ServiceError
+from libs.quotas import Excess
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.budgets import BudgetState
 from services.runtime.domain.turns import Submission
@@ -44,7 +46,8 @@ class AdmissionView:
     """The database under the locks of the sessions concerned.
 
     ``known``: commands that have a turn or an outcome. Live turns wait, run or are being stopped. ``exhausted``: the
-    budgets of the companies concerned that are used up.
+    budgets of the companies concerned that are used up. ``excess``: companies with more sessions than they may have,
+    those that the submissions begin among them.
     """
 
     sessions: Mapping[str, SessionState]
@@ -52,6 +55,7 @@ class AdmissionView:
     live_in_session: Mapping[str, int]
     live_in_company: Mapping[str, int]
     exhausted: Sequence[BudgetState] = ()
+    excess: Mapping[str, Excess] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +125,8 @@ class AdmissionPolicy:
             raise submission.validation_error
         self._check_backlog("session", batch.in_session.get(session.id, 0), self._backlog.per_session)
         self._check_backlog("company", batch.in_company.get(session.company_id, 0), self._backlog.per_company)
+        if submission.begins is not None:
+            batch.check_excess(session.company_id)
         for budget in batch.exhausted:
             if budget.applies_to(caller):
                 raise budget.error()
@@ -149,8 +155,17 @@ class _Batch:
         self.in_session = dict(view.live_in_session)
         self.in_company = dict(view.live_in_company)
         self.exhausted = view.exhausted
+        self._excess = view.excess
+        self._refused: Counter[str] = Counter()
         self._positions: dict[str, int] = {}
         self._free_slots = free_slots
+
+    def check_excess(self, company_id: str) -> None:
+        """Raises ``QuotaExceeded`` for as many submissions as begin a session too many."""
+        excess = self._excess.get(company_id)
+        if excess is not None and self._refused[company_id] < excess.by:
+            self._refused[company_id] += 1
+            raise excess.error
 
     def next_position(self, session: SessionState) -> int:
         return self._positions.get(session.id, session.next_position)

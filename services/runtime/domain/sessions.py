@@ -59,12 +59,16 @@ class SessionCreations(Protocol):
     async def add(self, creations: Sequence[SessionCreation]) -> None:
         """Adds the sessions and tells of them, in one transaction: all of them, or none when it raises.
 
-        Raises ``AlreadyProcessed``, and Conflict for a session that is there, or was.
+        Raises ``AlreadyProcessed``, Conflict for a session that is there, or was, and QuotaExceeded for more than a
+        company may have.
         """
 
 
 class SessionWriter(Protocol):
     """Changes one session within a transaction that the caller commits."""
+
+    async def check_quota(self, company_id: str) -> None:
+        """Raises QuotaExceeded when the company has as many sessions as it may have."""
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
         """None when the session has no messages of that turn. Those of a fork keep the turns that they came from."""

@@ -21,7 +21,7 @@ class CreateSession:
         self._commits = GroupCommit(self._commit)
 
     async def __call__(self, command: commands.CreateSession, context: CommandContext) -> None:
-        """Raises ValidationFailed, Conflict, and AlreadyProcessed for a redelivery."""
+        """Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery."""
         session = new_session(command, command.session_id, context.identity)
         await self._commits.submit(SessionCreation(session, context))
 

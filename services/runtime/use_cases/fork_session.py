@@ -27,6 +27,7 @@ class ForkSession:
             owner_id=context.identity.user_id,
             through=await _position(writer, source.id, command.up_to_turn_id),
         )
+        await writer.check_quota(source.company_id)
         forked = await writer.fork(fork)
         if forked is None:
             raise Conflict("the session was deleted meanwhile, or there is, or was, a session with the new id")

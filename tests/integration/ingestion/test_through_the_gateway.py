@@ -17,6 +17,7 @@ from libs.service_defaults._http_server import HttpServer
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.bootstrap import Dependencies, assemble
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
+from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway import Clock, FakeBus
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
@@ -87,6 +88,8 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
             service_health=FakeServiceHealth(),
             consumer_groups=FakeConsumerGroups(),
             dead_letters=FakeDeadLetters(),
+            shared_limits=FakeSharedLimits(FakeSharedState(clock.monotonic)),
+            limits=NO_LIMITS,
             now=clock.now,
             monotonic=clock.monotonic,
         )

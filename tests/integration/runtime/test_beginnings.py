@@ -18,6 +18,7 @@ from services.runtime.domain.spending import NoPrices
 from services.runtime.use_cases.expire_sessions import ExpireSessions
 from tests.integration.runtime.conftest import StartNode
 from tests.support.agent_fakes import calling
+from tests.support.company_limits import uncounted
 from tests.support.runtime_nodes import Node, ObedientModel, person
 
 AGENT = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}}
@@ -182,7 +183,9 @@ async def test_unlisted_sessions_are_found_by_their_id_alone(node: Node) -> None
 
 @pytest.fixture
 def expire(node: Node) -> ExpireSessions:
-    return ExpireSessions(node.outbox.transaction, partial(PostgresSessionWriter, prices=NoPrices()))
+    return ExpireSessions(
+        node.outbox.transaction, partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
+    )
 
 
 async def test_expired_sessions_go_once_their_turns_have_ended(

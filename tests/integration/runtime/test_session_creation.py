@@ -2,8 +2,9 @@
 
 import asyncio
 
-from libs.contracts.commands.runtime import CreateSession, UpdateSession
+from libs.contracts.commands.runtime import CreateSession, ForkSession, UpdateSession
 from libs.contracts.identifiers import new_id
+from tests.integration.runtime.conftest import StartNode
 from tests.support.runtime_nodes import Node, ObedientModel, person
 
 AGENT = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}}
@@ -58,3 +59,20 @@ async def test_a_first_turn_finds_the_session_in_memory(node: Node, model: Obedi
 
     assert ended["status"] == "completed"
     assert model.requests[-1].model == "test:model"
+
+
+async def test_sessions_beyond_the_limit_of_their_company_are_refused(start_node: StartNode) -> None:
+    node = await start_node(company_sessions=3)
+    given = await asyncio.gather(*(node.deliver(creation(new_id())) for _ in range(5)))
+    outcomes = [await node.outcome(command) for command in given]
+    assert sorted(name for name, *_ in outcomes) == ["create_session.rejected"] * 2 + ["session.created"] * 3
+    assert await node.rows("SELECT count(*) FROM sessions") == [(3,)]
+    assert await node.worker.amounts.used(person().company_id) == {"sessions": 3}
+
+
+async def test_a_fork_is_a_session_like_any_other(start_node: StartNode) -> None:
+    node = await start_node(company_sessions=2)
+    source = await node.create_session()
+    for expected in ("session.created", "fork_session.rejected"):
+        fork = await node.deliver(ForkSession(session_id=new_id(), source_session_id=source))
+        assert (await node.outcome(fork))[0] == expected

@@ -15,6 +15,8 @@ from libs.service_defaults.errors import error_response
 from services.gateway.entrypoints.http.authentication import Anonymous
 from services.gateway.entrypoints.http.dependencies import wants_events
 from services.gateway.entrypoints.http.event_streams import EventStreams
+from services.gateway.use_cases.company_streams import CompanyStreams
+from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway import Gateway, error_of
 
 
@@ -68,7 +70,8 @@ async def test_head_of_an_event_stream_ends() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    response = await EventStreams(lambda: datetime.now(UTC)).respond(endless(), Anonymous.principal)
+    companies = CompanyStreams(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
+    response = await EventStreams(lambda: datetime.now(UTC), companies).respond(endless(), Anonymous.principal)
     await response({"type": "http", "method": "HEAD"}, None, send)  # type: ignore[arg-type]
     assert [message.get("body", b"") for message in sent] == [b"", b""]
 

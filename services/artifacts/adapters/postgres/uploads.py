@@ -2,16 +2,20 @@
 
 from dataclasses import asdict
 from hashlib import sha256
+from typing import Final
 
 from psycopg.types.json import Jsonb
 
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records
+from libs.persistence import Database, fetch_records, fetch_value
+from libs.quotas import CompanyAmounts
 from services.artifacts.adapters import metrics
 from services.artifacts.adapters.postgres.artifacts import STORED, artifact_of
 from services.artifacts.domain.artifacts import SessionNotFound, StoredArtifact
 from services.artifacts.domain.ports import Content, NewArtifact
+
+ARTIFACT_BYTES: Final = "artifact_bytes"
 
 
 class PostgresUploads:
@@ -36,15 +40,17 @@ class PostgresUploads:
 
 
 class PostgresUploadWriter:
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
         self._connection = transaction.connection
+        self._amounts = amounts
 
     async def complete(self, artifact: NewArtifact, content: Content, key: str | None) -> tuple[StoredArtifact, bool]:
-        await self._check_session(artifact.session_id)
+        company_id = await self._company_of(artifact.session_id)
         if key is not None:
             earlier = await self._earlier(artifact, content, key)
             if earlier is not None:
                 return await self._stored(earlier), False
+        await self._amounts.check(self._connection, company_id, {ARTIFACT_BYTES: content.size})
         stored = await self._connection.execute(
             """UPDATE artifacts
                SET state = 'stored', state_since = now(), size = %s, sha256 = %s, status = %s, progress = %s,
@@ -65,13 +71,19 @@ class PostgresUploadWriter:
         metrics.UPLOADED_BYTES.inc(content.size)
         return await self._stored(artifact.id), True
 
-    async def _check_session(self, session_id: str) -> None:
-        """A deletion of the session waits until this transaction has ended, and so finds what it stores."""
-        found = await self._connection.execute(
-            "SELECT FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE", (session_id,)
+    async def _company_of(self, session_id: str) -> str:
+        """The company of a session that is there.
+
+        A deletion of the session waits until this transaction has ended, and so finds what it stores.
+        """
+        company_id: str | None = await fetch_value(
+            self._connection,
+            "SELECT company_id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE",
+            (session_id,),
         )
-        if not found.rowcount:
+        if company_id is None:
             raise SessionNotFound
+        return company_id
 
     async def _earlier(self, artifact: NewArtifact, content: Content, key: str) -> str | None:
         place = (artifact.session_id, artifact.created_by, key)

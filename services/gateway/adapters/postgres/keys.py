@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from libs.contracts.errors import quota_exceeded
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox, Transaction
-from libs.persistence import Database
+from libs.persistence import Database, fetch_value
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.adapters.postgres.webhooks import disable_of_key, move_to_key
 from services.gateway.domain.accounts import ApiKey, KeyOwner
+from services.gateway.domain.company_limits import API_KEYS
 from services.gateway.domain.idempotency import Write
 
 _COLUMNS: Final = """
@@ -31,6 +33,12 @@ VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
 _SUPERSEDE: Final = """
 UPDATE api_keys SET successor_id = %s, expires_at = least(expires_at, %s)
 WHERE company_id = %s AND id = %s AND successor_id IS NULL AND revoked_at IS NULL
+"""
+# Of a company's own number, and not of its row, which other rows refer to.
+_LOCK_COMPANY: Final = "SELECT pg_advisory_xact_lock(hashtextextended('api_keys/' || %s, 0))"
+_COUNT_VALID: Final = """
+SELECT count(*) FROM api_keys
+WHERE company_id = %s AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > now())
 """
 _CHANGE_SCOPES: Final = "UPDATE api_keys SET scopes = %s WHERE company_id = %s AND id = %s"
 _REVOKE: Final = "UPDATE api_keys SET revoked_at = %s WHERE company_id = %s AND id = %s AND revoked_at IS NULL"
@@ -65,17 +73,30 @@ class PostgresKeys:
         rows, total = await visible_page(self._database, "api_keys k", _COLUMNS, reader, limit, offset)
         return [_key(row) for row in rows], total
 
-    async def add_key(self, key: ApiKey, digest: bytes, write: Write) -> None:
+    async def count_valid(self, company_id: str) -> int:
+        count: int = await self._database.value(_COUNT_VALID, (company_id,))
+        return count
+
+    async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
         async with self._outbox.transaction(MessageContext(key.company_id, write.correlation_id)) as transaction:
             await claim(transaction.connection, write, key.id)
+            await _check_quota(transaction, key.company_id, most)
             await _insert(transaction, key, digest)
 
     async def replace_key(
-        self, old: ApiKey, successor: ApiKey, digest: bytes, write: Write, *, old_expires_at: datetime
+        self,
+        old: ApiKey,
+        successor: ApiKey,
+        digest: bytes,
+        write: Write,
+        *,
+        old_expires_at: datetime,
+        most: int | None = None,
     ) -> bool:
         try:
             async with self._outbox.transaction(MessageContext(old.company_id, write.correlation_id)) as transaction:
                 await claim(transaction.connection, write, successor.id)
+                await _check_quota(transaction, old.company_id, most)
                 await _insert(transaction, successor, digest)
                 cursor = await transaction.connection.execute(
                     _SUPERSEDE, (successor.id, old_expires_at, old.company_id, old.id)
@@ -100,6 +121,16 @@ class PostgresKeys:
 
 class _Superseded(Exception):
     """The key was rotated or revoked by another request meanwhile; rolls the transaction back."""
+
+
+async def _check_quota(transaction: Transaction, company_id: str, most: int | None) -> None:
+    """Raises ``QuotaExceeded``. Keys of a company are added one after the other."""
+    if most is None:
+        return
+    await transaction.connection.execute(_LOCK_COMPANY, (company_id,))
+    count = await fetch_value(transaction.connection, _COUNT_VALID, (company_id,))
+    if count >= most:
+        raise quota_exceeded(API_KEYS, most, count)
 
 
 async def _insert(transaction: Transaction, key: ApiKey, digest: bytes) -> None:

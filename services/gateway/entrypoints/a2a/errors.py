@@ -25,6 +25,7 @@ _CLASSES: Final[Mapping[ErrorKind, type[A2AError]]] = {
     ErrorKind.INVALID_REQUEST: InvalidRequestError,
     ErrorKind.AUTHENTICATION: InvalidRequestError,
     ErrorKind.PERMISSION: InvalidRequestError,
+    ErrorKind.QUOTA: InvalidRequestError,
     ErrorKind.NOT_FOUND: TaskNotFoundError,
     ErrorKind.METHOD_NOT_ALLOWED: MethodNotFoundError,
     ErrorKind.CONFLICT: UnsupportedOperationError,

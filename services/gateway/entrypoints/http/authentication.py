@@ -12,10 +12,12 @@ from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLi
 from libs.contracts.identity import Identity
 from libs.service_defaults.observed_requests import begin_span
 from services.gateway.domain.accounts import Principal, is_secret
+from services.gateway.domain.company_limits import REQUESTS
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.routing import reads_body
 from services.gateway.entrypoints.http.validation import query_values
+from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.principals import Principals
 
 _BEARER: Final = "bearer "
@@ -23,11 +25,12 @@ _MISSING: Final = "The request has no API key: send it in the x-api-key header, 
 
 
 class Authentication:
-    """Finds the principal behind a credential and counts the request against its rate limit."""
+    """Finds the principal behind a credential and counts the request against the rates of the key and the company."""
 
-    def __init__(self, principals: Principals, limiter: RateLimiter) -> None:
+    def __init__(self, principals: Principals, limiter: RateLimiter, rates: CompanyRates) -> None:
         self._principals = principals
         self._limiter = limiter
+        self._rates = rates
 
     async def authenticate(
         self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
@@ -37,7 +40,7 @@ class Authentication:
         ``Authorization: Bearer`` takes a token, or an API key, which is told by its form.
 
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
-        when the credential's rate limit is used up.
+        when a rate limit of the credential or its company is used up.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)
@@ -49,16 +52,16 @@ class Authentication:
             principal = await self._principals.by_token(presented)
         else:
             principal = await self._by_public_key(request, takes_public_keys)
-        self.count(principal)
+        await self.count(principal)
         return principal
 
-    def count(self, principal: Principal) -> None:
+    async def count(self, principal: Principal) -> None:
         """Counts one request. Raises ``RateLimited``."""
-        if principal.rate_limit is None:
-            return
-        wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
-        if wait:
-            raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
+        if principal.rate_limit is not None:
+            wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
+            if wait:
+                raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
+        await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
         """Whether the query has a public key that pages of that origin may use."""

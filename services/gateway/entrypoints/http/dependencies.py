@@ -43,6 +43,7 @@ from services.gateway.use_cases.operations.read_health import ReadHealth
 from services.gateway.use_cases.operations.read_lag import ReadLag
 from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
 from services.gateway.use_cases.put_secret import EncryptAndPutSecret
+from services.gateway.use_cases.read_limits import ReadLimits
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
 from services.gateway.use_cases.read_usage import ReadUsage
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
@@ -85,6 +86,7 @@ class UseCases:
     deliver_again: DeliverAgain
     put_secret: EncryptAndPutSecret
     issue_token: IssueToken
+    read_limits: ReadLimits
     read_timeline: ReadTimeline
     read_timeline_back: ReadTimelineBack
     read_usage: ReadUsage

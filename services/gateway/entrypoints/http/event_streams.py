@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
 from typing import Final
 
@@ -15,6 +15,7 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.eventing import ReadTooSlowly
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.metrics import OPEN_STREAMS, SLOW_READERS
+from services.gateway.use_cases.company_streams import CompanyStreams, StreamPermit
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
@@ -32,8 +33,9 @@ def render_event(name: str, data: bytes, *, event_id: str | None = None) -> byte
 class EventStreams:
     """The event streams that are open, by the key that they were asked for with."""
 
-    def __init__(self, now: Callable[[], datetime]) -> None:
+    def __init__(self, now: Callable[[], datetime], companies: CompanyStreams) -> None:
         self._now = now
+        self._companies = companies
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)
         self._ended: set[asyncio.Task[object]] = set()
         self._revoked: OrderedDict[str, None] = OrderedDict()
@@ -44,18 +46,28 @@ class EventStreams:
         """A response of these events, the first of which is there: what fails before it is answered with its status.
 
         Without any event it has status 204, which tells browsers not to connect again.
-        Raises ``AuthenticationFailed`` when the key was revoked meanwhile.
+        Raises ``AuthenticationFailed`` when the key was revoked meanwhile, and ``RateLimited``, before anything has
+        begun, when the company has as many streams as it may have.
         """
+        permit: StreamPermit | None = None
         try:
+            permit = await self._companies.enter(caller.identity.company_id)
             first = await anext(events, None)
             # Between the check of a key and the first event of a turn lie seconds.
             self.check(caller.identity.key_id)
         except BaseException:
             await events.aclose()
+            if permit is not None:
+                permit.release()
             raise
         if first is None:
+            permit.release()
             return Response(status_code=204)
-        return EventStreamResponse(first, events, self, caller, headers or {})
+        return EventStreamResponse(first, events, self, caller, headers or {}, permit)
+
+    def company(self, caller: Principal) -> AbstractAsyncContextManager[None]:
+        """A stream of the caller's company that is no ``EventStreamResponse``. Raises ``RateLimited``."""
+        return self._companies.entered(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
         """Raises ``AuthenticationFailed`` when the key was revoked meanwhile."""
@@ -110,11 +122,13 @@ class EventStreamResponse(StreamingResponse):
         streams: EventStreams,
         caller: Principal,
         headers: Mapping[str, str],
+        permit: StreamPermit,
     ) -> None:
         super().__init__(_chain(first, events), headers={**headers, **_HEADERS})
         self._events = events
         self._streams = streams
         self._caller = caller
+        self._permit = permit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
@@ -137,6 +151,7 @@ class EventStreamResponse(StreamingResponse):
             SLOW_READERS.inc()
             raise
         finally:
+            self._permit.release()
             await self._events.aclose()
 
 

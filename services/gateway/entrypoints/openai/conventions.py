@@ -15,6 +15,7 @@ _TYPES: Final = {
     ErrorKind.PERMISSION: "permission_error",
     ErrorKind.RATE_LIMIT: "rate_limit_error",
     ErrorKind.BUDGET: "insufficient_quota",
+    ErrorKind.QUOTA: "insufficient_quota",
     ErrorKind.INTERNAL: "server_error",
     ErrorKind.MODEL: "server_error",
     ErrorKind.UNAVAILABLE: "server_error",

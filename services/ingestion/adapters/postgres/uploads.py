@@ -1,14 +1,19 @@
 """Uploads in PostgreSQL: blobs are recorded before their bytes and stored once per company."""
 
 from collections.abc import Sequence
+from typing import Final
 
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.eventing import Transaction
 from libs.persistence import Database, fetch_records, fetch_value
+from libs.quotas import CompanyAmounts
 from services.ingestion.adapters.postgres.files import LIVE_FILES, file_of
 from services.ingestion.domain.files import StoredFile
 from services.ingestion.domain.ports.files import NewFile
+
+FILES: Final = "files"
+FILE_BYTES: Final = "file_bytes"
 
 
 class PostgresUploads:
@@ -32,8 +37,9 @@ class PostgresUploads:
 
 
 class PostgresUploadWriter:
-    def __init__(self, transaction: Transaction) -> None:
+    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
         self._connection = transaction.connection
+        self._amounts = amounts
 
     async def earlier(self, company_id: str, user_id: str, key: str, content_hash: str) -> list[StoredFile] | None:
         entered = await self._connection.execute(
@@ -61,6 +67,8 @@ class PostgresUploadWriter:
         )
 
     async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
+        wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files)}
+        await self._amounts.check(self._connection, company_id, wanted)
         kept: dict[str, str] = {}
         # In one order, so that two uploads of the same files never wait for each other.
         for file in sorted(files, key=lambda each: each.sha256):

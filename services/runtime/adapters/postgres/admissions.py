@@ -9,9 +9,10 @@ import orjson
 
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Connection, as_json
+from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import IS_EXHAUSTED, exhausted
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
-from services.runtime.adapters.postgres.session_writer import add_messages, add_sessions
+from services.runtime.adapters.postgres.session_writer import SESSIONS, add_messages, add_sessions
 from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
@@ -70,8 +71,9 @@ _NEVER_BEGUN: Final = "DELETE FROM sessions WHERE id = ANY(%s)"
 class PostgresAdmissions:
     """A message's position is twice its turn's, the reply's one more: a reply stands right after its question."""
 
-    def __init__(self, outbox: Outbox, *, worker_id: str, turn_deadline: float) -> None:
+    def __init__(self, outbox: Outbox, amounts: CompanyAmounts, *, worker_id: str, turn_deadline: float) -> None:
         self._outbox = outbox
+        self._amounts = amounts
         self._worker_id = worker_id
         self._turn_deadline = turn_deadline
 
@@ -86,6 +88,10 @@ class PostgresAdmissions:
             adding = await add_sessions(transaction.connection, beginnings.values()) if beginnings else None
             view = await _view(transaction.connection, submissions)
             added = [] if adding is None else [beginnings[row[0]] for row in await adding.fetchall()]
+            if added:
+                companies = {session.company_id for session in added}
+                excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
+                view = replace(view, excess=excess)
             yield PostgresAdmissionBatch(transaction, view, added, self._worker_id, self._turn_deadline)
 
 

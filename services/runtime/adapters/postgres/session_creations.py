@@ -4,22 +4,28 @@ from collections.abc import Sequence
 
 from libs.contracts.errors import Conflict
 from libs.eventing import Outbox, enter_commands
-from services.runtime.adapters.postgres.session_writer import add_messages, add_sessions
+from libs.quotas import CompanyAmounts
+from services.runtime.adapters.postgres.session_writer import SESSIONS, add_messages, add_sessions
 from services.runtime.domain.sessions import SessionCreation
 
 
 class PostgresSessionCreations:
-    def __init__(self, outbox: Outbox) -> None:
+    def __init__(self, outbox: Outbox, amounts: CompanyAmounts) -> None:
         self._outbox = outbox
+        self._amounts = amounts
 
     async def add(self, creations: Sequence[SessionCreation]) -> None:
         sessions = [creation.session for creation in creations]
         async with self._outbox.pipelined() as transaction:
             entry = await enter_commands(transaction, [creation.command for creation in creations])
             adding = await add_sessions(transaction.connection, sessions)
+            companies = {session.company_id for session in sessions}
+            excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
             await entry.check()
             if len(await adding.fetchall()) != len(sessions):
                 raise Conflict("there is, or was, a session with this id")
+            for each in excess.values():
+                raise each.error
             await add_messages(transaction.connection, sessions)
             await transaction.begin(*(session.id for session in sessions))
             for creation in creations:

@@ -12,6 +12,7 @@ from libs.contracts.api import sessions as api
 from libs.contracts.identifiers import new_id
 from libs.eventing import MessageContext, Transaction
 from libs.persistence import Connection, as_json, fetch_records, fetch_value
+from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LIVE
 from services.runtime.adapters.postgres.session_reads import message_of
@@ -72,6 +73,7 @@ _FORK_POINT: Final = """
     FROM messages m LEFT JOIN turns t ON t.id = m.turn_id AND t.session_id = m.session_id
     WHERE m.session_id = %s AND m.turn_id = %s LIMIT 1
 """
+SESSIONS: Final = "sessions"
 _LONGEST_LINEAGE: Final = 20
 # One statement, so that it sees one state of the source, which nobody has to lock meanwhile. Turns are numbered anew,
 # without gaps: those that failed or were cancelled are left out.
@@ -158,10 +160,14 @@ _REMOVE: Final = (
 class PostgresSessionWriter:
     """``prices`` are those that cancelled turns are settled at."""
 
-    def __init__(self, transaction: Transaction, prices: Prices) -> None:
+    def __init__(self, transaction: Transaction, prices: Prices, amounts: CompanyAmounts) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
         self._prices = prices
+        self._amounts = amounts
+
+    async def check_quota(self, company_id: str) -> None:
+        await self._amounts.check(self._connection, company_id, {SESSIONS: 1})
 
     async def fork_point(self, session_id: str, turn_id: str) -> ForkPoint | None:
         row = await self._row(_FORK_POINT, session_id, turn_id)

@@ -111,7 +111,7 @@ EVENTS: Final = (
 ERRORS: Final = {
     ErrorKind.INVALID_REQUEST: "The body is not valid JSON or YAML, or a header is malformed.",
     ErrorKind.AUTHENTICATION: "The credential is missing, unknown, revoked or expired.",
-    ErrorKind.PERMISSION: "The credential lacks the scope that this needs.",
+    ErrorKind.PERMISSION: "The credential lacks the scope that this needs; or `quota_exceeded`: a limit is reached.",
     ErrorKind.NOT_FOUND: "There is no such thing, or it is not yours.",
     ErrorKind.METHOD_NOT_ALLOWED: "The path does not take this method.",
     ErrorKind.CONFLICT: "The state of things does not allow it.",
@@ -121,6 +121,7 @@ ERRORS: Final = {
     ErrorKind.VALIDATION: "The request is understood but not valid; `details` says where and why.",
     ErrorKind.RATE_LIMIT: "Too many requests; for turns also `budget_exceeded`, with the budget in `details`.",
     ErrorKind.BUDGET: "A budget is used up; `details` says which, and when it renews.",
+    ErrorKind.QUOTA: "The company has as much as it may have; `details` says of what, and how much.",
     ErrorKind.INTERNAL: "Something went wrong on our side.",
     ErrorKind.MODEL: "The model's provider failed, also when tried again.",
     ErrorKind.UNAVAILABLE: "A part of the service cannot be reached.",

@@ -35,9 +35,15 @@ _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 
 
 @router.get("/me/", summary="Who am I", responses={200: answer("The caller.", Me)})
-async def get_me(caller: Annotated[Principal, Security(by_api_key)]) -> Response:
+async def get_me(caller: Annotated[Principal, Security(by_api_key)], use: UseCasesDep) -> Response:
+    limits = await use.read_limits(caller.identity)
     me = Me.model_validate(
-        {**caller.identity.model_dump(), "rate_limit": caller.rate_limit, "expires_at": caller.expires_at}
+        {
+            **caller.identity.model_dump(),
+            "rate_limit": caller.rate_limit,
+            "expires_at": caller.expires_at,
+            "limits": {name: asdict(use) for name, use in limits.items()},
+        }
     )
     return json_answer(me.model_dump_json().encode())
 

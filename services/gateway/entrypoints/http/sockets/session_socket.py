@@ -129,10 +129,11 @@ class SessionSocket:
         streams = self._use.streams
         try:
             streams.check(self._caller.identity.key_id)
-            with streams.opened(self._caller.identity.key_id, OPEN_SOCKETS):
-                await self._receive()
-        except AuthenticationFailed as revoked:
-            await _close(self._websocket, revoked)
+            async with streams.company(self._caller):
+                with streams.opened(self._caller.identity.key_id, OPEN_SOCKETS):
+                    await self._receive()
+        except (AuthenticationFailed, RateLimited) as refused:
+            await _close(self._websocket, refused)
         except asyncio.CancelledError:
             if not streams.was_ended():
                 raise
@@ -182,21 +183,21 @@ class SessionSocket:
                     self._at = SessionCursor.parse(message.after)
                 self._stream(running_turn=message.after is None)
             case Execute():
-                self._count(Scope.RUNTIME_EXECUTE)
+                await self._count(Scope.RUNTIME_EXECUTE)
                 await self._execute(message, message.body(values))
             case Cancel():
-                self._count(Scope.RUNTIME_EXECUTE)
+                await self._count(Scope.RUNTIME_EXECUTE)
                 cancel = CancelTurn(session_id=self._session_id, turn_id=id_of(message.turn_id, "turn"))
                 self._run(self._send_command(cancel, cancel.turn_id), message.ref)
             case Resolve():
-                self._count(scope_for(message))
+                await self._count(scope_for(message))
                 resolve = resolve_command(self._session_id, message.turn_id, message.action_id, message)
                 self._run(self._send_command(resolve, resolve.turn_id), message.ref)
 
-    def _count(self, scope: Scope) -> None:
+    async def _count(self, scope: Scope) -> None:
         """Raises ``PermissionDenied`` and ``RateLimited``, as a request over REST does."""
         require_scopes(self._caller, [scope])
-        self._authentication.count(self._caller)
+        await self._authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
             raise RateLimited(f"At most {_MOST_AT_ONCE} messages of a connection are worked on at once.", retry_after=1)
 

@@ -1,0 +1,6 @@
+"""Limits of companies: their settings, and counted amounts."""
+
+from libs.quotas._amounts import CompanyAmounts, Excess
+from libs.quotas._settings import LIMITS, CompanyLimits, QuotaSettings
+
+__all__ = ["LIMITS", "CompanyAmounts", "CompanyLimits", "Excess", "QuotaSettings"]

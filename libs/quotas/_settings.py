@@ -1,0 +1,77 @@
+"""The settings with the limits of companies, which every service of an installation is given alike."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import orjson
+from pydantic import Field, field_validator
+from pydantic_settings import BaseSettings
+
+_GIB: Final = 1024**3
+LIMITS: Final = (
+    "requests_per_minute",
+    "turns_per_minute",
+    "streams",
+    "api_keys",
+    "sessions",
+    "files",
+    "file_bytes",
+    "artifact_bytes",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CompanyLimits:
+    """Limits by name: the ``usual`` ones, and those of companies with limits of their own, by the company's id."""
+
+    usual: Mapping[str, int | None]
+    own: Mapping[str, Mapping[str, int | None]]
+
+    def of(self, company_id: str, name: str) -> int | None:
+        """None where there is no limit."""
+        own = self.own.get(company_id)
+        return own[name] if own is not None and name in own else self.usual.get(name)
+
+
+class QuotaSettings(BaseSettings):
+    """Mixin of the settings of services that hold companies to limits. 0 stands for no limit."""
+
+    company_requests_per_minute: int = Field(60_000, ge=0, validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE")
+    company_turns_per_minute: int = Field(30_000, ge=0, validation_alias="AES_COMPANY_TURNS_PER_MINUTE")
+    company_streams: int = Field(2_000, ge=0, validation_alias="AES_COMPANY_STREAMS")
+    company_api_keys: int = Field(1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS")
+    company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS")
+    company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES")
+    company_file_bytes: int = Field(1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES")
+    company_artifact_bytes: int = Field(1024 * _GIB, ge=0, validation_alias="AES_COMPANY_ARTIFACT_BYTES")
+    company_limits: str = Field("", validation_alias="AES_COMPANY_LIMITS")
+
+    @field_validator("company_limits")
+    @classmethod
+    def _limits(cls, text: str) -> str:
+        _parse(text)
+        return text
+
+    def limits_of_companies(self) -> CompanyLimits:
+        usual = {name: getattr(self, f"company_{name}") or None for name in LIMITS}
+        return CompanyLimits(usual, _parse(self.company_limits))
+
+
+def _parse(text: str) -> dict[str, dict[str, int | None]]:
+    """``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
+    if not text.strip():
+        return {}
+    try:
+        given = orjson.loads(text)
+    except orjson.JSONDecodeError:
+        raise ValueError("the limits of companies are no JSON") from None
+    if not isinstance(given, dict) or not all(isinstance(limits, dict) for limits in given.values()):
+        raise ValueError('limits of companies look like {"<company id>": {"sessions": 500}}')
+    for limits in given.values():
+        for name, limit in limits.items():
+            if name not in LIMITS:
+                raise ValueError(f"there is no limit named {name}; there are {', '.join(LIMITS)}")
+            if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
+                raise ValueError(f"the limit {name} is no whole number of 0 or more")
+    return {company: {name: limit or None for name, limit in limits.items()} for company, limits in given.items()}

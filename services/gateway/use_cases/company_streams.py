@@ -1,0 +1,130 @@
+"""Counts the open streams of each company, over all gateways."""
+
+import asyncio
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import rate_exceeded
+from libs.persistence import is_outage
+from libs.quotas import CompanyLimits
+from services.gateway.domain.company_limits import STREAMS, SharedLimits, block_of
+
+_log = structlog.get_logger("gateway.limits")
+RENEW_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 2
+_REFUSED_SECONDS: Final = 1.0
+
+
+class StreamPermit:
+    """A place of an open stream. Released once, however often that is asked for."""
+
+    def __init__(self, streams: "CompanyStreams", company_id: str) -> None:
+        self._streams = streams
+        self._company_id: str | None = company_id
+
+    def release(self) -> None:
+        if self._company_id is not None:
+            self._streams.leave(self._company_id)
+            self._company_id = None
+
+    def __del__(self) -> None:
+        # A response that was made and never sent, as its caller had left.
+        self.release()
+
+
+class CompanyStreams:
+    """Each gateway holds places in blocks, and states every 10 s how many.
+
+    While the database cannot be reached every stream has a place.
+    """
+
+    def __init__(self, shared: SharedLimits, limits: CompanyLimits) -> None:
+        self._shared = shared
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._full_until: dict[str, float] = {}
+
+    async def enter(self, company_id: str) -> StreamPermit:
+        """Raises ``RateLimited`` when the company has as many streams open as it may have."""
+        limit = self._limits.of(company_id, STREAMS)
+        if limit is not None and company_id:
+            # Again after each wait: others have entered meanwhile.
+            while self._open[company_id] >= self._held[company_id]:
+                await self._more(company_id, limit)
+        self._open[company_id] += 1
+        return StreamPermit(self, company_id)
+
+    @asynccontextmanager
+    async def entered(self, company_id: str) -> AsyncIterator[None]:
+        permit = await self.enter(company_id)
+        try:
+            yield
+        finally:
+            permit.release()
+
+    def leave(self, company_id: str) -> None:
+        self._open[company_id] -= 1
+        if not self._open[company_id]:
+            del self._open[company_id]
+
+    async def run(self) -> None:
+        """Renews the places of this gateway until cancelled; those above a block of unused ones are given back."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self.renew()
+            except Exception as problem:
+                if not is_outage(problem):
+                    raise
+                _log.warning("limits.not_renewed", problem=str(problem).strip())
+
+    async def close(self) -> None:
+        """Gives all places back: those who reconnect elsewhere need them there."""
+        try:
+            await self._shared.renew_places(dict.fromkeys(self._held, 0))
+        except Exception as problem:
+            if not is_outage(problem):
+                raise
+            _log.warning("limits.not_renewed", problem=str(problem).strip())
+
+    async def renew(self) -> None:
+        for company_id, held in list(self._held.items()):
+            limit = self._limits.of(company_id, STREAMS)
+            spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
+            self._held[company_id] = min(held, self._open[company_id] + spare)
+        # Those of 0 are told once more, so that they are free at once.
+        await self._shared.renew_places(dict(self._held))
+        self._held = +self._held
+        for company_id in [each for each, lock in self._asking.items() if not lock.locked()]:
+            if not self._held[company_id]:
+                del self._asking[company_id]
+                self._full_until.pop(company_id, None)
+
+    async def _more(self, company_id: str, limit: int) -> None:
+        """Asks for a block of places, unless somebody else has just done so. Raises ``RateLimited``."""
+        loop = asyncio.get_running_loop()
+        async with self._asking[company_id]:
+            taken = self._open[company_id]
+            if taken < self._held[company_id]:
+                return
+            if self._full_until.get(company_id, 0.0) > loop.time():
+                raise rate_exceeded(STREAMS, limit, limit, _RETRY_SECONDS)
+            try:
+                places = await self._shared.hold_places(company_id, taken + block_of(limit), limit)
+            except Exception as problem:
+                if not is_outage(problem):
+                    raise
+                _log.warning("limits.not_shared", limit=STREAMS, problem=str(problem).strip())
+                self._held[company_id] = self._open[company_id] + 1
+                return
+            self._held[company_id] = places.held
+            if places.held <= self._open[company_id]:
+                # A flood of refused requests is no flood of look-ups.
+                self._full_until[company_id] = loop.time() + _REFUSED_SECONDS
+                raise rate_exceeded(STREAMS, limit, places.held + places.others, _RETRY_SECONDS)
