@@ -236,6 +236,10 @@ async def test_companies_do_not_see_each_other(
         ):
             with pytest.raises(openai.NotFoundError):
                 await reading
+        assert stored.id not in {each.id async for each in stranger.files.list()}
+        assert store.id not in {each.id async for each in stranger.vector_stores.list()}
         mine = await stranger.vector_stores.create(name="mine")
         with pytest.raises(openai.BadRequestError):
             await stranger.vector_stores.files.create(mine.id, file_id=stored.id)
+        assert (await own.files.content(stored.id)).read() == b"A secret of the harbour."
+        assert (await own.vector_stores.retrieve(store.id)).name == "secrets"

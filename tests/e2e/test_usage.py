@@ -5,7 +5,9 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import pytest
+from websockets.asyncio.client import connect
 
 from tests.e2e.api import MODEL, Api, new_client, unique
 from tests.e2e.conftest import Caller, make_caller
@@ -71,6 +73,15 @@ async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningSt
             assert refused.status_code == 429, refused.text
             error = refused.json()["error"]
             assert (error["type"], error["details"][0]["budget"]["budget_id"]) == ("budget_exceeded", made.json()["id"])
+        url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
+        async with connect(url, additional_headers={"x-api-key": customer.secret}, proxy=None) as socket:
+            await socket.send(orjson.dumps({"type": "execute", "content": "by a socket", "ref": "1"}).decode())
+            async with asyncio.timeout(120):
+                refused_turn = orjson.loads(await socket.recv())
+                while refused_turn["type"] != "error":
+                    refused_turn = orjson.loads(await socket.recv())
+        assert (refused_turn["ref"], refused_turn["error"]["type"]) == ("1", "budget_exceeded")
+        assert refused_turn["error"]["details"][0]["budget"]["budget_id"] == made.json()["id"]
         events = await eventually(lambda: _events(api, "budget.exceeded"))
         assert [event["subject"] for event in events] == [made.json()["id"]]
         raised = await client.patch(made.headers["location"].removeprefix("/api/v1"), json={"tokens": 1_000_000})

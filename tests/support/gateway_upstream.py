@@ -6,11 +6,19 @@ from fastapi import Request
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.api.agents import Agent
-from libs.contracts.api.sessions import Reply, Usage, WatchedTurn
-from libs.contracts.commands.runtime import CreateSession, DeleteSession, ExecuteTurn
+from libs.contracts.api.sessions import Reply, Turn, Usage, WatchedTurn
+from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
 from libs.contracts.errors import NotFound
 from libs.contracts.events.registry import AgentUpdated
-from libs.contracts.events.runtime import SessionCreated, SessionDeleted, TurnCompleted, TurnStarted
+from libs.contracts.events.runtime import (
+    CancelTurnAccepted,
+    SessionCreated,
+    SessionDeleted,
+    TurnCancelled,
+    TurnCompleted,
+    TurnStarted,
+)
+from libs.contracts.timestamps import now_text
 from libs.eventing import CommandContext, MessageContext, Transaction
 from libs.service_defaults import Service, ServiceSettings
 from tests.support import sample_owner
@@ -24,15 +32,20 @@ class UpstreamSettings(ServiceSettings):
 
 
 class Upstream:
-    """Completes a turn at once, unless its message is ``HELD``: then ``finish`` does. Counts what it carries out."""
+    """Completes a turn at once, unless its message is ``HELD``: then ``finish`` or a cancellation ends it.
+
+    Counts what it carries out.
+    """
 
     def __init__(self, settings: UpstreamSettings) -> None:
         self.service = Service("runtime", settings, migrations=sample_owner.MIGRATIONS)
         self.turns: list[str] = []
+        self.cancelled: list[str] = []
         self.sessions: list[str] = []
         self.agents: dict[str, Agent] = {}
         self._contexts: dict[str, MessageContext] = {}
         self.service.commands.handle(ExecuteTurn, self._execute, ends_later=True)
+        self.service.commands.handle(CancelTurn, self._cancel)
         self.service.commands.handle(CreateSession, self._create)
         self.service.commands.handle(DeleteSession, self._delete)
 
@@ -45,6 +58,25 @@ class Upstream:
             if key not in self.agents:
                 raise NotFound("no agent with this key")
             return self.agents[key]
+
+        @self.service.http.get("/internal/agents/by-key/{key}")
+        async def agent_by_key(key: str) -> Any:
+            return self.agents[key]
+
+        @self.service.http.get("/internal/turns/{turn_id}")
+        async def turn(turn_id: str) -> Turn:
+            if turn_id not in self._contexts:
+                raise NotFound("there is no such turn")
+            return Turn(
+                turn_id=turn_id,
+                session_id=SESSION,
+                status="running",
+                attempt=1,
+                position=0,
+                correlation_id=self._contexts[turn_id].correlation_id,
+                user_message_id="m1",
+                created_at=now_text(),
+            )
 
         @self.service.http.get("/internal/agents/{agent_id}")
         async def agent(agent_id: str) -> Any:
@@ -72,6 +104,14 @@ class Upstream:
         """Complete a turn that was held."""
         async with self.service.outbox.transaction(self._contexts[turn_id]) as transaction:
             transaction.emit(_completed(turn_id, text, self._contexts[turn_id]), subject=turn_id)
+
+    async def _cancel(self, transaction: Transaction, command: CancelTurn, _: CommandContext) -> None:
+        turn_id = command.turn_id
+        self.cancelled.append(turn_id)
+        place = {"session_id": command.session_id, "turn_id": turn_id}
+        transaction.emit(CancelTurnAccepted(**place), subject=turn_id)
+        ended = TurnCancelled(**place, reason="its client asked for it")
+        transaction.emit(ended, subject=turn_id, context=self._contexts[turn_id])
 
     async def _create(self, transaction: Transaction, command: CreateSession, _: CommandContext) -> None:
         self.sessions.append(command.session_id)

@@ -194,10 +194,14 @@ async def test_a_refused_turn_is_an_error_with_its_ref(public: Gateway) -> None:
         socket.send(type="execute", content="Hi", ref="a")
         await socket.until(lambda it: it.names == ["error"])
         assert (socket.error["ref"], socket.error["error"]["type"]) == ("a", "rate_limit_error")
-        public.bus.down = True
+        public.bus.upstream = lambda _: [rejected(ErrorKind.BUDGET, "the budget is used up")]
         socket.send(type="execute", content="Hi", ref="b")
         await socket.until(lambda it: len(it.messages) == 2)
-        assert (socket.messages[1]["ref"], socket.messages[1]["error"]["type"]) == ("b", "service_unavailable")
+        assert (socket.messages[1]["ref"], socket.messages[1]["error"]["type"]) == ("b", "budget_exceeded")
+        public.bus.down = True
+        socket.send(type="execute", content="Hi", ref="c")
+        await socket.until(lambda it: len(it.messages) == 3)
+        assert (socket.messages[2]["ref"], socket.messages[2]["error"]["type"]) == ("c", "service_unavailable")
         assert socket.code is None
 
 

@@ -1,0 +1,230 @@
+"""`aes usage`, `aes budgets` and `aes prices`: what they ask for, and what they show."""
+
+import json
+from contextlib import asynccontextmanager
+from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from cli.administration.service_database import ServiceDatabase
+from cli.usage import budgets, command, prices
+from libs.contracts.errors import NotFound
+from libs.contracts.timestamps import parse_time
+from services.runtime.administration import ListedPrice
+
+SUMS = {"turns": 3, "input_tokens": 1000, "output_tokens": 20, "tool_calls": 1, "seconds": 2.5}
+PRICED = {**SUMS, "cost": "0.15", "unpriced_turns": 0}
+UNPRICED = {**SUMS, "cost": "0.15", "unpriced_turns": 2}
+BUDGET = {
+    "id": "budget-1",
+    "user_id": None,
+    "key_id": None,
+    "period": "month",
+    "cost": "12.5",
+    "tokens": None,
+    "used": {"cost": "3", "tokens": 4000},
+    "renews_at": "2030-02-01T00:00:00.000000Z",
+}
+OTHERS = (
+    {**BUDGET, "id": "budget-2", "user_id": "ada", "cost": None, "tokens": 5000},
+    {**BUDGET, "id": "budget-3", "key_id": "key-1"},
+)
+
+
+class Service:
+    """``lines`` of usage, 1,000 a page; three budgets."""
+
+    def __init__(self) -> None:
+        self.asked: list[httpx.Request] = []
+        self.lines: list[dict[str, Any]] = [{"day": "2030-01-01", **PRICED}, {"day": "2030-01-02", **UNPRICED}]
+        self.refusal: httpx.Response | None = None
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request)
+        if self.refusal is not None:
+            return self.refusal
+        if request.url.path.endswith("/usage/"):
+            return httpx.Response(200, json=self._report(request.url.params))
+        if request.method == "DELETE":
+            return httpx.Response(204)
+        if request.method == "GET":
+            return httpx.Response(200, json={"budgets": [BUDGET, *OTHERS], "total": 3, "has_more": False})
+        return httpx.Response(201, json=BUDGET)
+
+    def _report(self, asked: httpx.QueryParams) -> dict[str, Any]:
+        begin = int(asked.get("offset", 0))
+        end = begin + int(asked["limit"])
+        groups = [name for name in asked["group_by"].split(",") if name]
+        lines = [{name: each.get(name) for name in ("day", "agent_id", "model", "user_id", "key_id")} | each
+                 for each in self.lines[begin:end]]  # fmt: skip
+        return {"group_by": groups, "usage": lines, "totals": UNPRICED, "has_more": end < len(self.lines)}
+
+    def client(self) -> httpx.Client:
+        return httpx.Client(transport=httpx.MockTransport(self), base_url="http://service/api/v1")
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.asked[-1].content)
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Service:
+    service = Service()
+    for module in (command, budgets):
+        monkeypatch.setattr(module, "connect", lambda *_: SimpleNamespace(client=service.client))
+    return service
+
+
+def run(app: typer.Typer, *arguments: str) -> SimpleNamespace:
+    result = CliRunner(env={"COLUMNS": "200"}).invoke(app, list(arguments))
+    return SimpleNamespace(code=result.exit_code, out=result.stdout, told=result.stderr)
+
+
+def test_usage_is_shown_by_day_with_its_total(service: Service) -> None:
+    shown = run(command.app)
+    assert shown.code == 0, shown.told
+    assert dict(service.asked[0].url.params) == {"limit": "1000", "group_by": "day"}
+    assert "2030-01-02" in shown.out
+    assert "0.15 + 2 unpriced" in shown.out
+    assert "total" in shown.out
+
+
+def test_usage_of_some_days_by_agent_and_model(service: Service) -> None:
+    service.lines = [{"agent_id": None, "model": "openai:mini", **PRICED}]
+    shown = run(command.app, "--from", "2030-01-01", "--to", "2030-01-31", "--by", "agent,model")
+    assert shown.code == 0, shown.told
+    wanted = {"from": "2030-01-01", "to": "2030-01-31", "group_by": "agent,model"}
+    assert dict(service.asked[0].url.params) == {"limit": "1000", **wanted}
+    assert "openai:mini" in shown.out
+
+
+def test_a_report_of_several_pages_is_one(service: Service) -> None:
+    service.lines = [{"day": f"day {number}", **PRICED} for number in range(2500)]
+    report = json.loads(run(command.app, "--json").out)
+    assert [line["day"] for line in report["usage"]] == [f"day {number}" for number in range(2500)]
+    assert [request.url.params.get("offset") for request in service.asked] == [None, "1000", "2000"]
+
+
+def test_a_refused_report_is_explained(service: Service) -> None:
+    error = {"type": "validation_error", "message": "The query is not valid: group_by.", "details": []}
+    service.refusal = httpx.Response(422, json={"error": error})
+    told = run(command.app, "--by", "moon")
+    assert told.code == 1
+    assert "group_by" in told.told
+    as_json = run(command.app, "--by", "moon", "--json")
+    assert as_json.code == 1
+    assert "group_by" in as_json.out + as_json.told
+
+
+def test_budgets_are_listed_with_whose_they_are(service: Service) -> None:
+    shown = run(budgets.app, "list").out
+    for text in ("the company", "user ada", "key key-1", "3 of 12.5", "4,000 of 5,000 tokens"):
+        assert text in shown
+    assert [each["id"] for each in json.loads(run(budgets.app, "list", "--json").out)["budgets"]] == [
+        "budget-1",
+        "budget-2",
+        "budget-3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "path", "body"),
+    [
+        (
+            ["create", "--period", "month", "--cost", "12.50", "--user", "ada", "--warn", "80"],
+            "POST",
+            "/budgets/",
+            {"period": "month", "cost": "12.50", "user_id": "ada", "warning_percent": 80},
+        ),
+        (
+            ["create", "--period", "total", "--tokens", "5", "--key", "key-1"],
+            "POST",
+            "/budgets/",
+            {"period": "total", "tokens": 5, "key_id": "key-1"},
+        ),
+        (["change", "budget-1", "--cost", "20"], "PATCH", "/budgets/budget-1/", {"cost": "20"}),
+    ],
+)
+def test_a_budget_is_made_and_changed(
+    service: Service, arguments: list[str], method: str, path: str, body: dict[str, Any]
+) -> None:
+    shown = run(budgets.app, *arguments)
+    assert shown.code == 0, shown.told
+    assert (service.asked[-1].method, service.asked[-1].url.path) == (method, f"/api/v1{path}")
+    assert service.body == body
+    assert service.asked[-1].headers["idempotency-key"]
+    assert "3 of 12.5" in shown.told + shown.out
+    assert json.loads(run(budgets.app, *arguments, "--json").out) == BUDGET
+
+
+@pytest.mark.parametrize("wrong", [["--tokens", "0"], ["--tokens", "many"], ["--warn", "100"]])
+def test_numbers_that_cannot_be_are_refused_before_anything_is_asked(service: Service, wrong: list[str]) -> None:
+    assert run(budgets.app, "create", "--period", "day", *wrong).code == 2
+    assert service.asked == []
+
+
+def test_a_budget_is_deleted(service: Service) -> None:
+    assert run(budgets.app, "delete", "budget-1").code == 0
+    assert (service.asked[-1].method, service.asked[-1].url.path) == ("DELETE", "/api/v1/budgets/budget-1/")
+    assert json.loads(run(budgets.app, "delete", "budget-1", "--json").out) == {"id": "budget-1", "deleted": True}
+
+
+class Runtime:
+    """Prices as the runtime's database has them."""
+
+    def __init__(self) -> None:
+        self.kept: dict[str, tuple[Decimal, Decimal]] = {}
+
+    async def prices(self) -> list[ListedPrice]:
+        changed = parse_time("2030-01-01T00:00:00Z")
+        return [
+            ListedPrice(model=model, input_price=paid, output_price=produced, updated_at=changed)
+            for model, (paid, produced) in sorted(self.kept.items())
+        ]
+
+    async def set_price(self, model: str, paid: Decimal, produced: Decimal) -> None:
+        self.kept[model] = (paid, produced)
+
+    async def remove_price(self, model: str) -> None:
+        if self.kept.pop(model, None) is None:
+            raise NotFound(f"There is no price of {model}.")
+
+
+@pytest.fixture
+def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
+    runtime = Runtime()
+
+    @asynccontextmanager
+    async def opened(_: str) -> Any:
+        yield runtime
+
+    monkeypatch.setattr(prices, "_RUNTIME", ServiceDatabase("runtime", opened))
+    monkeypatch.setenv("AES_RUNTIME_DATABASE_URL", "postgresql://nowhere")
+    return runtime
+
+
+def test_prices_are_set_listed_and_removed(runtime: Runtime) -> None:
+    told = run(prices.app, "set", "openai:*", "--input", "0.50", "--output", "2")
+    assert told.code == 0, told.told
+    assert "openai:* cost 0.5 in and 2 out" in told.told + told.out
+    assert runtime.kept == {"openai:*": (Decimal("0.50"), Decimal(2))}
+    assert "openai:*" in run(prices.app, "list").out
+    assert json.loads(run(prices.app, "list", "--json").out)["prices"] == [
+        {"model": "openai:*", "input": "0.5", "output": "2", "updated_at": "2030-01-01T00:00:00.000000Z"}
+    ]
+    assert json.loads(run(prices.app, "remove", "openai:*", "--json").out) == {"model": "openai:*", "removed": True}
+    gone = run(prices.app, "remove", "openai:*")
+    assert gone.code == 1
+    assert "There is no price" in gone.told
+
+
+def test_a_price_is_a_decimal(runtime: Runtime) -> None:
+    wrong = run(prices.app, "set", "openai:*", "--input", "cheap", "--output", "2")
+    assert wrong.code == 2
+    assert "no decimal such as 2.50" in wrong.told
+    assert runtime.kept == {}
