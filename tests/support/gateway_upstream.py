@@ -109,9 +109,9 @@ class Upstream:
         turn_id = command.turn_id
         self.cancelled.append(turn_id)
         place = {"session_id": command.session_id, "turn_id": turn_id}
-        transaction.emit(CancelTurnAccepted(**place), subject=turn_id)
         ended = TurnCancelled(**place, reason="its client asked for it")
         transaction.emit(ended, subject=turn_id, context=self._contexts[turn_id])
+        transaction.emit(CancelTurnAccepted(**place), subject=turn_id)
 
     async def _create(self, transaction: Transaction, command: CreateSession, _: CommandContext) -> None:
         self.sessions.append(command.session_id)

@@ -40,7 +40,7 @@ async def test_another_gateway_cancels_the_turn_of_a_request(replicas: Replicas)
         async def taken() -> bool:
             return len(replicas.upstream.turns) == 1
 
-        await eventually(taken)
+        await eventually(taken, 180)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
         # The number of a request means nothing on another connection.
         assert (await stranger.post("/mcp", json=cancelled)).status_code == 202

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from libs.contracts.api.sessions import HistoryMessage, Message, MessagePage, Session
 from libs.contracts.commands.runtime import NO_AGENT
-from libs.contracts.errors import NotFound
+from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
@@ -137,7 +137,11 @@ async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: U
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
     if any(isinstance(item, MessageInput) and item.role in ("system", "developer") for item in items):
         raise refuse("items", "Instructions are given with each response.", "unsupported_value")
-    return messages_of(items)
+    try:
+        return messages_of(items)
+    except ValidationFailed as problem:
+        # It speaks of the input of responses.
+        raise refuse("items", problem.message, "invalid_value") from None
 
 
 async def _items(upstream: Forwarder, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
