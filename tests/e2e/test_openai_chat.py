@@ -12,7 +12,7 @@ from openai import AsyncOpenAI
 
 from libs.contracts.identifiers import new_id
 from tests.e2e.api import Api, configuration, unique
-from tests.e2e.conftest import Caller
+from tests.e2e.conftest import Caller, make_caller
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
 from tests.support.model_stub import TEXT
@@ -211,11 +211,11 @@ async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI
 
 
 async def test_companies_do_not_see_each_other(
-    stack: RunningStack, as_alice: Api, alice: Caller, bob: Caller, mallory: Caller
+    stack: RunningStack, as_alice: Api, own_company: str, bob: Caller, mallory: Caller
 ) -> None:
-    model = await agent(as_alice)
+    model, owner = await agent(as_alice), make_caller(stack, own_company, unique("owner"), "all")
     async with (
-        client_of(stack, alice.secret) as own,
+        client_of(stack, owner.secret) as own,
         client_of(stack, bob.secret) as colleague,
         client_of(stack, mallory.secret) as stranger,
     ):
