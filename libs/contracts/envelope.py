@@ -77,7 +77,10 @@ def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
         for header, value in headers:
             field = _HEADERS.get(header)
             if field is not None and value is not None:
-                fields[field] = _text(value)
+                # No database stores NUL: such a message would be retried for ever and block its key.
+                if b"\0" in value:
+                    raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
+                fields[field] = value.decode()
         missing = [name for name in _REQUIRED if name not in fields]
         if missing:
             raise MalformedEnvelope(f"missing envelope attributes: {', '.join(missing)}")
@@ -87,10 +90,3 @@ def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
             raise
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
     return Envelope(sequence=sequence, **fields)
-
-
-def _text(value: bytes) -> str:
-    # No database stores NUL: such a message would be retried for ever and block its key.
-    if b"\0" in value:
-        raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
-    return value.decode()

@@ -24,7 +24,7 @@ _HELD_SECONDS: Final = 0.02
 # A fetch and a batch cost about the same for one record as for twenty. Where many come the processor is what is short:
 # batches are fewer and fuller then.
 _PACE_SECONDS: Final = 0.02
-_BUSY_PACE: Final = 7
+_BUSY_PACE: Final = 12
 _BUSY_RECORDS_PER_SECOND: Final = 600.0
 _RATE_SECONDS: Final = 1.0
 _BATCH_RECORDS: Final = 500
