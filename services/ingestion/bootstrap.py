@@ -115,7 +115,7 @@ def build_streams(settings: IngestionSettings) -> Service:
     texts = PostgresTexts(service.database, _announced(service))
     loader = DocumentLoader(texts, store, pool, lease_seconds=settings.lease_seconds)
     _add_ingestion(service, settings, loader, search)
-    jobs = PostgresArtifactJobs(service.database, service.outbox)
+    jobs = PostgresArtifactJobs(service.database, service.outbox, _announced(service))
     index = IndexArtifacts(
         jobs, HttpArtifactSource(service.calls), pool, store, search.embedders, search.engines, search.resolver,
         at_once=settings.parsing_processes,

@@ -264,6 +264,7 @@ async def _all_answered(load: Load) -> bool:
     return all([len(await load.api.messages(session)) == 2 for session in load.sessions])
 
 
+@pytest.mark.slow
 async def test_everything_killed_at_once(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
 ) -> None:

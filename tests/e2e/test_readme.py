@@ -99,6 +99,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
 
+@pytest.mark.slow
 def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
     environment = {name: value for name, value in stack.environment.items() if name != "COLUMNS"}
     command = [sys.executable, str(ROOT / "aes"), "demo"]

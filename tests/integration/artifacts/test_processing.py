@@ -9,8 +9,10 @@ import pytest
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
+from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
+from services.ingestion.use_cases.reclaim_work import ReclaimWork
 from tests.support.artifact_world import World
 from tests.support.office_files import xls, xlsx
 
@@ -238,6 +240,24 @@ async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World
     assert not await world.indexing.jobs.indexed(claimed[0], characters=1, chunks=1), "it comes too late"
     rows = await world.rows("ingestion", "SELECT state, attempts FROM artifact_documents")
     assert rows == [{"state": "indexed", "attempts": 2}]
+
+
+async def test_documents_of_a_killed_process_are_indexed_before_their_leases_end(world: World) -> None:
+    gone, ingestion = 7, world.ingestion
+    jobs = PostgresArtifactJobs(ingestion.database, ingestion.outbox, lambda: gone)
+    reclaim = ReclaimWork(PostgresHolders(ingestion.database), {gone}.intersection)
+    lost = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
+    put_off = await world.artifact(world.session(), "b.txt", b"The ferry leaves at eight.")
+    await world.relay()
+    claimed = {job.artifact_id: job for job in await jobs.claim(5, 600)}
+    await jobs.postpone(claimed[put_off["artifact_id"]], 600, counts=False)
+    await reclaim()
+    await world.settle()
+
+    assert (await world.told(lost)).count("artifact.ready") == 1
+    assert not await jobs.indexed(claimed[lost["artifact_id"]], characters=1, chunks=1), "it comes too late"
+    waiting = await world.rows("ingestion", "SELECT artifact_id FROM artifact_documents WHERE state = 'pending'")
+    assert [row["artifact_id"] for row in waiting] == [put_off["artifact_id"]], "its pause is nobody's"
 
 
 async def test_an_outage_costs_no_attempt(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

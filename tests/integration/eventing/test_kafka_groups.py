@@ -117,7 +117,7 @@ async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connect
     ]
     await eventually(lambda: all(len(member.held) == 2 for member in members))
     before = [len(member.assignments) for member in members]
-    for _ in range(4):
+    for _ in range(2):
         # A loop that is busy for longer than several heartbeats and looks.
         time.sleep(2.5)  # noqa: ASYNC251
         with psycopg.connect(database_url) as connection:

@@ -1,6 +1,6 @@
 """Documents of sessions in PostgreSQL."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from libs.contracts.api.artifacts import ArtifactRecord
@@ -11,6 +11,7 @@ from libs.contracts.messages import Event
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
+from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
@@ -21,7 +22,7 @@ _CLAIM = """
         ORDER BY lost_at IS NOT NULL, created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
     UPDATE artifact_documents d
     SET token = %(token)s || '/' || d.artifact_id, lease_until = now() + %(seconds)s * interval '1 second',
-        attempts = attempts + 1, changed_at = now()
+        holder = %(holder)s, attempts = attempts + 1, changed_at = now()
     FROM free WHERE d.artifact_id = free.artifact_id
     RETURNING d.artifact_id, d.company_id, d.session_id, d.name, d.content_type, d.token, d.attempts AS attempt,
               d.correlation_id
@@ -70,12 +71,14 @@ class PostgresArtifactWriter:
 
 
 class PostgresArtifactJobs:
-    def __init__(self, database: Database, outbox: Outbox) -> None:
+    def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
         self._outbox = outbox
+        self._holder = holder
 
     async def claim(self, limit: int, seconds: float) -> list[ArtifactJob]:
-        claimed = await self._database.records(_CLAIM, {"limit": limit, "token": new_id(), "seconds": seconds})
+        lease = {"token": new_id(), "seconds": seconds, "holder": self._holder()}
+        claimed = await self._database.records(_CLAIM, {"limit": limit, **lease})
         return [ArtifactJob(**row) for row in claimed]
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None:
@@ -89,7 +92,8 @@ class PostgresArtifactJobs:
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
         await self._database.execute(
             f"""UPDATE artifact_documents
-                SET lease_until = now() + %(seconds)s * interval '1 second', attempts = attempts - %(given_back)s
+                SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,
+                    attempts = attempts - %(given_back)s
                 WHERE {_OURS}""",
             {**_of(job), "seconds": seconds, "given_back": 0 if counts else 1},
         )

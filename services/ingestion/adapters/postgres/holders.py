@@ -11,6 +11,7 @@ _HOLDERS: Final = """
     UNION SELECT holder FROM ingestion_runs
     WHERE state IN ('planning', 'finishing') AND token IS NOT NULL AND holder IS NOT NULL
     UNION SELECT holder FROM texts WHERE state = 'running' AND holder IS NOT NULL
+    UNION SELECT holder FROM artifact_documents WHERE state = 'pending' AND holder IS NOT NULL
 """
 # Texts first: who takes an item up needs its text. All in the order of their keys, as everywhere.
 _FREE_TEXTS: Final = """
@@ -35,6 +36,12 @@ _FREE_RUNS: Final = """
         ORDER BY id FOR UPDATE) held
     WHERE r.id = held.id
 """
+_FREE_DOCUMENTS: Final = """
+    UPDATE artifact_documents d SET token = NULL, lease_until = NULL, holder = NULL FROM (
+        SELECT artifact_id FROM artifact_documents
+        WHERE state = 'pending' AND holder = ANY (%s) ORDER BY artifact_id FOR UPDATE) held
+    WHERE d.artifact_id = held.artifact_id AND d.state = 'pending'
+"""
 
 
 def nobody() -> None:
@@ -53,6 +60,6 @@ class PostgresHolders:
         async with self._database.connection() as connection:
             freed = [
                 (await connection.execute(statement, (list(numbers),))).rowcount
-                for statement in (_FREE_TEXTS, _FREE_ITEMS, _FREE_RUNS)
+                for statement in (_FREE_TEXTS, _FREE_ITEMS, _FREE_RUNS, _FREE_DOCUMENTS)
             ]
         return sum(freed)

@@ -41,8 +41,10 @@ def now() -> datetime:
 
 
 @asynccontextmanager
-async def working(stores: Stores, clock: Callable[[], datetime] = now, *, seconds: float = 15) -> AsyncIterator[None]:
-    """A worker of this process."""
+async def working(
+    stores: Stores, clock: Callable[[], datetime] = now, *, seconds: float = 15, grace: float = 10
+) -> AsyncIterator[None]:
+    """A worker of this process; ``grace``: seconds for deliveries that are under way at its end."""
     client = HttpWebhookClient(public_or_within(parse_networks("127.0.0.0/8")), seconds=seconds)
     attempts = WebhookAttempts(client, CIPHER, NoMetrics())
     tools = DeliveryTools(stores.queue, stores.timeline, attempts, FairSemaphore(64, each=32), clock)
@@ -51,7 +53,7 @@ async def working(stores: Stores, clock: Callable[[], datetime] = now, *, second
     yield
     for task in tasks:
         task.cancel()
-    await worker.stop(10)
+    await worker.stop(grace)
     await client.close()
 
 
@@ -102,7 +104,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
     receiver.hanging.add("/hang")
     hanging = [await real.webhook(eve, url=receiver.url("/hang")) for _ in range(4)]
     webhook = await real.webhook(ada, url=receiver.url())
-    async with working(real, seconds=3600):
+    async with working(real, seconds=3600, grace=0.1):
         for _ in range(30):
             await real.happen(eve)
         expected = [(await real.happen(ada))[0] for _ in range(30)]

@@ -29,6 +29,7 @@ def quiet(_: str) -> None:
     """Ignores reports of progress."""
 
 
+@pytest.mark.slow
 async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one_is_filled_anew(tmp_path: Path) -> None:
     try:
         await asyncio.to_thread(binary)

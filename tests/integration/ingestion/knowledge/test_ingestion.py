@@ -24,6 +24,7 @@ async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBa
     assert len(await bases.chunk_ids(knowledge_base_id)) == after["processing_metadata"]["processed_chunks"] > 6
 
 
+@pytest.mark.slow
 async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
     files = await bases.upload(documents(120))
     first, second = workers.start(AES_INGESTION_STREAMS_BATCH="4"), workers.start(AES_INGESTION_STREAMS_BATCH="4")

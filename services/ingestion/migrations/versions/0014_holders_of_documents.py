@@ -1,0 +1,10 @@
+"""Leases of sessions' documents name the process that holds them, as those of other work do."""
+
+from alembic import op
+
+revision = "0014"
+down_revision = "0013"
+
+
+def upgrade() -> None:
+    op.execute("ALTER TABLE artifact_documents ADD COLUMN IF NOT EXISTS holder integer")
