@@ -15,4 +15,6 @@ if [ "$1" = postgres ] && [ ! -s "$PGDATA/PG_VERSION" ]; then
     echo "listen_addresses = '*'" >>"$PGDATA/postgresql.conf"
     echo "unix_socket_directories = '/var/run/postgresql'" >>"$PGDATA/postgresql.conf"
 fi
+# A volume may have been given to a group since, which the server refuses.
+[ "$1" != postgres ] || chmod 0700 "$PGDATA"
 exec "$@"

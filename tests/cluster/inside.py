@@ -1,0 +1,45 @@
+"""Runs scenarios in the node's namespaces, one after the other; ends with 1 when a promise did not hold."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from pathlib import Path
+
+from tests.cluster.cluster import Say, ScenarioFailed, ask, attempt
+from tests.cluster.scenarios import SCENARIOS, SMALL
+from tests.rolling_restart.client import Lost
+
+_DNS = Path(__file__).parent / "manifests" / "coredns.yaml"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("scenarios", nargs="*", choices=SCENARIOS)
+    began = time.monotonic()
+
+    def say(text: str) -> None:
+        print(f"{time.monotonic() - began:7.1f} s  {text}", flush=True)
+
+    ask("apply", f"--filename={_DNS}")
+    ask("--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s", seconds=150)
+    failed = [name for name in parser.parse_args().scenarios or SCENARIOS if not _held(name, say)]
+    say(f"failed: {', '.join(failed)}" if failed else "everything held")
+    return 1 if failed else 0
+
+
+def _held(name: str, say: Say) -> bool:
+    say(f"{name}: {(SCENARIOS[name].__doc__ or '').splitlines()[0]}")
+    try:
+        SCENARIOS[name](SMALL, say)
+    except (ScenarioFailed, Lost) as failure:
+        say(f"FAILED {name}: {failure}")
+        for what in (["pods"], ["events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning"]):
+            print(attempt("get", *what, "--all-namespaces").stdout[-4000:], flush=True)
+        return False
+    return True
+
+
+if __name__ == "__main__":
+    sys.exit(main())

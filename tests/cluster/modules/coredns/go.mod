@@ -1,0 +1,5 @@
+module cluster/coredns
+
+go 1.26.0
+
+require github.com/coredns/coredns v1.15.0

@@ -1,0 +1,23 @@
+// The process that holds a pod's namespaces, and takes in processes whose parents ended.
+package main
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+func main() {
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGCHLD)
+	for received := range signals {
+		if received != syscall.SIGCHLD {
+			return
+		}
+		for {
+			if process, _ := syscall.Wait4(-1, nil, syscall.WNOHANG, nil); process <= 0 {
+				break
+			}
+		}
+	}
+}
