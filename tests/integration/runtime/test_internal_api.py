@@ -176,6 +176,10 @@ async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node
     assert await listed(person("bob")) == ([], 0, False)
     assert await listed(person(company="company-2")) == ([], 0, False)
     await api.get("/internal/turns", status=422)
+    for stranger in (person("bob"), person(company="company-2")):
+        await api.get(f"/internal/turns/{second}", stranger, status=404)
+    for nothing in (new_id(), "no id"):
+        await api.get(f"/internal/turns/{nothing}", status=404)
 
 
 async def test_a_look_up_returns_the_state_of_a_turn(node: Node, api: Api, model: ObedientModel) -> None:

@@ -1,6 +1,7 @@
 """Bodies that protocols' doors refuse: each in the shape of its protocol, none with a 5xx."""
 
 from collections.abc import Callable, Mapping
+from itertools import product
 from typing import Any, NamedTuple
 
 import httpx
@@ -84,13 +85,16 @@ async def post(public: Gateway, door: Door, content: Any, content_type: str = "a
         return await client.post(door.path, content=content)
 
 
-@pytest.mark.parametrize("fault", MALFORMED_JSON)
-@pytest.mark.parametrize("door", DOORS)
+# Every field of a vector store may be left out, and so may its body.
+@pytest.mark.parametrize(
+    ("door", "fault"),
+    [
+        case
+        for case in product(DOORS, MALFORMED_JSON)
+        if case not in (("vector stores", "empty"), ("vector stores", "no fields"))
+    ],
+)
 async def test_what_is_no_body_is_refused_in_the_protocols_own_shape(public: Gateway, door: str, fault: str) -> None:
-    if (door, fault) == ("vector stores", "empty"):
-        pytest.skip("every field of a vector store may be left out, and so may its body")
-    if (door, fault) == ("vector stores", "no fields"):
-        pytest.skip("a store needs nothing")
     response = await post(public, DOORS[door], MALFORMED_JSON[fault][0])
     DOORS[door].shape(response.status_code, response.json())
     assert not public.bus.sent

@@ -8,6 +8,7 @@ from fastapi import Depends, Request, Security
 from pydantic import Field
 from starlette.responses import Response
 
+from libs.contracts.api.agents import StrictModel
 from libs.contracts.api.sessions import HistoryMessage, Message, MessagePage, Session
 from libs.contracts.commands.runtime import NO_AGENT
 from libs.contracts.errors import NotFound, ValidationFailed
@@ -20,7 +21,7 @@ from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Unfi
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.input_items import InputItem, InputModel, MessageInput, history_items
+from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput, history_items
 from services.gateway.entrypoints.openai.pages import cursor_of, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
@@ -35,16 +36,16 @@ _UNTIL_THEN: Final = "builtin:extractive"
 """The model of a conversation whose agent nobody has named."""
 
 
-class CreateConversation(InputModel):
+class CreateConversation(StrictModel):
     items: Annotated[list[InputItem], Field(max_length=20)] | None = None
     metadata: Metadata | None = None
 
 
-class ChangeConversation(InputModel):
+class ChangeConversation(StrictModel):
     metadata: Metadata | None
 
 
-class CreateItems(InputModel):
+class CreateItems(StrictModel):
     items: Annotated[list[InputItem], Field(min_length=1, max_length=20)]
 
 

@@ -4,21 +4,16 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, Tag
+from pydantic import Discriminator, Field, Tag
 
+from libs.contracts.api.agents import StrictModel
 from libs.contracts.api.sessions import ContentBlock, ImageUrl, ImageUrlBlock, ResolveActionBody, TextBlock
 from services.gateway.entrypoints.openai.conventions import refuse
 
 Text = Annotated[str, Field(min_length=1)]
 
 
-class InputModel(BaseModel):
-    """Unknown fields are refused by name."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class TextPart(InputModel):
+class TextPart(StrictModel):
     """A text, of the user or as the agent said it."""
 
     type: Literal["input_text", "output_text", "text"]
@@ -27,7 +22,7 @@ class TextPart(InputModel):
     logprobs: list[Any] | None = None
 
 
-class ImagePart(InputModel):
+class ImagePart(StrictModel):
     """An image on the web."""
 
     type: Literal["input_image"]
@@ -38,7 +33,7 @@ class ImagePart(InputModel):
 Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
-class MessageInput(InputModel):
+class MessageInput(StrictModel):
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[Part]
@@ -53,7 +48,7 @@ class MessageInput(InputModel):
         return "\n\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
-class FunctionCallOutput(InputModel):
+class FunctionCallOutput(StrictModel):
     """The result of a call that the client made."""
 
     type: Literal["function_call_output"]
@@ -67,7 +62,7 @@ class FunctionCallOutput(InputModel):
         return self.output if isinstance(self.output, str) else "\n\n".join(part.text for part in self.output)
 
 
-class FunctionCall(InputModel):
+class FunctionCall(StrictModel):
     """A call that the agent asked for in an earlier response."""
 
     type: Literal["function_call"]
@@ -89,7 +84,7 @@ class FunctionCall(InputModel):
         return {"id": self.call_id, "name": self.name, "arguments": arguments}
 
 
-class AgentCall(InputModel):
+class AgentCall(StrictModel):
     """A call that the agent made by itself in an earlier response."""
 
     type: Literal["mcp_call"]
@@ -103,7 +98,7 @@ class AgentCall(InputModel):
     approval_request_id: str | None = None
 
 
-class ApprovalResponse(InputModel):
+class ApprovalResponse(StrictModel):
     type: Literal["mcp_approval_response"]
     approval_request_id: Text
     approve: bool

@@ -5,11 +5,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from libs.contracts.api.agents import ClientTool, JsonObject
+from libs.contracts.api.agents import ClientTool, JsonObject, StrictModel
 from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
 from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_details
 from services.gateway.entrypoints.openai.conventions import refuse
-from services.gateway.entrypoints.openai.input_items import InputItem, InputModel, MessageInput
+from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 
 REQUEST_KEY: Final = "openai:request"
 """The pair of a turn's metadata that has the fields of the request that no option of turns is for."""
@@ -43,7 +43,7 @@ _NAMES: Final = {
 }
 
 
-class FunctionTool(InputModel):
+class FunctionTool(StrictModel):
     type: Literal["function"]
     name: Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")]
     description: Annotated[str, Field(max_length=10_000)] | None = None
@@ -51,16 +51,16 @@ class FunctionTool(InputModel):
     strict: bool | None = None
 
 
-class NamedFunction(InputModel):
+class NamedFunction(StrictModel):
     type: Literal["function"]
     name: Annotated[str, Field(min_length=1, max_length=64)]
 
 
-class TextFormat(InputModel):
+class TextFormat(StrictModel):
     type: Literal["text", "json_object"]
 
 
-class SchemaFormat(InputModel):
+class SchemaFormat(StrictModel):
     type: Literal["json_schema"]
     name: Annotated[str, Field(min_length=1, max_length=64)]
     schema_: Annotated[JsonObject, Field(alias="schema")]
@@ -68,12 +68,12 @@ class SchemaFormat(InputModel):
     strict: bool | None = None
 
 
-class TextSettings(InputModel):
+class TextSettings(StrictModel):
     format: Annotated[TextFormat | SchemaFormat, Field(discriminator="type")] | None = None
     verbosity: Literal["medium"] | None = None
 
 
-class ConversationReference(InputModel):
+class ConversationReference(StrictModel):
     id: Annotated[str, Field(min_length=1, max_length=200)]
 
 
@@ -107,7 +107,7 @@ class KeptRequest(BaseModel):
             return cls()
 
 
-class CreateResponse(InputModel):
+class CreateResponse(StrictModel):
     model: Name | None = None
     input: str | list[InputItem] = []
     instructions: Annotated[str, Field(max_length=100_000)] | None = None
