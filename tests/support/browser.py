@@ -20,7 +20,7 @@ expect.set_options(timeout=_TIMEOUT_MS)
 def running_browser() -> Iterator[Browser]:
     """A headless Chromium. Skips the test where there is none.
 
-    Only for packages without asynchronous tests: Playwright keeps an event loop running meanwhile.
+    Only for modules without asynchronous tests: Playwright keeps an event loop running meanwhile.
     """
     with sync_playwright() as playwright:
         own = Path(playwright.chromium.executable_path)

@@ -13,7 +13,7 @@ from tests.support.browser import running_browser, watched_page
 Open = Callable[..., Page]
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as running:
         yield running

@@ -14,7 +14,7 @@ Run = Callable[..., Any]
 _ADDRESS = "http://studio.test"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
     with running_browser() as running:
         yield running
