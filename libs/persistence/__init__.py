@@ -4,14 +4,18 @@ from libs.persistence._database import Connection, Database, as_json, embedded_j
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
+from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
 from libs.persistence._presence import Presence
 
 __all__ = [
+    "NEWEST_FIRST",
     "Connection",
     "Database",
+    "Order",
     "Presence",
     "as_json",
     "embedded_json",
+    "fetch_page",
     "fetch_records",
     "fetch_value",
     "is_contention",

@@ -3,7 +3,7 @@
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
-from libs.service_defaults.internal_routes import Caller, Limit, Offset
+from libs.service_defaults.internal_routes import Caller, Cursor, Limit, Offset
 from libs.service_defaults.service import API, WORKER, Service
 from libs.service_defaults.settings import ServiceSettings
 
@@ -11,6 +11,7 @@ __all__ = [
     "API",
     "WORKER",
     "Caller",
+    "Cursor",
     "Limit",
     "Offset",
     "Service",

@@ -28,6 +28,8 @@ async def caller(request: Request) -> Identity:
 Caller = Annotated[Identity, Depends(caller)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
+Cursor = Annotated[str | None, Query(max_length=1000)]
+"""``next`` of the page before."""
 
 
 def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:

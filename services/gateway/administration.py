@@ -101,10 +101,11 @@ class Administration:
         """All keys of a company, newest first, also those that are no longer valid."""
         operator = _write((await self.company(company)).id).identity
         keys: list[ApiKey] = []
+        cursor: str | None = None
         while True:
-            page, total = await self._keys.keys(operator, limit=_PAGE, offset=len(keys))
-            keys.extend(page)
-            if not page or len(keys) >= total:
+            page = await self._keys.keys(operator, limit=_PAGE, offset=0, cursor=cursor)
+            keys.extend(page.items)
+            if (cursor := page.next) is None:
                 return keys
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:

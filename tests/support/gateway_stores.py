@@ -1,17 +1,18 @@
 """The gateway's stores in memory: keys, connections and idempotency keys."""
 
 import asyncio
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import quota_exceeded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner, new_secret
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
+from tests.support.pages import page_within
 
 
 class FakeIdempotency:
@@ -100,13 +101,13 @@ class FakeKeys:
         found = (key for key in self.by_digest.values() if (key.company_id, key.id) == (company_id, key_id))
         return next(found, None)
 
-    async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
+    async def keys(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[ApiKey]:
         found = [
             key
             for key in reversed(self.by_digest.values())
             if key.company_id == reader.company_id and reader.may_read_of(key.user_id)
         ]
-        return found[offset : offset + limit], len(found)
+        return page_within(found, limit=limit, offset=offset, cursor=cursor)
 
     async def count_valid(self, company_id: str) -> int:
         keys = [key for key in self.by_digest.values() if key.company_id == company_id]
@@ -155,13 +156,15 @@ class FakeConnections:
         found = self.stored.get(connection_id)
         return found if found is not None and found.company_id == company_id else None
 
-    async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
+    async def connections(
+        self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Connection]:
         found = [
             each
             for each in reversed(self.stored.values())
             if each.company_id == reader.company_id and reader.may_read_of(each.user_id)
         ]
-        return found[offset : offset + limit], len(found)
+        return page_within(found, limit=limit, offset=offset, cursor=cursor)
 
     async def add(self, connection: Connection, write: Write) -> None:
         await self._idempotency.claim(write, connection.id)

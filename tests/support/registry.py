@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from libs.contracts.api.agents import CreateAgentBody
+from libs.contracts.api.pages import Page
 from libs.contracts.envelope import Envelope
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
@@ -14,6 +15,7 @@ from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner
 from services.registry.domain.agent import StoredAgent, StoredVersion, new_agent
 from services.registry.domain.ports import KnowledgeBaseCheck, Provider, RuntimeCatalogue
+from tests.support.pages import page_within
 
 CATALOGUE = RuntimeCatalogue(
     providers={
@@ -128,11 +130,10 @@ class MemoryAgents:
         visible.sort(key=lambda agent: (agent.created_at, agent.id), reverse=True)
         return visible[offset:] if limit is None else visible[offset : offset + limit]
 
-    async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
-        return self._versions.get(agent_id, [])[::-1][offset : offset + limit]
-
-    async def count_versions(self, agent_id: str) -> int:
-        return len(self._versions.get(agent_id, []))
+    async def versions(
+        self, agent_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredVersion]:
+        return page_within(self._versions.get(agent_id, [])[::-1], limit=limit, offset=offset, cursor=cursor)
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None:
         versions = self._versions.get(agent_id, [])

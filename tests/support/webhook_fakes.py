@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.secrets import SecretCipher, id_of
@@ -20,6 +21,7 @@ from services.gateway.domain.webhook_deliveries import (
 from services.gateway.domain.webhook_ports import Backlog, ClaimedWebhook
 from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookSecret, WebhookStatus
 from tests.support.gateway_stores import FakeIdempotency
+from tests.support.pages import page_within
 from tests.support.timeline import FakeTimeline
 
 CIPHER = SecretCipher([b"k" * 32])
@@ -51,13 +53,13 @@ class FakeWebhooks:
         row = self.rows.get(webhook_id)
         return row.webhook if row is not None and row.webhook.company_id == company_id else None
 
-    async def webhooks(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Webhook], int]:
+    async def webhooks(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[Webhook]:
         found = [
             row.webhook
             for row in reversed(self.rows.values())
             if row.webhook.company_id == reader.company_id and reader.may_read_of(row.webhook.user_id)
         ]
-        return found[offset : offset + limit], len(found)
+        return page_within(found, limit=limit, offset=offset, cursor=cursor)
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
         await self._idempotency.claim(write, webhook.id)
@@ -103,10 +105,12 @@ class FakeWebhooks:
         self.events.append(("updated", webhook.id))
         return True
 
-    async def deliveries(self, webhook_id: str, *, limit: int, offset: int) -> tuple[Sequence[Delivery], int]:
+    async def deliveries(
+        self, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Delivery]:
         found = [each for each in reversed(self.kept.values()) if each.webhook_id == webhook_id]
         found.sort(key=lambda each: (each.created_at, each.id), reverse=True)
-        return found[offset : offset + limit], len(found)
+        return page_within(found, limit=limit, offset=offset, cursor=cursor)
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         found = self.kept.get(delivery_id)

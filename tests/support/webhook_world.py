@@ -101,7 +101,7 @@ class WebhookWorld:
 
     async def deliveries(self, webhook: Webhook) -> Sequence[Delivery]:
         """Oldest first."""
-        found, _ = await self.store.deliveries(webhook.id, limit=10_000, offset=0)
+        found = (await self.store.deliveries(webhook.id, limit=10_000, offset=0)).items
         return sorted(found, key=lambda each: each.position)
 
     async def statuses(self, webhook: Webhook) -> list[DeliveryStatus]:

@@ -136,11 +136,11 @@ def validated(kind: Any, response: httpx.Response) -> Any:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A page of a list. ``next``: the position to go on after, for the timeline."""
+    """A page of a list. ``next``: what to go on after."""
 
     items: list[T]
     has_more: bool
-    next: int | None = None
+    next: Any = None
 
 
 def page(kind: Any, name: str) -> Answer[Page[Any]]:

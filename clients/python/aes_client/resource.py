@@ -38,15 +38,17 @@ class Resource(Generic[R]):
 
     def _pages(self, path: str, name: str, kind: Any, query: Mapping[str, Any]) -> Emitting[Any]:
         """All items of a list, page by page."""
-        offset = 0
+        offset, wanted = 0, {**query, "limit": PAGE}
         while True:
-            wanted = {**query, "limit": PAGE, "offset": offset}
             found = yield from self._send(Request("GET", path, page(kind, name), query=wanted))
             for item in found.items:
                 yield Emit(item)
-            offset += len(found.items)
             if not (found.has_more and found.items):
                 return
+            # Short lists have no cursors, and neither had older services.
+            offset += len(found.items)
+            behind = {"offset": offset} if found.next is None else {"after": found.next}
+            wanted = {**query, "limit": PAGE, **behind}
 
 
 class operation(Generic[P, T]):  # noqa: N801 - read as a keyword

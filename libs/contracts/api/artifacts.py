@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field
 
 from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.timestamps import Timestamp
 
@@ -46,10 +47,8 @@ class Artifact(ArtifactRecord):
     url_expires_at: Timestamp
 
 
-class ArtifactPage(BaseModel):
+class ArtifactPage(ListPage):
     artifacts: list[Artifact]
-    total: int
-    has_more: bool
 
 
 class ArtifactState(BaseModel):

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.timestamps import Timestamp
 
@@ -31,10 +32,8 @@ class File(BaseModel):
     updated_at: Timestamp
 
 
-class FilePage(BaseModel):
+class FilePage(ListPage):
     files: list[File]
-    total: int
-    has_more: bool
 
 
 class FileText(BaseModel):
@@ -118,10 +117,8 @@ class Collection(BaseModel):
     updated_at: Timestamp
 
 
-class CollectionPage(BaseModel):
+class CollectionPage(ListPage):
     collections: list[Collection]
-    total: int
-    has_more: bool
 
 
 class CollectionFilesBody(StrictModel):

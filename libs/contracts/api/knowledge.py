@@ -6,6 +6,7 @@ from pydantic import BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import SearchMode, StrictModel
 from libs.contracts.api.files import FileStatus, Id
+from libs.contracts.api.pages import ListPage
 from libs.contracts.api.sessions import Citation
 from libs.contracts.timestamps import Timestamp
 
@@ -133,10 +134,8 @@ class KnowledgeBase(BaseModel):
     updated_at: Timestamp
 
 
-class KnowledgeBasePage(BaseModel):
+class KnowledgeBasePage(ListPage):
     knowledge_bases: list[KnowledgeBase]
-    total: int
-    has_more: bool
 
 
 class KnowledgeBaseState(BaseModel):
@@ -171,7 +170,5 @@ class SearchReply(BaseModel):
     results: list[Citation]
 
 
-class DatasourcePage(BaseModel):
+class DatasourcePage(ListPage):
     datasources: list[DatasourceSnapshot]
-    total: int
-    has_more: bool

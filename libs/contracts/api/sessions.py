@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentConfiguration, ClientTools, JsonObject, StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.timestamps import Timestamp
@@ -54,10 +55,8 @@ class Session(BaseModel):
     metadata: dict[str, str] | None = Field(default=None, exclude_if=_is_none)
 
 
-class SessionPage(BaseModel):
+class SessionPage(ListPage):
     sessions: list[Session]
-    total: int
-    has_more: bool
 
 
 class TextBlock(StrictModel):
@@ -287,10 +286,8 @@ class OpenAction(RequiredAction):
     created_at: Timestamp
 
 
-class ActionPage(WireModel):
+class ActionPage(WireModel, ListPage):
     actions: list[OpenAction]
-    total: int
-    has_more: bool
 
 
 class HistoryMessage(WireModel):
@@ -449,7 +446,5 @@ class Message(WireModel):
     turn_id: str | None = None
 
 
-class MessagePage(WireModel):
+class MessagePage(WireModel, ListPage):
     messages: list[Message]
-    total: int
-    has_more: bool

@@ -14,6 +14,7 @@ from libs.contracts.api.artifacts import (
     ProcessingStrategy,
     Sheet,
 )
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Identity
 from services.artifacts.domain.artifacts import KnownSession, StoredArtifact
@@ -80,7 +81,9 @@ class ArtifactReader(Protocol):
 
     async def get(self, artifact_id: str) -> StoredArtifact | None: ...
 
-    async def page(self, session_id: str, *, limit: int, offset: int) -> tuple[list[StoredArtifact], int]:
+    async def page(
+        self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredArtifact]:
         """Newest first, and the number of all."""
 
     async def all(self, session_id: str) -> list[StoredArtifact]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
+from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from libs.eventing import OffsetMove, Partition
 from libs.service_defaults import UpstreamClient
@@ -25,7 +26,7 @@ class KeyStore(Protocol):
 
     async def has_user(self, company_id: str, user_id: str) -> bool: ...
 
-    async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
+    async def keys(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[ApiKey]:
         """Returns a page of the keys that the reader may see, newest first, and the number of all of them."""
 
     async def count_valid(self, company_id: str) -> int:
@@ -62,7 +63,9 @@ class ConnectionStore(Protocol):
     async def by_key(self, key: str) -> ConnectionOwner | None: ...
     async def connection(self, company_id: str, connection_id: str) -> Connection | None: ...
 
-    async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
+    async def connections(
+        self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Connection]:
         """Returns a page of the connections that the reader may see, newest first, and the number of all of them."""
 
     async def add(self, connection: Connection, write: Write) -> None:

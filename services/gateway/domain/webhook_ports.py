@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Protocol
 
+from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from libs.secrets import SecretStore
 from services.gateway.domain.idempotency import Write
@@ -20,7 +21,7 @@ class WebhookStore(Protocol):
 
     async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None: ...
 
-    async def webhooks(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Webhook], int]:
+    async def webhooks(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[Webhook]:
         """Returns a page of the webhooks that the reader may see, newest first, and the number of all of them."""
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
@@ -46,7 +47,9 @@ class WebhookStore(Protocol):
         Raises ``NotFound`` when the webhook was deleted meanwhile.
         """
 
-    async def deliveries(self, webhook_id: str, *, limit: int, offset: int) -> tuple[Sequence[Delivery], int]:
+    async def deliveries(
+        self, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Delivery]:
         """Returns a page of deliveries, newest first, and the number of all of them."""
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None: ...

@@ -1,9 +1,10 @@
 """Lists deliveries, sends test events, and delivers again."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
@@ -20,10 +21,10 @@ class ListDeliveries:
     store: WebhookStore
 
     async def __call__(
-        self, reader: Identity, webhook_id: str, *, limit: int, offset: int
-    ) -> tuple[Sequence[Delivery], int]:
+        self, reader: Identity, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Delivery]:
         webhook = await GetWebhook(self.store)(reader, webhook_id)
-        return await self.store.deliveries(webhook.id, limit=limit, offset=offset)
+        return await self.store.deliveries(webhook.id, limit=limit, offset=offset, cursor=cursor)
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from services.registry.domain.agent import StoredAgent, StoredVersion
 
@@ -18,10 +19,10 @@ class AgentReader(Protocol):
     async def visible_to(self, caller: Identity, *, limit: int | None, offset: int) -> list[StoredAgent]:
         """Agents that the caller may see, newest first."""
 
-    async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
+    async def versions(
+        self, agent_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredVersion]:
         """Newest first."""
-
-    async def count_versions(self, agent_id: str) -> int: ...
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None: ...
 

@@ -121,13 +121,20 @@ class SessionLineage(Protocol):
 class SessionReads(Protocol):
     """Reads for callers. What the caller may not see is None, and left out of lists."""
 
-    async def sessions(self, caller: Identity, *, limit: int, offset: int) -> SessionPage:
+    async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
         """The caller's sessions, or the company's with a scope for those; newest first."""
 
     async def session(self, session_id: str, caller: Identity) -> Session | None: ...
 
     async def messages(
-        self, session_id: str, caller: Identity, *, limit: int, offset: int, turn_id: str | None = None
+        self,
+        session_id: str,
+        caller: Identity,
+        *,
+        limit: int,
+        offset: int,
+        turn_id: str | None = None,
+        cursor: str | None = None,
     ) -> MessagePage | None:
         """Oldest first, a reply right after its question; all of them, or those of one turn."""
 
@@ -151,7 +158,14 @@ class SessionReads(Protocol):
         """
 
     async def actions(
-        self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int
+        self,
+        caller: Identity,
+        *,
+        kind: ActionKind | None,
+        session_id: str | None,
+        limit: int,
+        offset: int,
+        cursor: str | None = None,
     ) -> ActionPage:
         """The open actions of the sessions that the caller may see, longest waiting first."""
 

@@ -89,14 +89,14 @@ async def test_a_saved_change_and_its_version(store: Store) -> None:
     await store.transaction(lambda writer: writer.save(settings, configured, "user-2"))
 
     assert await store.reader.get(agent.id) == configured
-    assert await store.reader.count_versions(agent.id) == 2
-    newest, first = await store.reader.versions(agent.id, limit=5, offset=0)
+    assert (await store.reader.versions(agent.id, limit=1, offset=0)).total == 2
+    newest, first = (await store.reader.versions(agent.id, limit=5, offset=0)).items
     assert (newest.version_number, newest.created_by, newest.created_at) == (
         "1.0.1", "user-2", configured.updated_at,
     )  # fmt: skip
     assert first.system_config == agent.system_config
     assert await store.reader.version(agent.id, "1.0.0") == first
-    assert await store.reader.versions(agent.id, limit=1, offset=1) == [first]
+    assert (await store.reader.versions(agent.id, limit=1, offset=1)).items == [first]
     assert await store.reader.version(agent.id, "9.9.9") is None
 
 
@@ -120,5 +120,5 @@ async def test_a_deleted_agent_leaves_nothing_but_its_key(store: Store) -> None:
 
     assert await store.reader.get(agent.id) is None
     assert await store.transaction(lambda writer: writer.lock(agent.id)) is None
-    assert await store.reader.count_versions(agent.id) == 0
+    assert (await store.reader.versions(agent.id, limit=1, offset=0)).total == 0
     assert await store.transaction(lambda writer: writer.add(stored_agent(agent_key="desk"))) is False

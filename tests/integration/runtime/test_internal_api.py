@@ -61,7 +61,13 @@ async def test_sessions_are_listed_newest_first_in_pages(node: Node, api: Api) -
     assert [item["session_id"] for item in page["sessions"]] == [sessions[3], sessions[2]]
     assert (page["total"], page["has_more"]) == (5, True)
     assert (await api.get("/internal/sessions", offset=4))["has_more"] is False
-    assert (await api.get("/internal/sessions", offset=100)) == {"sessions": [], "total": 5, "has_more": False}
+    assert (await api.get("/internal/sessions", offset=100)) == {
+        "sessions": [],
+        "total": 5,
+        "total_is_exact": True,
+        "has_more": False,
+        "next": None,
+    }
 
 
 async def test_messages_are_listed_oldest_first_in_pages(node: Node, api: Api) -> None:

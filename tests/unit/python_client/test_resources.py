@@ -47,11 +47,13 @@ def test_lists_are_read_to_their_end(client: Any, service: FakeService) -> None:
         "GET",
         "/files/",
         {"files": [file(str(n)) for n in range(200)], "total": 201, "has_more": True},
-        {"files": [file("200", kind="new")], "total": 201, "has_more": False},
+        {"files": [file("200")], "total": 202, "has_more": True, "next": "cursor"},
+        {"files": [file("201", kind="new")], "total": 202, "has_more": False, "next": None},
     )
     found = list(client.files.list(tag="fares"))
-    assert [each.id for each in found] == [str(n) for n in range(201)]
-    assert [each.url.params["offset"] for each in service.requests] == ["0", "200"]
+    assert [each.id for each in found] == [str(n) for n in range(202)]
+    places = [(each.url.params.get("offset"), each.url.params.get("after")) for each in service.requests]
+    assert places == [(None, None), ("200", None), (None, "cursor")]
     assert {each.url.params["tag"] for each in service.requests} == {"fares"}
     assert found[0].created_at == datetime.datetime(2026, 3, 1, 9, 30, tzinfo=datetime.UTC)
     assert found[-1].kind == "new", "what a newer service adds is there"

@@ -5,9 +5,10 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.eventing import Transaction
-from libs.persistence import Database, as_json
+from libs.persistence import Database, Order, as_json, fetch_page
 from services.artifacts.adapters import metrics
 from services.artifacts.domain.artifacts import StoredArtifact
 
@@ -16,10 +17,11 @@ COLUMNS: Final = """
     a.status, a.progress, a.error, a.metadata, a.created_at, a.updated_at,
     CASE WHEN a.platform_state IN ('copied', 'removing') THEN a.platform_file_id END AS platform_file_id
 """
-STORED: Final = f"""
-    SELECT {COLUMNS} FROM artifacts a JOIN sessions s ON s.id = a.session_id
-    WHERE a.state = 'stored' AND s.deleted_at IS NULL
+_FROM_STORED: Final = """
+    FROM artifacts a JOIN sessions s ON s.id = a.session_id WHERE a.state = 'stored' AND s.deleted_at IS NULL
 """
+STORED: Final = f"SELECT {COLUMNS} {_FROM_STORED}"
+_NEWEST_FIRST: Final = Order(("a.created_at", "a.id"), ("timestamptz", "text"))
 _PENDING = "id = %(id)s AND state = 'stored' AND status = 'pending'"
 _ENDED = "lease = NULL, lease_until = NULL, updated_at = clock_timestamp()"
 
@@ -32,17 +34,16 @@ class PostgresArtifactReader:
         rows = await self._database.records(f"{STORED} AND a.id = %(id)s", {"id": artifact_id})
         return artifact_of(rows[0]) if rows else None
 
-    async def page(self, session_id: str, *, limit: int, offset: int) -> tuple[list[StoredArtifact], int]:
-        parameters = {"session": session_id, "limit": limit, "offset": offset}
-        rows = await self._database.records(
-            f"""{STORED} AND a.session_id = %(session)s
-                ORDER BY a.created_at DESC, a.id DESC LIMIT %(limit)s OFFSET %(offset)s""",
-            parameters,
-        )
-        total = await self._database.value(
-            "SELECT count(*) FROM artifacts WHERE session_id = %(session)s AND state = 'stored'", parameters
-        )
-        return [artifact_of(row) for row in rows], total
+    async def page(
+        self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredArtifact]:
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
+                {"session": session_id}, limit=limit, offset=offset, cursor=cursor,
+                counted="FROM artifacts WHERE session_id = %(session)s AND state = 'stored'",
+            )  # fmt: skip
+        return page.map(artifact_of)
 
     async def all(self, session_id: str) -> list[StoredArtifact]:
         rows = await self._database.records(

@@ -14,7 +14,7 @@ from libs.contracts.api.artifacts import (
     ArtifactUrl,
 )
 from libs.contracts.identifiers import new_id
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.service_defaults.downloads import download_headers, wanted
 from libs.service_defaults.uploads import FilePart, body_of, file_parts
 from libs.tracing import current_correlation_id
@@ -64,11 +64,12 @@ def artifacts_router(
     router = APIRouter(prefix="/internal")
 
     @router.get(_OF_SESSION)
-    async def list_artifacts(session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> ArtifactPage:
+    async def list_artifacts(
+        session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
+    ) -> ArtifactPage:
         await sessions.readable(session_id, who)
-        found, total = await artifacts.page(session_id, limit=limit, offset=offset)
-        page = [links.public(each) for each in found]
-        return ArtifactPage(artifacts=page, total=total, has_more=offset + len(found) < total)
+        page = await artifacts.page(session_id, limit=limit, offset=offset, cursor=cursor)
+        return ArtifactPage(artifacts=page.map(links.public).items, **page.facts)
 
     @router.get(f"{_OF_SESSION}/{{artifact_id}}")
     async def get_of_session(session_id: str, artifact_id: str, who: Caller) -> Artifact:

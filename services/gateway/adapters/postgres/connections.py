@@ -1,9 +1,9 @@
 """Connections in PostgreSQL."""
 
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
+from libs.contracts.api.pages import Page
 from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox
@@ -47,9 +47,13 @@ class PostgresConnections:
         rows = await self._database.records(_ONE, (company_id, connection_id))
         return _connection(rows[0]) if rows else None
 
-    async def connections(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Connection], int]:
-        rows, total = await visible_page(self._database, "connections k", _COLUMNS, reader, limit, offset)
-        return [_connection(row) for row in rows], total
+    async def connections(
+        self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Connection]:
+        page = await visible_page(
+            self._database, "connections k", _COLUMNS, reader, limit=limit, offset=offset, cursor=cursor
+        )
+        return page.map(_connection)
 
     async def add(self, connection: Connection, write: Write) -> None:
         lists = {"allowed_origins": list(connection.allowed_origins), "scopes": sorted(connection.scopes)}

@@ -1,9 +1,9 @@
 """API keys in PostgreSQL."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import quota_exceeded
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.identity import Identity
@@ -69,9 +69,11 @@ class PostgresKeys:
     async def has_user(self, company_id: str, user_id: str) -> bool:
         return bool(await self._database.execute(_USER, (company_id, user_id)))
 
-    async def keys(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[ApiKey], int]:
-        rows, total = await visible_page(self._database, "api_keys k", _COLUMNS, reader, limit, offset)
-        return [_key(row) for row in rows], total
+    async def keys(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[ApiKey]:
+        page = await visible_page(
+            self._database, "api_keys k", _COLUMNS, reader, limit=limit, offset=offset, cursor=cursor
+        )
+        return page.map(_key)
 
     async def count_valid(self, company_id: str) -> int:
         count: int = await self._database.value(_COUNT_VALID, (company_id,))

@@ -1,15 +1,16 @@
 """Webhooks in PostgreSQL, as their makers see them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import datetime
 from typing import Any, Final
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import NotFound
 from libs.contracts.events.gateway import WebhookCreated, WebhookDeleted, WebhookDisabled, WebhookUpdated
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext, Outbox, Transaction
-from libs.persistence import Connection, Database, fetch_records, fetch_value
+from libs.persistence import Connection, Database, Order, fetch_page, fetch_records, fetch_value
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.domain.idempotency import Write
@@ -66,11 +67,7 @@ _DELIVERY_COLUMNS: Final = """
 id::text, webhook_id::text, event_id, type, chain, position, status, attempts, next_attempt_at, last_status,
 last_response, created_at
 """
-_DELIVERIES: Final = f"""
-SELECT {_DELIVERY_COLUMNS} FROM webhook_deliveries WHERE webhook_id = %s
-ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s
-"""
-_COUNT_DELIVERIES: Final = "SELECT count(*) FROM webhook_deliveries WHERE webhook_id = %s"
+_LAST_FIRST: Final = Order(("webhook_deliveries.created_at", "webhook_deliveries.id"), ("timestamptz", "uuid"))
 _DELIVERY: Final = f"SELECT {_DELIVERY_COLUMNS} FROM webhook_deliveries WHERE webhook_id = %s AND id = %s"
 _INSERT_DELIVERY: Final = """
 INSERT INTO webhook_deliveries (id, webhook_id, event_id, type, chain, position, status, attempts, next_attempt_at,
@@ -99,9 +96,9 @@ class PostgresWebhooks:
         rows = await self._database.records(_ONE, (company_id, webhook_id))
         return webhook_of(rows[0]) if rows else None
 
-    async def webhooks(self, reader: Identity, *, limit: int, offset: int) -> tuple[Sequence[Webhook], int]:
-        rows, total = await visible_page(self._database, _LIVE, COLUMNS, reader, limit, offset)
-        return [webhook_of(row) for row in rows], total
+    async def webhooks(self, reader: Identity, *, limit: int, offset: int, cursor: str | None = None) -> Page[Webhook]:
+        page = await visible_page(self._database, _LIVE, COLUMNS, reader, limit=limit, offset=offset, cursor=cursor)
+        return page.map(webhook_of)
 
     async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
         async with self._outbox.transaction(_context(webhook, write)) as transaction:
@@ -158,9 +155,15 @@ class PostgresWebhooks:
             return False
         return True
 
-    async def deliveries(self, webhook_id: str, *, limit: int, offset: int) -> tuple[Sequence[Delivery], int]:
-        rows = await self._database.records(_DELIVERIES, (webhook_id, limit, offset))
-        return [_delivery(row) for row in rows], await self._database.value(_COUNT_DELIVERIES, (webhook_id,))
+    async def deliveries(
+        self, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Delivery]:
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, _DELIVERY_COLUMNS, "FROM webhook_deliveries WHERE webhook_id = %(webhook)s", _LAST_FIRST,
+                {"webhook": webhook_id}, limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return page.map(_delivery)
 
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None:
         rows = await self._database.records(_DELIVERY, (webhook_id, delivery_id))

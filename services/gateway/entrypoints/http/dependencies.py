@@ -18,8 +18,8 @@ from services.gateway.domain.ports import ConnectionStore, KeyStore, Timeline
 from services.gateway.domain.webhook_ports import WebhookStore
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
-from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY, LIMIT, OFFSET
-from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, page_of
+from services.gateway.entrypoints.http.reference.parameters import AFTER, IDEMPOTENCY_KEY, LIMIT, OFFSET
+from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, cursor_of, page_of
 from services.gateway.use_cases.agent_turns import AgentTurns
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
@@ -170,21 +170,24 @@ def checked_key(key: str, principal: Principal) -> str:
 
 
 class Paging(Described):
-    """Dependency: ``limit`` and ``offset`` of the query, with those of ``filters`` that it has.
+    """Dependency: ``limit``, ``offset`` and ``cursor`` of the query, with those of ``filters`` that it has.
 
-    Raises ``ValidationFailed`` for anything else in the query.
+    ``short``: a list of so few that it has no cursors. Raises ``ValidationFailed`` for anything else in the query.
     """
 
     errors = (422,)
 
-    def __init__(self, filters: Sequence[dict[str, Any]] = ()) -> None:
-        self.parameters = (*filters, LIMIT, OFFSET)
+    def __init__(self, filters: Sequence[dict[str, Any]] = (), *, short: bool = False) -> None:
+        self.parameters = (*filters, LIMIT, OFFSET) if short else (*filters, LIMIT, OFFSET, AFTER)
         self._filters = tuple(each["name"] for each in filters)
+        self._short = short
 
     async def __call__(self, request: Request) -> dict[str, Any]:
         query = request.scope["query_string"]
-        limit, offset = page_of(query, self._filters)
-        return {"limit": limit, "offset": offset, **chosen_from(query, self._filters)}
+        limit, offset = page_of(query, self._filters if self._short else ("after", *self._filters))
+        page = {"limit": limit, "offset": offset, **chosen_from(query, self._filters)}
+        cursor = None if self._short else cursor_of(query)
+        return page if cursor is None else {**page, "cursor": cursor}
 
 
 class Unpaged(Described):
@@ -241,4 +244,5 @@ UseCasesDep = Annotated[UseCases, Depends(use_cases)]
 PlainWrite = Annotated[Write, Depends(WriteDependency(repeatable=False))]
 IdempotentWrite = Annotated[Write, Depends(WriteDependency(repeatable=True))]
 Page = Annotated[dict[str, Any], Depends(Paging())]
+ShortPage = Annotated[dict[str, Any], Depends(Paging(short=True))]
 Unfiltered = Annotated[None, Depends(Unpaged())]

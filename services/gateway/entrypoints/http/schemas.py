@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentVersion, StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Scope
 from libs.contracts.origins import ORIGIN_PATTERN, canonical_origin
@@ -137,10 +138,8 @@ class Connection(BaseModel):
     expires_at: Timestamp | None
 
 
-class ConnectionPage(BaseModel):
+class ConnectionPage(ListPage):
     connections: list[Connection]
-    total: int
-    has_more: bool
 
 
 class Key(BaseModel):
@@ -164,10 +163,8 @@ class IssuedKeyReply(Key):
     secret: str
 
 
-class KeyPage(BaseModel):
+class KeyPage(ListPage):
     api_keys: list[Key]
-    total: int
-    has_more: bool
 
 
 class LimitOfCompany(BaseModel):
@@ -202,10 +199,8 @@ class TurnCancelledReply(BaseModel):
     status: str
 
 
-class AgentVersionPage(BaseModel):
+class AgentVersionPage(ListPage):
     versions: list[AgentVersion]
-    total: int
-    has_more: bool
 
 
 class TimelineEventView(BaseModel):

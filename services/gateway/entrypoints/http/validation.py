@@ -18,6 +18,7 @@ LONGEST_LIFETIME: Final = timedelta(days=3650)
 MAX_LIMIT: Final = 200
 DEFAULT_LIMIT: Final = 50
 MAX_OFFSET: Final = 2**31 - 1
+MAX_CURSOR: Final = 1_000
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MOST_DETAILS: Final = 50
 PUBLIC_KEYS: Final = ("agent_key", "connection_key")
@@ -121,6 +122,15 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
         detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
         raise ValidationFailed(f"The body is not valid: expires_at {message}.", details=[detail])
     return moment
+
+
+def cursor_of(query: bytes) -> str | None:
+    """``after`` of a query. Raises ``ValidationFailed``."""
+    cursor = query_values(query).get("after")
+    if cursor is not None and not 0 < len(cursor) <= MAX_CURSOR:
+        message = f"must have 1 to {MAX_CURSOR} characters"
+        raise ValidationFailed(message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)])
+    return cursor
 
 
 def page_of(query: bytes, others: Collection[str] = ()) -> tuple[int, int]:

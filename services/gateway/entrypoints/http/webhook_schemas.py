@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, Field
 
 from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 from services.gateway.domain.webhooks import EVENT_TYPE, DisabledReason, WebhookStatus, unknown_types
 
@@ -82,10 +83,8 @@ class IssuedWebhookReply(Webhook):
     secret: str
 
 
-class WebhookPage(BaseModel):
+class WebhookPage(ListPage):
     webhooks: list[Webhook]
-    total: int
-    has_more: bool
 
 
 class Delivery(BaseModel):
@@ -106,10 +105,8 @@ class Delivery(BaseModel):
     created_at: Timestamp
 
 
-class DeliveryPage(BaseModel):
+class DeliveryPage(ListPage):
     deliveries: list[Delivery]
-    total: int
-    has_more: bool
 
 
 WEBHOOKS: Final[dict[str, Any]] = {

@@ -6,15 +6,18 @@ from typing import Any, Final
 
 from psycopg.types.json import Json
 
+from libs.contracts.api.pages import Page
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records, fetch_value
+from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.collections import Content, StoredCollection, published_state
 from services.ingestion.domain.ports.files import PendingUpdate
 
-COLLECTIONS: Final = """
-    SELECT c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
-           n.files, n.total_size, n.parsed, n.failed, n.begun
+_COLUMNS: Final = """
+    c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
+    n.files, n.total_size, n.parsed, n.failed, n.begun
+"""
+_WITH_CONTENT: Final = """
     FROM collections c
     CROSS JOIN LATERAL (
         SELECT count(*) AS files, coalesce(sum(f.size), 0)::bigint AS total_size,
@@ -28,6 +31,7 @@ COLLECTIONS: Final = """
         WHERE cf.collection_id = c.id
     ) n
 """
+COLLECTIONS: Final = f"SELECT {_COLUMNS} {_WITH_CONTENT}"
 _CONTENT: Final = ("files", "total_size", "parsed", "failed", "begun")
 
 
@@ -36,7 +40,7 @@ def collection_of(row: dict[str, Any]) -> StoredCollection:
     return StoredCollection(**{name: value for name, value in row.items() if name not in _CONTENT}, content=content)
 
 
-_NEWEST_FIRST = "ORDER BY c.created_at DESC, c.id DESC"
+_NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
 class PostgresCollectionReader:
@@ -51,15 +55,19 @@ class PostgresCollectionReader:
         )
         return collection_of(rows[0]) if rows else None
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredCollection], int]:
-        rows = await self._database.records(
-            f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST} LIMIT %s OFFSET %s", (company_id, limit, offset)
-        )
-        total = await self._database.value("SELECT count(*) FROM collections WHERE company_id = %s", (company_id,))
-        return [collection_of(row) for row in rows], total
+    async def page(
+        self, company_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredCollection]:
+        of_company = "WHERE company_id = %(company)s"
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, _COLUMNS, f"{_WITH_CONTENT} {of_company}", _NEWEST_FIRST, {"company": company_id},
+                limit=limit, offset=offset, cursor=cursor, counted=f"FROM collections {of_company}",
+            )  # fmt: skip
+        return page.map(collection_of)
 
     async def all(self, company_id: str) -> list[StoredCollection]:
-        rows = await self._database.records(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST}", (company_id,))
+        rows = await self._database.records(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST.by}", (company_id,))
         return [collection_of(row) for row in rows]
 
 

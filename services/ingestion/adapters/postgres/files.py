@@ -5,20 +5,20 @@ from typing import Any, Final
 
 from libs.contracts.api.files import FileStatus
 from libs.contracts.api.knowledge import SearchFilters
+from libs.contracts.api.pages import Page
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records
+from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.ingestion.domain.engines import FileSelection
 from services.ingestion.domain.files import StoredFile
 from services.ingestion.domain.ports.files import FileFilter
 
-LIVE_FILES: Final = """
-    SELECT f.id, f.company_id, f.blob_id, f.name, f.content_type, f.size, f.sha256, f.status, f.tags,
-           f.created_at, f.updated_at,
-           ARRAY(SELECT cf.collection_id FROM collection_files cf WHERE cf.file_id = f.id
-                 ORDER BY cf.added_at, cf.collection_id) AS collection_ids
-    FROM files f
-    WHERE f.deleted_at IS NULL AND f.company_id = %(company)s
+_COLUMNS: Final = """
+    f.id, f.company_id, f.blob_id, f.name, f.content_type, f.size, f.sha256, f.status, f.tags, f.created_at,
+    f.updated_at, ARRAY(SELECT cf.collection_id FROM collection_files cf WHERE cf.file_id = f.id
+                        ORDER BY cf.added_at, cf.collection_id) AS collection_ids
 """
+_LIVE: Final = "FROM files f WHERE f.deleted_at IS NULL AND f.company_id = %(company)s"
+LIVE_FILES: Final = f"SELECT {_COLUMNS} {_LIVE}"
 
 
 def file_of(row: dict[str, Any]) -> StoredFile:
@@ -52,27 +52,22 @@ class PostgresFileReader:
         return file_of(rows[0]) if rows else None
 
     async def page(
-        self, company_id: str, which: FileFilter, *, limit: int, offset: int
-    ) -> tuple[list[StoredFile], int]:
+        self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredFile]:
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
         if any("\x00" in value for value in given.values()):
-            return [], 0
+            return Page([], 0)
         if "name" in given:
             given["name"] = _containing(given["name"])
-        beyond, order = (">", "ASC") if which.oldest_first else ("<", "DESC")
+        beyond = ">" if which.oldest_first else "<"
+        order = Order(("f.created_at", "f.id"), ("timestamptz", "text"), descending=not which.oldest_first)
         condition = "".join(f" AND {_CONDITIONS[name]}" for name in given).replace("{beyond}", beyond)
-        parameters = {"company": company_id, "limit": limit, "offset": offset, **given}
-        rows = await self._database.records(
-            f"""{LIVE_FILES} {condition}
-                ORDER BY f.created_at {order}, f.id {order} LIMIT %(limit)s OFFSET %(offset)s""",
-            parameters,
-        )
-        total = await self._database.value(
-            f"""SELECT count(*) FROM files f
-                WHERE f.deleted_at IS NULL AND f.company_id = %(company)s {condition}""",
-            parameters,
-        )
-        return [file_of(row) for row in rows], total
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, _COLUMNS, f"{_LIVE}{condition}", order, {"company": company_id, **given},
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return page.map(file_of)
 
 
 def _containing(text: str) -> str:

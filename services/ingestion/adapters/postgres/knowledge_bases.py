@@ -2,10 +2,12 @@
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any, Final, Literal
 
 from libs.contracts.api.knowledge import ChunkingStrategy, DatasourceError
-from libs.persistence import Connection, Database, fetch_records, fetch_value
+from libs.contracts.api.pages import Page
+from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
@@ -15,11 +17,13 @@ from services.ingestion.domain.knowledge_bases import (
     StoredKnowledgeBase,
 )
 
-LIVE: Final = """
-    SELECT id, company_id, name, description, collection_ids, file_ids, settings, llm_config, status, status_version,
-           index_id, run_id, created_by, created_by_name, company_name, created_at, updated_at
-    FROM knowledge_bases WHERE deleting_at IS NULL
+_COLUMNS: Final = """
+    id, company_id, name, description, collection_ids, file_ids, settings, llm_config, status, status_version, index_id,
+    run_id, created_by, created_by_name, company_name, created_at, updated_at
 """
+_LIVE: Final = "FROM knowledge_bases WHERE deleting_at IS NULL"
+LIVE: Final = f"SELECT {_COLUMNS} {_LIVE}"
+_BY_ID: Final = Order(("id",), ("text",), descending=False)
 # The index that an ingestion fills: the one being built, else the searched one.
 TARGET_INDEX: Final = """
     (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
@@ -96,26 +100,30 @@ class PostgresKnowledgeBaseReader:
             return await view_of(connection, stored) if stored else None
 
     async def page(
-        self, company_id: str, *, limit: int, offset: int, after: str | None = None, oldest_first: bool = False
-    ) -> tuple[list[KnowledgeBaseView], int]:
+        self,
+        company_id: str,
+        *,
+        limit: int,
+        offset: int,
+        after: str | None = None,
+        oldest_first: bool = False,
+        cursor: str | None = None,
+    ) -> Page[KnowledgeBaseView]:
         if after is not None and "\x00" in after:
-            return [], 0
-        order, beyond = ("ASC", ">") if oldest_first else ("DESC", "<")
-        parameters = {"company": company_id, "after": after, "limit": limit, "offset": offset}
-        which = "company_id = %(company)s"
+            return Page([], 0)
+        source = f"{_LIVE} AND company_id = %(company)s"
         if after is not None:
-            which += f""" AND (created_at, id) {beyond} (SELECT a.created_at, a.id FROM knowledge_bases a
-                          WHERE a.id = %(after)s AND a.company_id = %(company)s)"""
+            source += f""" AND (created_at, id) {">" if oldest_first else "<"} (
+                SELECT a.created_at, a.id FROM knowledge_bases a
+                WHERE a.id = %(after)s AND a.company_id = %(company)s)"""
+        order = replace(NEWEST_FIRST, descending=not oldest_first)
         async with self._moment() as connection:
-            total = await fetch_value(
-                connection, f"SELECT count(*) FROM knowledge_bases WHERE deleting_at IS NULL AND {which}", parameters
-            )
-            found = await fetch_records(
-                connection,
-                f"{LIVE} AND {which} ORDER BY created_at {order}, id {order} LIMIT %(limit)s OFFSET %(offset)s",
-                parameters,
-            )
-            return [await view_of(connection, knowledge_base_of(row)) for row in found], total
+            page = await fetch_page(
+                connection, _COLUMNS, source, order, {"company": company_id, "after": after},
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+            views = [await view_of(connection, knowledge_base_of(row)) for row in page.items]
+        return Page(views, page.total, page.total_is_exact, page.next)
 
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
         async with self._moment() as connection:
@@ -132,17 +140,16 @@ class PostgresKnowledgeBaseReader:
             return LiveIndex(stored.id, stored.name, stored.index_id, settings, given_up=given_up)
 
     async def sources(
-        self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int
-    ) -> tuple[list[Source], int] | None:
+        self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Source] | None:
         async with self._moment() as connection:
             if await find(connection, company_id, knowledge_base_id) is None:
                 return None
-            total = await fetch_value(connection, f"SELECT count(*) FROM ({SOURCES}) s", {"id": knowledge_base_id})
-            found = await connection.execute(
-                f"{SOURCES} LIMIT %(limit)s OFFSET %(offset)s",
-                {"id": knowledge_base_id, "limit": limit, "offset": offset},
-            )
-            return [source_of(row) for row in await found.fetchall()], total
+            page = await fetch_page(
+                connection, "*", f"FROM ({SOURCES}) sources WHERE true", _BY_ID, {"id": knowledge_base_id},
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return page.map(lambda row: source_of(tuple(row.values())))
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         async with self._database.transaction() as connection:

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import Literal, Protocol
 
 from libs.contracts.api.files import FileStatus
+from libs.contracts.api.pages import Page
 from services.ingestion.domain.collections import StoredCollection
 from services.ingestion.domain.files import StoredFile, TextKey
 from services.ingestion.domain.parsing import Reason, Unparsable
@@ -29,9 +30,9 @@ class FileReader(Protocol):
     async def get(self, company_id: str, file_id: str) -> StoredFile | None: ...
 
     async def page(
-        self, company_id: str, which: FileFilter, *, limit: int, offset: int
-    ) -> tuple[list[StoredFile], int]:
-        """A page, newest first unless told otherwise, and the total."""
+        self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredFile]:
+        """Newest first unless told otherwise."""
 
 
 class FileWriter(Protocol):
@@ -107,8 +108,10 @@ class CollectionReader(Protocol):
 
     async def get(self, company_id: str, collection_id: str) -> StoredCollection | None: ...
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredCollection], int]:
-        """A page, newest first, and the total."""
+    async def page(
+        self, company_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredCollection]:
+        """Newest first."""
 
     async def all(self, company_id: str) -> list[StoredCollection]:
         """Every collection of the company, newest first."""

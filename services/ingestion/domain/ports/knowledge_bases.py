@@ -4,6 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
+from libs.contracts.api.pages import Page
 from services.ingestion.domain.engines import Engine
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.knowledge_bases import (
@@ -37,17 +38,24 @@ class KnowledgeBaseReader(Protocol):
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None: ...
 
     async def page(
-        self, company_id: str, *, limit: int, offset: int, after: str | None = None, oldest_first: bool = False
-    ) -> tuple[list[KnowledgeBaseView], int]:
-        """A page, newest first unless told otherwise, and the total; of those ``after`` one of them, if it is given."""
+        self,
+        company_id: str,
+        *,
+        limit: int,
+        offset: int,
+        after: str | None = None,
+        oldest_first: bool = False,
+        cursor: str | None = None,
+    ) -> Page[KnowledgeBaseView]:
+        """Newest first unless told otherwise; of those ``after`` one of them, if it is given."""
 
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
         """The index to search, with its settings; None for an unknown knowledge base."""
 
     async def sources(
-        self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int
-    ) -> tuple[list[Source], int] | None:
-        """A page of its files in order of their ids, and the total."""
+        self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[Source] | None:
+        """Its files in order of their ids."""
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         """Records the status that a user has seen; False when it changed since the last time."""

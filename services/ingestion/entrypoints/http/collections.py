@@ -4,7 +4,7 @@ from fastapi import APIRouter
 
 from libs.contracts.api.files import AvailableCollections, Collection, CollectionPage, FilePage
 from libs.contracts.identity import Identity
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.ports.files import CollectionReader, FileFilter, FileReader
 from services.ingestion.entrypoints.http.files import file_page
@@ -19,11 +19,11 @@ def collections_router(collections: CollectionReader, files: FileReader) -> APIR
         return collection
 
     @router.get("/internal/collections")
-    async def list_collections(caller: Caller, limit: Limit = 50, offset: Offset = 0) -> CollectionPage:
-        found, total = await collections.page(caller.company_id, limit=limit, offset=offset)
-        return CollectionPage(
-            collections=[each.public() for each in found], total=total, has_more=offset + len(found) < total
-        )
+    async def list_collections(
+        caller: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
+    ) -> CollectionPage:
+        page = await collections.page(caller.company_id, limit=limit, offset=offset, cursor=cursor)
+        return CollectionPage(collections=[each.public() for each in page.items], **page.facts)
 
     @router.get("/internal/collections/{collection_id}")
     async def get_collection(collection_id: str, caller: Caller) -> Collection:
@@ -31,10 +31,11 @@ def collections_router(collections: CollectionReader, files: FileReader) -> APIR
 
     @router.get("/internal/collections/{collection_id}/files")
     async def list_collection_files(
-        collection_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0
+        collection_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
     ) -> FilePage:
         await stored(caller, collection_id)
-        return await file_page(files, caller, FileFilter(collection_id=collection_id), limit=limit, offset=offset)
+        of_collection = FileFilter(collection_id=collection_id)
+        return await file_page(files, caller, of_collection, limit=limit, offset=offset, cursor=cursor)
 
     @router.get("/internal/knowledge-bases/available-collections")
     async def available_collections(caller: Caller) -> AvailableCollections:

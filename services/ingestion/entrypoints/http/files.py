@@ -9,7 +9,7 @@ from libs.contracts.api.files import File, FilePage, FileStatus, FileText, Uploa
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.service_defaults.downloads import Wanted, download_headers, wanted
 from libs.service_defaults.uploads import body_of, file_parts
 from libs.tracing import current_correlation_id
@@ -59,8 +59,10 @@ def files_router(
         return uploaded[0] if len(uploaded) == 1 else UploadedFiles(success=True, files=uploaded)
 
     @router.get("")
-    async def list_files(caller: Caller, which: Which, limit: Limit = 50, offset: Offset = 0) -> FilePage:
-        return await file_page(files, caller, which, limit=limit, offset=offset)
+    async def list_files(
+        caller: Caller, which: Which, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
+    ) -> FilePage:
+        return await file_page(files, caller, which, limit=limit, offset=offset, cursor=cursor)
 
     @router.get("/{file_id}")
     async def get_file(file_id: str, caller: Caller) -> File:
@@ -87,6 +89,8 @@ def files_router(
     return router
 
 
-async def file_page(files: FileReader, caller: Identity, which: FileFilter, *, limit: int, offset: int) -> FilePage:
-    found, total = await files.page(caller.company_id, which, limit=limit, offset=offset)
-    return FilePage(files=[file.public() for file in found], total=total, has_more=offset + len(found) < total)
+async def file_page(
+    files: FileReader, caller: Identity, which: FileFilter, *, limit: int, offset: int, cursor: str | None
+) -> FilePage:
+    page = await files.page(caller.company_id, which, limit=limit, offset=offset, cursor=cursor)
+    return FilePage(files=[file.public() for file in page.items], **page.facts)

@@ -13,7 +13,7 @@ from libs.contracts.api.knowledge import (
     SearchReply,
 )
 from libs.contracts.identity import Identity
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
 from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
 from services.ingestion.entrypoints.http.files import Order
@@ -37,14 +37,17 @@ def knowledge_bases_router(bases: KnowledgeBaseReader, search: SearchKnowledgeBa
 
     @router.get("")
     async def list_knowledge_bases(
-        caller: Caller, limit: Limit = 50, offset: Offset = 0, after: str | None = None, order: Order = "desc"
+        caller: Caller,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        after: str | None = None,
+        order: Order = "desc",
+        cursor: Cursor = None,
     ) -> KnowledgeBasePage:
-        views, total = await bases.page(
-            caller.company_id, limit=limit, offset=offset, after=after, oldest_first=order == "asc"
+        page = await bases.page(
+            caller.company_id, limit=limit, offset=offset, after=after, oldest_first=order == "asc", cursor=cursor
         )
-        return KnowledgeBasePage(
-            knowledge_bases=[view.public() for view in views], total=total, has_more=offset + len(views) < total
-        )
+        return KnowledgeBasePage(knowledge_bases=[view.public() for view in page.items], **page.facts)
 
     @router.get("/{knowledge_base_id}")
     async def get_knowledge_base(knowledge_base_id: str, caller: Caller) -> KnowledgeBase:
@@ -61,15 +64,12 @@ def knowledge_bases_router(bases: KnowledgeBaseReader, search: SearchKnowledgeBa
 
     @router.get("/{knowledge_base_id}/datasources")
     async def list_datasources(
-        knowledge_base_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0
+        knowledge_base_id: str, caller: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
     ) -> DatasourcePage:
-        found = await bases.sources(caller.company_id, knowledge_base_id, limit=limit, offset=offset)
-        if found is None:
+        page = await bases.sources(caller.company_id, knowledge_base_id, limit=limit, offset=offset, cursor=cursor)
+        if page is None:
             raise KnowledgeBaseNotFound()
-        sources, total = found
-        return DatasourcePage(
-            datasources=[each.snapshot() for each in sources], total=total, has_more=offset + len(sources) < total
-        )
+        return DatasourcePage(datasources=[each.snapshot() for each in page.items], **page.facts)
 
     @router.post("/{knowledge_base_id}/search")
     async def search_knowledge_base(knowledge_base_id: str, body: SearchBody, caller: Caller) -> SearchReply:

@@ -4,10 +4,11 @@ from typing import Any, Final
 
 from psycopg.types.json import Json
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records, fetch_value
+from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.registry.domain.agent import StoredAgent, StoredVersion
 
 _AGENT_COLUMNS: Final = """
@@ -20,6 +21,7 @@ _LIVE_AGENTS: Final = f"""
     JOIN agent_versions v ON v.agent_id = a.id AND v.version_number = a.version_number
     WHERE a.deleted_at IS NULL
 """
+_NEWEST_FIRST: Final = Order(("position",), ("bigint",))
 _VERSION_COLUMNS: Final = "version_number, config_hash, system_config, created_by, created_at"
 
 
@@ -50,17 +52,15 @@ class PostgresAgentReader:
         )
         return [_agent_of(row) for row in rows]
 
-    async def versions(self, agent_id: str, *, limit: int, offset: int) -> list[StoredVersion]:
-        rows = await self._database.records(
-            f"""SELECT {_VERSION_COLUMNS} FROM agent_versions WHERE agent_id = %s
-                ORDER BY position DESC LIMIT %s OFFSET %s""",
-            (agent_id, limit, offset),
-        )
-        return [_version_of(row) for row in rows]
-
-    async def count_versions(self, agent_id: str) -> int:
-        query = "SELECT count(*) FROM agent_versions WHERE agent_id = %s"
-        return int(await self._database.value(query, (agent_id,)))
+    async def versions(
+        self, agent_id: str, *, limit: int, offset: int, cursor: str | None = None
+    ) -> Page[StoredVersion]:
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, _VERSION_COLUMNS, "FROM agent_versions WHERE agent_id = %(agent)s", _NEWEST_FIRST,
+                {"agent": agent_id}, limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return page.map(_version_of)
 
     async def version(self, agent_id: str, version_number: str) -> StoredVersion | None:
         if "\x00" in version_number:

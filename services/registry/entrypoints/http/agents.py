@@ -3,11 +3,11 @@
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
-from pydantic import BaseModel
 
 from libs.contracts.api.agents import Agent, AgentVersion, ValidationReport
+from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import NotFound
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.domain.agent import AgentNotFound, require_visible
 from services.registry.domain.ports import AgentReader
 from services.registry.use_cases.normalize_configuration import NormalizeConfiguration, NormalizedConfiguration
@@ -16,12 +16,10 @@ from services.registry.use_cases.validate_configuration import ValidateConfigura
 Document = Annotated[Any, Body()]
 
 
-class AgentVersionPage(BaseModel):
+class AgentVersionPage(ListPage):
     """Newest version first."""
 
     versions: list[AgentVersion]
-    total: int
-    has_more: bool
 
 
 def agents_router(agents: AgentReader) -> APIRouter:
@@ -50,11 +48,12 @@ def agents_router(agents: AgentReader) -> APIRouter:
         return require_visible(await agents.get(agent_id), who).public()
 
     @router.get("/{agent_id}/versions")
-    async def list_versions(agent_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0) -> AgentVersionPage:
+    async def list_versions(
+        agent_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
+    ) -> AgentVersionPage:
         require_visible(await agents.get(agent_id), who)
-        total = await agents.count_versions(agent_id)
-        page = [version.public() for version in await agents.versions(agent_id, limit=limit, offset=offset)]
-        return AgentVersionPage(versions=page, total=total, has_more=offset + len(page) < total)
+        page = await agents.versions(agent_id, limit=limit, offset=offset, cursor=cursor)
+        return AgentVersionPage(versions=[version.public() for version in page.items], **page.facts)
 
     @router.get("/{agent_id}/versions/{version_number}")
     async def get_version(agent_id: str, version_number: str, who: Caller) -> AgentVersion:

@@ -19,26 +19,19 @@ from libs.contracts.api.sessions import (
 )
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import parse_time
-from libs.persistence import Connection, Database, fetch_records, fetch_value
+from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
-_SELECT_SESSION: Final = """
-    SELECT id AS session_id, config_hash, created_at, status, config::text AS agent_config, agent_id, owner_id,
-           lineage[1] AS forked_from, metadata::text
-    FROM sessions
+_SESSION_COLUMNS: Final = """
+    id AS session_id, config_hash, created_at, status, config::text AS agent_config, agent_id, owner_id,
+    lineage[1] AS forked_from, metadata::text
 """
-_SESSION: Final = f"{_SELECT_SESSION} WHERE id = %(session)s AND {_VISIBLE}"
-_SESSIONS: Final = f"""
-    {_SELECT_SESSION} WHERE {_VISIBLE} AND listed ORDER BY created_at DESC, id DESC LIMIT %(limit)s OFFSET %(offset)s
-"""
-_COUNT_SESSIONS: Final = f"SELECT count(*) FROM sessions WHERE {_VISIBLE} AND listed"
+_SESSION: Final = f"SELECT {_SESSION_COLUMNS} FROM sessions WHERE id = %(session)s AND {_VISIBLE}"
 _IS_VISIBLE: Final = f"SELECT 1 FROM sessions WHERE id = %(session)s AND {_VISIBLE}"
-_MESSAGES: Final = """
-    SELECT id, role, content, created_at AS timestamp, blocks::text AS content_blocks, nullif(turn_id, '') AS turn_id
-    FROM messages
-    WHERE session_id = %(session)s{of_turn} ORDER BY position LIMIT %(limit)s OFFSET %(offset)s
+_MESSAGE_COLUMNS: Final = """
+    id, role, content, created_at AS timestamp, blocks::text AS content_blocks, nullif(turn_id, '') AS turn_id
 """
-_COUNT_MESSAGES: Final = "SELECT count(*) FROM messages WHERE session_id = %(session)s{of_turn}"
+_IN_ORDER: Final = Order(("position",), ("bigint",), descending=False)
 _OF_TURN: Final = " AND turn_id = %(turn)s"
 # Only a waiting turn has open actions: other turns do not look for any.
 _SELECT_TURN: Final = """
@@ -71,11 +64,8 @@ _TURNS: Final = f"""
     ORDER BY {_CHANGED} DESC, id DESC LIMIT %(limit)s
 """
 _COUNT_TURNS: Final = f"SELECT count(*) FROM turns {_TURNS_OF_AGENT}"
-_ACTIONS: Final = """
-    SELECT id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at
-    FROM actions WHERE {open} ORDER BY created_at, id LIMIT %(limit)s OFFSET %(offset)s
-"""
-_COUNT_ACTIONS: Final = "SELECT count(*) FROM actions WHERE {open}"
+_ACTION_COLUMNS: Final = "id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at"
+_OLDEST_FIRST: Final = Order(("created_at", "id"), ("timestamptz", "text"), descending=False)
 _FILTERS: Final = {"session_id": "session", "kind": "kind"}
 _KNOWS: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE id = %(id)s AND company_id = %(company)s)
@@ -90,29 +80,39 @@ class PostgresSessionReads:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def sessions(self, caller: Identity, *, limit: int, offset: int) -> SessionPage:
-        parameters = {**_caller(caller), "limit": limit, "offset": offset}
+    async def sessions(self, caller: Identity, *, limit: int, offset: int, cursor: str | None = None) -> SessionPage:
+        source = f"FROM sessions WHERE {_visible(caller)} AND listed"
         async with self._database.connection() as connection:
-            page = [_session(row) for row in await fetch_records(connection, _SESSIONS, parameters)]
-            total = await fetch_value(connection, _COUNT_SESSIONS, parameters)
-        return SessionPage(sessions=page, total=total, has_more=offset + len(page) < total)
+            page = await fetch_page(
+                connection, _SESSION_COLUMNS, source, NEWEST_FIRST, _caller(caller),
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return SessionPage(sessions=page.map(_session).items, **page.facts)
 
     async def session(self, session_id: str, caller: Identity) -> Session | None:
         row = await self._row(_SESSION, {**_caller(caller), "session": session_id})
         return None if row is None else _session(row)
 
     async def messages(
-        self, session_id: str, caller: Identity, *, limit: int, offset: int, turn_id: str | None = None
+        self,
+        session_id: str,
+        caller: Identity,
+        *,
+        limit: int,
+        offset: int,
+        turn_id: str | None = None,
+        cursor: str | None = None,
     ) -> MessagePage | None:
-        parameters = {**_caller(caller), "session": session_id, "limit": limit, "offset": offset, "turn": turn_id}
+        parameters = {**_caller(caller), "session": session_id, "turn": turn_id}
         of_turn = "" if turn_id is None else _OF_TURN
         async with self._database.connection() as connection:
             if not await fetch_value(connection, _IS_VISIBLE, parameters):
                 return None
-            rows = await fetch_records(connection, _MESSAGES.format(of_turn=of_turn), parameters)
-            page = [message_of(row) for row in rows]
-            total = await fetch_value(connection, _COUNT_MESSAGES.format(of_turn=of_turn), parameters)
-        return MessagePage(messages=page, total=total, has_more=offset + len(page) < total)
+            page = await fetch_page(
+                connection, _MESSAGE_COLUMNS, f"FROM messages WHERE session_id = %(session)s{of_turn}", _IN_ORDER,
+                parameters, limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return MessagePage(messages=page.map(message_of).items, **page.facts)
 
     async def turn(self, session_id: str | None, turn_id: str, caller: Identity) -> Turn | None:
         query = _TURN_ANYWHERE if session_id is None else _TURN
@@ -148,14 +148,23 @@ class PostgresSessionReads:
         return TurnPage(turns=[_turn(row) for row in rows[:limit]], total=total, has_more=len(rows) > limit)
 
     async def actions(
-        self, caller: Identity, *, kind: ActionKind | None, session_id: str | None, limit: int, offset: int
+        self,
+        caller: Identity,
+        *,
+        kind: ActionKind | None,
+        session_id: str | None,
+        limit: int,
+        offset: int,
+        cursor: str | None = None,
     ) -> ActionPage:
-        parameters = {**_caller(caller), "kind": kind, "session": session_id, "limit": limit, "offset": offset}
+        parameters = {**_caller(caller), "kind": kind, "session": session_id}
         async with self._database.connection() as connection:
-            rows = await fetch_records(connection, _ACTIONS.format(open=_open(parameters)), parameters)
-            total = await fetch_value(connection, _COUNT_ACTIONS.format(open=_open(parameters)), parameters)
-        page = [OpenAction(**_decoded(row, "tool_call")) for row in rows]
-        return ActionPage(actions=page, total=total, has_more=offset + len(page) < total)
+            page = await fetch_page(
+                connection, _ACTION_COLUMNS, f"FROM actions WHERE {_open(parameters)}", _OLDEST_FIRST, parameters,
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        actions = page.map(lambda row: OpenAction(**_decoded(row, "tool_call")))
+        return ActionPage(actions=actions.items, **page.facts)
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
         async with self._database.connection() as connection:
@@ -177,6 +186,11 @@ def _open(wanted: Row) -> str:
     conditions += [] if wanted["everyone"] else ["owner_id = %(user)s"]
     conditions += [f"{column} = %({name})s" for column, name in _FILTERS.items() if wanted[name] is not None]
     return " AND ".join(conditions)
+
+
+def _visible(caller: Identity) -> str:
+    """Like ``_VISIBLE``, for lists: their plan depends on whose sessions they are."""
+    return "company_id = %(company)s" + ("" if caller.reads_company else " AND owner_id = %(user)s")
 
 
 def _caller(caller: Identity) -> Row:

@@ -3,7 +3,7 @@
 from fastapi import APIRouter
 
 from libs.contracts.api.sessions import ActionKind, ActionPage
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.runtime.domain.ports import SessionReads
 
 
@@ -17,7 +17,8 @@ def actions_router(reads: SessionReads) -> APIRouter:
         session_id: str | None = None,
         limit: Limit = 50,
         offset: Offset = 0,
+        cursor: Cursor = None,
     ) -> ActionPage:
-        return await reads.actions(who, kind=kind, session_id=session_id, limit=limit, offset=offset)
+        return await reads.actions(who, kind=kind, session_id=session_id, limit=limit, offset=offset, cursor=cursor)
 
     return router

@@ -7,7 +7,7 @@ from fastapi import APIRouter
 
 from libs.contracts.api.sessions import MessagePage, Session, SessionPage, Turn, TurnPage, TurnStatus
 from libs.contracts.errors import NotFound
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.runtime.domain.ports import SessionReads
 from services.runtime.domain.sessions import valid_id
 
@@ -18,8 +18,8 @@ def sessions_router(reads: SessionReads) -> APIRouter:
     router = APIRouter(prefix="/internal/sessions")
 
     @router.get("")
-    async def list_sessions(who: Caller, limit: Limit = 50, offset: Offset = 0) -> SessionPage:
-        return await reads.sessions(who, limit=limit, offset=offset)
+    async def list_sessions(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> SessionPage:
+        return await reads.sessions(who, limit=limit, offset=offset, cursor=cursor)
 
     @router.get("/{session_id}")
     async def get_session(session_id: str, who: Caller) -> Session:
@@ -27,10 +27,15 @@ def sessions_router(reads: SessionReads) -> APIRouter:
 
     @router.get("/{session_id}/messages")
     async def list_messages(
-        session_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, turn_id: str | None = None
+        session_id: str,
+        who: Caller,
+        limit: Limit = 50,
+        offset: Offset = 0,
+        turn_id: str | None = None,
+        cursor: Cursor = None,
     ) -> MessagePage:
         session_id = valid_id("session", session_id)
-        page = await reads.messages(session_id, who, limit=limit, offset=offset, turn_id=turn_id)
+        page = await reads.messages(session_id, who, limit=limit, offset=offset, turn_id=turn_id, cursor=cursor)
         return _found(page, "session")
 
     @router.get("/{session_id}/turns/{turn_id}")

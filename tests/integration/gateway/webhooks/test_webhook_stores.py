@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
@@ -73,9 +74,9 @@ async def test_a_webhook_is_found_by_its_own_company_only(stores: Stores) -> Non
     webhook = await stores.webhook(ada, "turn.*", "*")
     assert await stores.store.webhook(ada.company_id, webhook.id) == webhook
     assert await stores.store.webhook(stranger.company_id, webhook.id) is None
-    assert await stores.store.webhooks(ada, limit=10, offset=0) == ([webhook], 1)
-    assert await stores.store.webhooks(bob, limit=10, offset=0) == ([], 0)
-    assert await stores.store.webhooks(stranger, limit=10, offset=0) == ([], 0)
+    assert await stores.store.webhooks(ada, limit=10, offset=0) == Page([webhook], 1)
+    assert await stores.store.webhooks(bob, limit=10, offset=0) == Page([], 0)
+    assert await stores.store.webhooks(stranger, limit=10, offset=0) == Page([], 0)
 
 
 async def test_a_company_has_no_more_than_it_may(stores: Stores) -> None:
@@ -84,7 +85,8 @@ async def test_a_company_has_no_more_than_it_may(stores: Stores) -> None:
         await stores.webhook(ada)
     with pytest.raises(TooManyWebhooks):
         await stores.webhook(ada)
-    kept, total = await stores.store.webhooks(ada, limit=3, offset=0)
+    page = await stores.store.webhooks(ada, limit=3, offset=0)
+    kept, total = page.items, page.total
     assert (len(kept), total) == (3, 10)
     await stores.store.delete(kept[0], write(ada))
     await stores.webhook(ada)
@@ -142,7 +144,7 @@ async def test_the_cursor_moves_with_the_deliveries_and_once(stores: Stores) -> 
     assert not await stores.queue.pick_up(WORKER, stale, [], cursor=99)
     again = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert again.cursor == await stores.timeline.head(ada.company_id)
-    _, total = await stores.store.deliveries(webhook.id, limit=1, offset=0)
+    total = (await stores.store.deliveries(webhook.id, limit=1, offset=0)).total
     assert total == 3
 
 
@@ -156,7 +158,7 @@ async def test_a_chain_is_due_from_its_first_delivery_on(stores: Stores) -> None
     assert ids(await due(stores, webhook)) == sorted([first[:5], [*second, *later]])
     assert ids(await due(stores, webhook, "a")) == [[*second, *later]]
     assert len(await due(stores, webhook, chains=1)) == 1
-    kept, _ = await stores.store.deliveries(webhook.id, limit=20, offset=0)
+    kept = (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items
     assert sum(each.next_attempt_at is not None for each in kept) == 2
 
 
@@ -171,7 +173,7 @@ async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
     assert ids(await due(stores, webhook)) == [first[5:]]
     failing = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert not failing.failing, "something got through"
-    kept = {each.event_id: each for each in (await stores.store.deliveries(webhook.id, limit=20, offset=0))[0]}
+    kept = {each.event_id: each for each in (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items}
     assert (kept[first[0]].status, kept[first[0]].last_status) == (DeliveryStatus.DELIVERED, 200)
     assert (kept[second[0]].status, kept[second[0]].attempts) == (DeliveryStatus.PENDING, 1)
     assert kept[second[0]].next_attempt_at == START + 5 * SECOND
@@ -188,7 +190,7 @@ async def test_what_another_worker_recorded_stays(stores: Stores) -> None:
     assert await stores.queue.record(WORKER, webhook, [outcome_of(delivery, OK, START)], now=START)
     assert await stores.queue.record(WORKER, webhook, late, now=START)
     assert not await stores.queue.record(OTHER, webhook, late, now=START)
-    ((kept,), _) = await stores.store.deliveries(webhook.id, limit=20, offset=0)
+    [kept] = (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items
     assert (kept.status, kept.attempts) == (DeliveryStatus.DELIVERED, 1)
 
 
@@ -346,7 +348,7 @@ async def test_a_delivery_that_is_pending_already_leaves_its_idempotency_key_unu
     webhook = await real.webhook(ada)
     await real.happen(ada)
     await pick_up(real, webhook)
-    ((pending,), _) = await real.store.deliveries(webhook.id, limit=5, offset=0)
+    [pending] = (await real.store.deliveries(webhook.id, limit=5, offset=0)).items
     request = IdempotentRequest(
         company_id=ada.company_id, principal_id=ada.user_id, method="POST", path="/again", key="k", body_hash=b"h"
     )
@@ -365,7 +367,7 @@ async def test_a_deleted_webhook_gets_no_more_deliveries(real: Stores, database:
     webhook = await real.webhook(ada)
     (event_id,) = await real.happen(ada)
     await pick_up(real, webhook)
-    ((delivery,), _) = await real.store.deliveries(webhook.id, limit=5, offset=0)
+    [delivery] = (await real.store.deliveries(webhook.id, limit=5, offset=0)).items
     await real.store.delete(webhook, write(ada))
     test = replace(delivery, id=new_id(), event_id=new_id(), type="webhook.test")
     with pytest.raises(NotFound):

@@ -61,7 +61,7 @@ async def settled(stores: Stores, webhook: Webhook, count: int) -> list[Delivery
     """The deliveries, oldest first, once that many have ended."""
     async with asyncio.timeout(60):
         while True:
-            found, _ = await stores.store.deliveries(webhook.id, limit=1000, offset=0)
+            found = (await stores.store.deliveries(webhook.id, limit=1000, offset=0)).items
             if sum(each.status is not DeliveryStatus.PENDING for each in found) >= count:
                 return sorted(found, key=lambda each: each.position)
             await asyncio.sleep(0.02)
@@ -111,7 +111,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
         await settled(real, webhook, 30)
         assert sorted(receiver.ids()) == sorted(expected)
         await eventually(lambda: len(receiver.ids("/hang")) == 32)
-    assert all([(await real.store.deliveries(each.id, limit=1, offset=0))[1] == 30 for each in hanging])
+    assert all([(await real.store.deliveries(each.id, limit=1, offset=0)).total == 30 for each in hanging])
 
 
 async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: Receiver) -> None:

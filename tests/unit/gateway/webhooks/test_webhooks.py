@@ -30,7 +30,13 @@ async def test_a_webhook_is_made_and_its_secret_shown_once(public: Gateway) -> N
     assert shown["event_types"] == ["turn.completed", "knowledge_base.*"]
     assert (await public.client.get(f"/webhooks/{shown['id']}/")).json() == shown
     listed = (await public.client.get("/webhooks/")).json()
-    assert listed == {"webhooks": [shown], "total": 1, "has_more": False}
+    assert listed == {
+        "webhooks": [shown],
+        "total": 1,
+        "total_is_exact": True,
+        "has_more": False,
+        "next": None,
+    }
     (stored,) = public.webhooks.rows[shown["id"]].secrets
     assert CIPHER.decrypt(stored.ciphertext, place=stored.place) == secret
 
@@ -196,7 +202,13 @@ async def test_deliveries_are_listed_and_begun_again(public: Gateway) -> None:
         "id", "event_id", "type", "status", "attempts", "next_attempt_at", "last_status", "last_response", "created_at",
     }  # fmt: skip
     listed = (await public.client.get(f"{place}/deliveries/")).json()
-    assert listed == {"deliveries": [tested], "total": 1, "has_more": False}
+    assert listed == {
+        "deliveries": [tested],
+        "total": 1,
+        "total_is_exact": True,
+        "has_more": False,
+        "next": None,
+    }
     again = f"{place}/deliveries/{tested['id']}/redeliver/"
     assert (await public.client.post(again)).status_code == 409
     failed = replace(public.webhooks.kept[tested["id"]], status=DeliveryStatus.FAILED, attempts=9, last_status=500)

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from services.gateway.entrypoints.http.reference import texts
-from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, MAX_OFFSET
+from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_CURSOR, MAX_LIMIT, MAX_OFFSET
 
 
 def query_parameter(name: str, description: str, **schema: Any) -> dict[str, Any]:
@@ -34,10 +34,12 @@ LIMIT: Final = query_parameter(
     "limit", "Items in the page.", type="integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT
 )
 OFFSET: Final = query_parameter("offset", "Items to skip.", type="integer", minimum=0, maximum=MAX_OFFSET, default=0)
+AFTER: Final = query_parameter("after", "`next` of the page before, to go on behind it.", maxLength=MAX_CURSOR)
 SHARED: Final = {
     "CorrelationId": CORRELATION_ID,
     "Limit": LIMIT,
     "Offset": OFFSET,
+    "After": AFTER,
     "IdempotencyKey": IDEMPOTENCY_KEY,
     "LastEventId": LAST_EVENT_ID,
     "Prefer": PREFER,

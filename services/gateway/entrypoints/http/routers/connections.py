@@ -62,12 +62,8 @@ async def create_connection(
     responses={200: answer("Connections, newest first.", ConnectionPage)},
 )
 async def list_connections(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found, total = await use.connections.connections(caller.identity, **page)
-    shown = ConnectionPage(
-        connections=[_shown(connection) for connection in found],
-        total=total,
-        has_more=page["offset"] + len(found) < total,
-    )
+    found = await use.connections.connections(caller.identity, **page)
+    shown = ConnectionPage(connections=[_shown(connection) for connection in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 

@@ -55,12 +55,8 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key)], use: UseCas
     responses={200: answer("Keys, newest first.", KeyPage)},
 )
 async def list_api_keys(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    keys, total = await use.keys.keys(caller.identity, **page)
-    shown = KeyPage(
-        api_keys=[Key.model_validate(asdict(key)) for key in keys],
-        total=total,
-        has_more=page["offset"] + len(keys) < total,
-    )
+    found = await use.keys.keys(caller.identity, **page)
+    shown = KeyPage(api_keys=[Key.model_validate(asdict(key)) for key in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 

@@ -69,12 +69,8 @@ async def create_webhook(
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found, total = await use.webhooks.webhooks(caller.identity, **page)
-    shown = WebhookPage(
-        webhooks=[Webhook.model_validate(_fields(each)) for each in found],
-        total=total,
-        has_more=page["offset"] + len(found) < total,
-    )
+    found = await use.webhooks.webhooks(caller.identity, **page)
+    shown = WebhookPage(webhooks=[Webhook.model_validate(_fields(each)) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 
@@ -149,12 +145,8 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, use: UseCa
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found, total = await use.list_deliveries(caller.identity, id, **page)
-    shown = DeliveryPage(
-        deliveries=[_delivered(each) for each in found],
-        total=total,
-        has_more=page["offset"] + len(found) < total,
-    )
+    found = await use.list_deliveries(caller.identity, id, **page)
+    shown = DeliveryPage(deliveries=[_delivered(each) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 

@@ -1,0 +1,50 @@
+"""Pages of lists."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final, Generic, TypeVar
+
+from pydantic import BaseModel
+
+COUNTED: Final = 10_000
+"""Entries of a list that are counted."""
+Item = TypeVar("Item")
+Other = TypeVar("Other")
+
+
+class ListPage(BaseModel):
+    """What a list says beside a page of it: ``next`` goes on behind this page, as ``after``.
+
+    ``total`` is exact up to 10,000 entries; a longer list says 10,000, and that it is not exact.
+    """
+
+    total: int
+    total_is_exact: bool = True
+    has_more: bool
+    next: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Item]):
+    """A page of a list. ``next``: the cursor of the one behind it, None when there is none.
+
+    ``total`` counts all entries, wherever the page begins, up to ``COUNTED``.
+    """
+
+    items: list[Item]
+    total: int
+    total_is_exact: bool = True
+    next: str | None = None
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The fields of ``ListPage``."""
+        return {
+            "total": self.total,
+            "total_is_exact": self.total_is_exact,
+            "has_more": self.next is not None,
+            "next": self.next,
+        }
+
+    def map(self, change: Callable[[Item], Other]) -> "Page[Other]":
+        return Page([change(item) for item in self.items], self.total, self.total_is_exact, self.next)

@@ -1,0 +1,121 @@
+"""Pages of lists: by number, or from where the page before ended, at the same cost however long the list is."""
+
+import base64
+import binascii
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+from uuid import UUID
+
+import orjson
+
+from libs.contracts.api.pages import COUNTED, Page
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.persistence._database import Connection, fetch_records, fetch_value
+
+_KEY: Final = "page_key_"
+_BIGGEST: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """An order of rows in which no two are at the same place: columns, and their types in PostgreSQL.
+
+    An index of these columns, behind those of the list's conditions, makes a page cost the same wherever it begins.
+    """
+
+    columns: tuple[str, ...]
+    types: tuple[str, ...]
+    descending: bool = True
+
+    @property
+    def by(self) -> str:
+        direction = " DESC" if self.descending else ""
+        return "ORDER BY " + ", ".join(f"{column}{direction}" for column in self.columns)
+
+    @property
+    def keys(self) -> str:
+        return ", ".join(f"({column})::text AS {_KEY}{number}" for number, column in enumerate(self.columns))
+
+    def beyond(self, cursor: str | None) -> tuple[str, dict[str, str]]:
+        """SQL for the rows behind the cursor, and its parameters. Raises ``ValidationFailed``."""
+        if cursor is None:
+            return "", {}
+        values = {f"{_KEY}{number}": value for number, value in enumerate(_values(cursor, self.types))}
+        places = ", ".join(f"%({name})s::{kind}" for name, kind in zip(values, self.types, strict=True))
+        return f" AND ({', '.join(self.columns)}) {'<' if self.descending else '>'} ({places})", values
+
+
+NEWEST_FIRST: Final = Order(("created_at", "id"), ("timestamptz", "text"))
+
+
+async def fetch_page(
+    connection: Connection,
+    columns: str,
+    source: str,
+    order: Order,
+    parameters: Mapping[str, Any],
+    *,
+    limit: int,
+    offset: int = 0,
+    cursor: str | None = None,
+    counted: str | None = None,
+) -> Page[dict[str, Any]]:
+    """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to a condition.
+
+    ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. Raises
+    ``ValidationFailed`` for a text that is no cursor of such a list.
+    """
+    beyond, place = order.beyond(cursor)
+    rows = await fetch_records(
+        connection,
+        f"SELECT {columns}, {order.keys} {source}{beyond} {order.by} LIMIT %(page_limit)s OFFSET %(page_offset)s",
+        {**parameters, **place, "page_limit": limit + 1, "page_offset": offset},
+    )
+    total = await fetch_value(
+        connection,
+        f"SELECT count(*) FROM (SELECT {counted or source} LIMIT {COUNTED + 1}) AS entries",
+        parameters,
+    )
+    keys = [tuple(row.pop(f"{_KEY}{number}") for number in range(len(order.columns))) for row in rows]
+    following = _cursor(keys[limit - 1]) if len(rows) > limit else None
+    return Page(rows[:limit], min(total, COUNTED), total <= COUNTED, following)
+
+
+def _cursor(values: tuple[str, ...]) -> str:
+    return base64.urlsafe_b64encode(orjson.dumps(values)).rstrip(b"=").decode()
+
+
+def _values(cursor: str, types: tuple[str, ...]) -> list[str]:
+    try:
+        padded = cursor + "=" * (-len(cursor) % 4)
+        values: list[str] = orjson.loads(base64.b64decode(padded, altchars=b"-_", validate=True))
+        if len(values) != len(types) or not all(isinstance(value, str) for value in values):
+            raise ValueError(cursor)
+        for value, kind in zip(values, types, strict=True):
+            _CHECKS[kind](value)
+    except (ValueError, TypeError, binascii.Error) as problem:
+        message = "after is no cursor of this list: it is `next` of the page before."
+        raise ValidationFailed(
+            message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)]
+        ) from problem
+    return values
+
+
+def _check_number(value: str) -> None:
+    if not -_BIGGEST <= int(value) <= _BIGGEST:
+        raise ValueError(value)
+
+
+def _check_text(value: str) -> None:
+    if "\x00" in value:  # PostgreSQL refuses the character
+        raise ValueError(value)
+
+
+_CHECKS: Final[dict[str, Callable[[str], object]]] = {
+    "timestamptz": datetime.fromisoformat,
+    "bigint": _check_number,
+    "text": _check_text,
+    "uuid": UUID,
+}
