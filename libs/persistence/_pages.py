@@ -61,11 +61,12 @@ async def fetch_page(
     offset: int = 0,
     cursor: str | None = None,
     counted: str | None = None,
+    count: int | None = COUNTED,
 ) -> Page[dict[str, Any]]:
     """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to a condition.
 
-    ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. Raises
-    ``ValidationFailed`` for a text that is no cursor of such a list.
+    ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. ``count``: how many
+    are counted at most, None for all. Raises ``ValidationFailed`` for a text that is no cursor of the list.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
@@ -73,14 +74,13 @@ async def fetch_page(
         f"SELECT {columns}, {order.keys} {source}{beyond} {order.by} LIMIT %(page_limit)s OFFSET %(page_offset)s",
         {**parameters, **place, "page_limit": limit + 1, "page_offset": offset},
     )
-    total = await fetch_value(
-        connection,
-        f"SELECT count(*) FROM (SELECT {counted or source} LIMIT {COUNTED + 1}) AS entries",
-        parameters,
-    )
+    most = "ALL" if count is None else str(count + 1)
+    entries = f"SELECT count(*) FROM (SELECT {counted or source} LIMIT {most}) AS entries"
+    total = await fetch_value(connection, entries, parameters)
     keys = [tuple(row.pop(f"{_KEY}{number}") for number in range(len(order.columns))) for row in rows]
     following = _cursor(keys[limit - 1]) if len(rows) > limit else None
-    return Page(rows[:limit], min(total, COUNTED), total <= COUNTED, following)
+    known = total if count is None else min(total, count)
+    return Page(rows[:limit], known, known == total, following)
 
 
 def _cursor(values: tuple[str, ...]) -> str:

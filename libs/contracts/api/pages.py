@@ -13,7 +13,7 @@ Other = TypeVar("Other")
 
 
 class ListPage(BaseModel):
-    """What a list says beside a page of it: ``next`` goes on behind this page, as ``after``.
+    """A page of a list; ``next``, as ``after``, goes on behind it.
 
     ``total`` is exact up to 10,000 entries; a longer list says 10,000, and that it is not exact.
     """

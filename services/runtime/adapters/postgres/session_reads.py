@@ -110,7 +110,7 @@ class PostgresSessionReads:
                 return None
             page = await fetch_page(
                 connection, _MESSAGE_COLUMNS, f"FROM messages WHERE session_id = %(session)s{of_turn}", _IN_ORDER,
-                parameters, limit=limit, offset=offset, cursor=cursor,
+                parameters, limit=limit, offset=offset, cursor=cursor, count=None,
             )  # fmt: skip
         return MessagePage(messages=page.map(message_of).items, **page.facts)
 
