@@ -65,8 +65,8 @@ async def fetch_page(
 ) -> Page[dict[str, Any]]:
     """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to a condition.
 
-    ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. ``count``: how many
-    are counted at most, None for all. Raises ``ValidationFailed`` for a text that is no cursor of the list.
+    ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. ``count``: how
+    many are counted at most, None for all. Raises ``ValidationFailed`` for a text that is no cursor of the list.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
