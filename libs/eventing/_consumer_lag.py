@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
 from aiokafka.errors import KafkaError
 
 from libs.contracts.topics import TOPICS
@@ -70,10 +71,12 @@ class _Reading:
         for name in await self._names():
             offsets = await self._admin.list_consumer_group_offsets(name)
             state, members = await self._members(name)
-            for topic in sorted({at.topic for at in offsets} & partitions.keys()):
+            # A group that has just begun, or is stuck from the beginning, has committed nothing.
+            topics = {at.topic for at in offsets} | _assigned(members)
+            for topic in sorted(topics & partitions.keys()):
                 lags = tuple(_lag(at, offsets.get(at), first[at], end[at]) for at in partitions[topic])
                 shown = name.removeprefix(self._prefix), topic.removeprefix(self._prefix)
-                groups.append(GroupLag(*shown, state, members, lags))
+                groups.append(GroupLag(*shown, state, len(members), lags))
         return groups
 
     async def _partitions(self) -> dict[str, list[TopicPartition]]:
@@ -90,11 +93,17 @@ class _Reading:
         owned = tuple(f"{self._prefix}{owner}-" for owner in _OWNERS)
         return sorted(name for name in listed if name.startswith(owned))
 
-    async def _members(self, group: str) -> tuple[str, int]:
+    async def _members(self, group: str) -> tuple[str, Sequence[Any]]:
         # One at a time: aiokafka decodes the newest form of this answer as the one before, which fits a single group.
         [answer] = await self._admin.describe_consumer_groups([group])
         [(_, _, state, _, _, members)] = answer.groups
-        return state, len(members)
+        return state, members
+
+
+def _assigned(members: Sequence[Any]) -> set[str]:
+    """Topics of which members have partitions. A member that has just joined has no assignment yet."""
+    assignments = [ConsumerProtocolMemberAssignment.decode(given) for *_, given in members if given]
+    return {topic for each in assignments for topic, _ in each.assignment}
 
 
 def _lag(at: TopicPartition, committed: Any, first: int, end: int) -> PartitionLag:

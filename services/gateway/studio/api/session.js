@@ -69,6 +69,8 @@ async function signInByLink(token) {
   session.set({ state: "checking", me: null, problem: "" });
   const expiresAt = new Date(Date.now() + LINK_KEY_HOURS * 3_600_000).toISOString();
   try {
+    // Named one by one: a key that is made without naming scopes gets none of the installation's.
+    const { scopes } = await call("/me/", { headers: { authorization: `Bearer ${token}` } });
     const made = await call("/api-keys/", {
       method: "POST",
       headers: {
@@ -76,7 +78,7 @@ async function signInByLink(token) {
         "content-type": "application/json",
         "idempotency-key": `studio-${token.split(".").pop()}`,
       },
-      body: JSON.stringify({ name: "Studio, signed in by link", expires_at: expiresAt }),
+      body: JSON.stringify({ name: "Studio, signed in by link", scopes, expires_at: expiresAt }),
     });
     await signIn(made.secret, made.id);
   } catch (problem) {

@@ -1,10 +1,11 @@
-/** The pages: where each is, what the navigation calls it, and the scope that it needs. */
+/** The pages: where each is, what the navigation calls it, and the scope that it needs, or one of several. */
 import { Agents } from "../pages/agents.js";
 import { Chat } from "../pages/chat.js";
 import { Connections } from "../pages/connections.js";
 import { Files } from "../pages/files.js";
 import { Keys } from "../pages/keys.js";
 import { Knowledge } from "../pages/knowledge.js";
+import { Operators } from "../pages/operators.js";
 import { Overview } from "../pages/overview.js";
 import { Secrets } from "../pages/secrets.js";
 import { Timeline } from "../pages/timeline.js";
@@ -25,6 +26,7 @@ export const PAGES = [
   { path: "connections/", label: "Connections", icon: "connections", page: Connections, scope: "keys:read" },
   { path: "webhooks/", label: "Webhooks", icon: "webhooks", page: Webhooks, scope: "webhooks:read" },
   { path: "secrets/", label: "Secrets", icon: "secrets", page: Secrets, scope: "toolsets:read" },
+  { path: "operators/", label: "Operators", icon: "operators", page: Operators, scope: ["installation:read", "company:read", "company:write"] },
 ];
 
 export function pageAt(segments) {

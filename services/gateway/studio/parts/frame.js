@@ -40,7 +40,7 @@ export function Frame({ me }) {
 }
 
 function Navigation({ open, scopes, current }) {
-  const shown = PAGES.filter(({ scope }) => !scope || scopes.includes(scope));
+  const shown = PAGES.filter(({ scope }) => !scope || [scope].flat().some((each) => scopes.includes(each)));
   return html`
     <nav id="navigation" class=${open ? "navigation open" : "navigation"} aria-label="Pages">
       <ul>

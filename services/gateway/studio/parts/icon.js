@@ -14,6 +14,7 @@ const SHAPES = {
   connections: "M9 12h6M10 7H7a5 5 0 0 0 0 10h3M14 7h3a5 5 0 0 1 0 10h-3",
   secrets: "M6 11h12v9H6zM8.500 11V8a3.500 3.500 0 0 1 7 0v3M12 14.500v2",
   usage: "M4 20V10M10 20V4M16 20v-7M21 20H3",
+  operators: "M3 12h4l3-7 4 14 3-7h4",
   webhooks: "M13 3L5 13.500h5.500L10 21l9-11.500h-6z",
   upload: "M12 16V5M7 10l5-5 5 5M5 20h14",
   download: "M12 4v11M7 10l5 5 5-5M5 20h14",

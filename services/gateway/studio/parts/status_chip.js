@@ -3,8 +3,8 @@ import { html } from "../app/html.js";
 
 const LOOKS = {
   completed: "good", ready: "good", delivered: "good", enabled: "good", active: "good",
-  failed: "bad", revoked: "bad", expired: "bad",
-  running: "busy", pending: "busy", "being replaced": "busy",
+  failed: "bad", revoked: "bad", expired: "bad", unreachable: "bad", unavailable: "bad",
+  running: "busy", pending: "busy", "being replaced": "busy", degraded: "busy", "not ready": "busy",
 };
 
 export function StatusChip({ status }) {

@@ -13,7 +13,8 @@ import { ScopePicker } from "./scope_picker.js";
 export function NewKey({ onMade, onClose }) {
   const { me } = session.value;
   const [name, setName] = useState("");
-  const [scopes, setScopes] = useState(me.scopes);
+  // Rights over the whole installation are given on purpose only.
+  const [scopes, setScopes] = useState(me.scopes.filter((scope) => !scope.startsWith("installation:")));
   const [end, setEnd] = useState({ lifetime: "90", day: "" });
   const [limit, setLimit] = useState("");
   const { busy, problem, run } = useAction(async () => {

@@ -1,0 +1,94 @@
+"""The operators' page: health, lag, dead letters and their replay; what a company's key sees; hostile letters."""
+
+import re
+
+import httpx
+import pytest
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.api import unique
+from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.dead_letters import put_letter_now
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+from tests.support.browser import violations
+
+HOSTILE = "<img src=x onerror=\"document.title='taken'\"><script>document.title='taken'</script>"
+
+
+@pytest.fixture
+def company_id(http: httpx.Client) -> str:
+    return str(http.get("/me/").json()["company_id"])
+
+
+def row_of(page: Page, label: str) -> Locator:
+    return page.get_by_role("row").filter(has_text=label)
+
+
+def test_a_letter_is_looked_at_and_replayed(open_page: Open, stack: RunningStack, company_id: str) -> None:
+    label = unique("letter")
+    letter = put_letter_now(stack.kafka, company_id, label, reason=f"ValueError('{HOSTILE}')", note=HOSTILE)
+    page = open_page(f"operators/?correlation_id={label}")
+    expect(page.get_by_role("table", name="Replicas").get_by_role("row").filter(has_text="ready")).not_to_have_count(0)
+    expect(page.get_by_role("table", name="Consumer lag")).to_contain_text("gateway-timeline")
+    row = row_of(page, label)
+    expect(row).to_contain_text(HOSTILE[:40])
+    expect(row).to_contain_text("not replayed")
+
+    row.get_by_role("button", name="Details").press("Enter")
+    dialog = page.get_by_role("dialog", name="Dead letter")
+    expect(dialog.get_by_role("region", name="Payload")).to_contain_text("onerror")
+    expect(dialog.get_by_role("region", name="Headers")).to_contain_text("not shown")
+    assert "signed-identity" not in dialog.inner_text()
+    assert violations(page) == []
+    dialog.get_by_role("button", name="Replay").click()
+    confirmation = page.get_by_role("dialog", name="Replay this letter?")
+    confirmation.get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status").filter(has_text="was sent to registry-events again")).to_contain_text(letter)
+    expect(row.get_by_role("button", name="Replay")).to_be_disabled()
+    assert page.title() != "taken"
+
+    page.get_by_label("State").select_option(label="not replayed")
+    expect(page.get_by_text("None. Every message was processed.")).to_be_visible()
+    page.get_by_label("State").select_option(label="all")
+    row.get_by_role("link", name=label).click()
+    expect(page).to_have_url(re.compile(f"/timeline/\\?correlation_id={label}"))
+    expect(page.get_by_role("row").filter(has_text="agent.deleted").first).to_be_visible()
+
+
+def test_a_letter_that_was_replayed_meanwhile_is_said_to_be(
+    open_page: Open, stack: RunningStack, http: httpx.Client, company_id: str
+) -> None:
+    label = unique("letter")
+    letter = put_letter_now(stack.kafka, company_id, label)
+    page = open_page(f"operators/?correlation_id={label}")
+    expect(row_of(page, label)).to_be_visible()
+    assert http.post(f"/operations/dead-letters/{letter}/replay/").json()["repeated"] is False
+    row_of(page, label).get_by_role("button", name="Replay").click()
+    page.get_by_role("dialog").get_by_role("button", name="Replay").click()
+    expect(page.get_by_role("status").filter(has_text="nothing was sent")).to_be_visible()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_a_company_sees_services_in_short_and_its_own_letters(
+    open_page: Open, stack: RunningStack, mallory: Caller, company_id: str, scheme: str
+) -> None:
+    own, others = unique("own"), unique("others")
+    put_letter_now(stack.kafka, mallory.company_id, own)
+    put_letter_now(stack.kafka, company_id, others)
+    page = open_page("operators/", key=mallory.secret, viewport={"width": 360, "height": 800}, color_scheme=scheme)
+    expect(page.get_by_role("table", name="Services")).to_contain_text("1 of 1")
+    expect(row_of(page, own)).to_be_visible()
+    expect(page.get_by_text(others)).to_have_count(0)
+    expect(page.get_by_role("heading", name="Consumer lag")).to_have_count(0)
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+
+
+def test_the_page_is_for_keys_that_may_see_it(open_page: Open, stack: RunningStack, own_company: str) -> None:
+    operator = open_page()
+    expect(operator.get_by_role("link", name="Operators")).to_be_visible()
+    caller = make_caller(stack, own_company, unique("reader"), "agents:read")
+    page = open_page(key=caller.secret)
+    expect(page.get_by_role("link", name="Agents")).to_be_visible()
+    expect(page.get_by_role("link", name="Operators")).to_have_count(0)
