@@ -11,7 +11,7 @@ from libs.contracts.errors import Conflict, NotFound, ValidationFailed
 from libs.persistence import migrate
 from services.gateway.administration import Administration, administration, ensure_development_key
 from services.gateway.bootstrap import MIGRATIONS
-from services.gateway.domain.accounts import ALL_SCOPES
+from services.gateway.domain.accounts import OPERATOR_SCOPES
 
 
 @pytest.fixture
@@ -31,7 +31,7 @@ async def test_the_development_key_is_made_once(migrated: str, gateway: Administ
     assert await ensure_development_key(migrated, secret) == secret
     [company] = await gateway.companies()
     [key] = await gateway.keys(company.id)
-    assert (company.rate_limit, key.rate_limit, key.expires_at, key.scopes) == (None, None, None, ALL_SCOPES)
+    assert (company.rate_limit, key.rate_limit, key.expires_at, key.scopes) == (None, None, None, OPERATOR_SCOPES)
     await gateway.revoke_key(key.id)
     other = await ensure_development_key(migrated, secret)
     assert other != secret
@@ -42,11 +42,11 @@ async def test_the_development_key_gets_the_scopes_of_a_newer_release(migrated: 
     await gateway.create_company("Development")
     await gateway.create_user("Development", "developer")
     old = await gateway.create_key(
-        "Development", "developer", scopes=ALL_SCOPES - {"webhooks:read", "webhooks:write"}, name="development"
+        "Development", "developer", scopes=OPERATOR_SCOPES - {"webhooks:read", "webhooks:write"}, name="development"
     )
     assert await ensure_development_key(migrated, old.secret) == old.secret
     [key] = await gateway.keys("Development")
-    assert (key.id, key.scopes) == (old.key.id, ALL_SCOPES)
+    assert (key.id, key.scopes) == (old.key.id, OPERATOR_SCOPES)
     own = await gateway.create_key("Development", "developer", scopes=frozenset({"agents:read"}), name="narrow")
     assert await ensure_development_key(migrated, own.secret) == own.secret
     [narrow, _] = await gateway.keys("Development")

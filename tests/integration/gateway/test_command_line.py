@@ -14,6 +14,7 @@ from cli.administration.keys import parse_expiry
 from cli.app import app
 from libs.persistence import migrate
 from services.gateway.bootstrap import MIGRATIONS
+from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
 
@@ -46,6 +47,15 @@ def test_from_a_company_to_a_revoked_key(migrated: str) -> None:
     assert "secret" not in listed[0]
 
 
+def test_scopes_of_the_installation_are_given_by_name_only(migrated: str) -> None:
+    aes(migrated, "companies", "create", "Acme")
+    aes(migrated, "users", "create", "ada", "--company", "Acme")
+    make = ("keys", "create", "--company", "Acme", "--user", "ada")
+    assert set(aes(migrated, *make)["scopes"]) == ALL_SCOPES
+    named = aes(migrated, *make, "--scopes", "all, installation:read")
+    assert set(named["scopes"]) == ALL_SCOPES | {"installation:read"}
+
+
 def test_the_first_key_is_made_once_and_taken_once(migrated: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     first = ("keys", "first", "--company", "Acme", "--user", "ada", str(file))
@@ -55,6 +65,7 @@ def test_the_first_key_is_made_once_and_taken_once(migrated: str, tmp_path: Path
     secret = take(file)["secret"]
     (key,) = aes(migrated, "keys", "list", "--company", "Acme")["api_keys"]
     assert secret.startswith(key["prefix"])
+    assert set(key["scopes"]) == OPERATOR_SCOPES
     assert secret not in file.read_text()
     assert "taken before" in take(file, exit_code=1)["error"]["message"]
     assert aes(migrated, *first) == {"made": False}
