@@ -142,6 +142,8 @@ class PostgresArtifactJobs:
         return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
+        if not artifact_ids:
+            return
         await self._database.execute(
             """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
                    SELECT artifact_id FROM artifact_documents
