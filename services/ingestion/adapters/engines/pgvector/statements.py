@@ -25,7 +25,7 @@ KEYWORD_CANDIDATES = SQL(
 KEYWORD_CANDIDATES_BY_WORDS = SQL(
     """
     SELECT ctid AS place, -(weights <#> %(words)s::sparsevec) AS score FROM {table}
-    WHERE terms && %(telling)s::integer[] AND {files} ORDER BY score DESC LIMIT {depth}
+    WHERE {having} AND {files} ORDER BY score DESC LIMIT {depth}
     """
 )
 
