@@ -65,6 +65,43 @@ def turns(
 
 
 @app.command()
+def growth(
+    scale: Annotated[
+        float, typer.Option("--scale", min=0.003, max=10, help="Millions of sessions, of ten turns each.")
+    ] = 1.0,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="Rounds before and after.")] = 3,
+    json_output: Json = False,
+) -> None:
+    """Measure turns and reads in an empty system and in one with a million sessions, in one run.
+
+    Starts a stack of its own and ends it. A million sessions have ten million turns and fifty million events: 36 GB.
+    More than 40 GB, or than fits on the disk, is refused.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from benchmarks.children import LoadFailed
+    from benchmarks.cpu import ProcessGone
+    from benchmarks.growth import GOAL, run
+    from cli.terminal import print_table
+    from deploy.local.errors import StackError
+
+    with failures_explained(json_output):
+        try:
+            grown = asyncio.run(run(round(scale * 1_000_000), rounds, note))
+        except (ValueError, LoadFailed, ProcessGone) as error:
+            raise StackError(str(error)) from error
+    if json_output:
+        print_json({**asdict(grown), "ratios": grown.ratios(), "goal": GOAL})
+        return
+    rows = [
+        (name, f"{grown.empty[name]:.1f}", f"{grown.grown[name]:.1f}", f"{ratio:.2f}", "" if ratio <= GOAL else "over")
+        for name, ratio in grown.ratios().items()
+    ]
+    print_table(("p50, ms", "empty", f"{grown.sessions:,} sessions", "ratio", f"goal {GOAL}"), rows)
+
+
+@app.command()
 def search(
     collection: Annotated[
         list[Path] | None,
