@@ -64,8 +64,8 @@ def turns(
         report.show(windows, Console(highlight=False, width=120 if not Console().is_terminal else None))
 
 
-@app.command()
-def growth(
+@app.command("growth")
+def scaling(
     scale: Annotated[
         float, typer.Option("--scale", min=0.003, max=10, help="Millions of sessions, of ten turns each.")
     ] = 1.0,
@@ -82,7 +82,7 @@ def growth(
 
     from benchmarks.children import LoadFailed
     from benchmarks.cpu import ProcessGone
-    from benchmarks.growth import GOAL, run
+    from benchmarks.scaling import GOAL, run
     from cli.terminal import print_table
     from deploy.local.errors import StackError
 
