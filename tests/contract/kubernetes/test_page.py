@@ -28,6 +28,18 @@ def own(tmp_path: Path) -> tuple[Manifest, ...]:
         pytest.skip(str(reason))
 
 
+def test_scalers_that_keda_replaces_are_deleted_first(
+    production: tuple[Manifest, ...], keda: tuple[Manifest, ...]
+) -> None:
+    (deleted,) = re.findall(r"kubectl -n NS delete hpa (.*)", _PAGE.read_text())
+    before, after = (
+        {one["metadata"]["name"] for one in of_kind(overlay, "HorizontalPodAutoscaler")}
+        for overlay in (production, keda)
+    )
+
+    assert {*deleted.split()} == before - after
+
+
 def test_the_host_is_set_everywhere(own: tuple[Manifest, ...]) -> None:
     (ingress,) = of_kind(own, "Ingress")
     (host,) = {rule["host"] for rule in ingress["spec"]["rules"]}

@@ -47,6 +47,14 @@ def test_pods_are_restricted(overlay: tuple[Manifest, ...]) -> None:
             }
 
 
+def test_volumes_are_given_to_a_group_once(overlay: tuple[Manifest, ...]) -> None:
+    """At each start anew would make PostgreSQL's directory writable for the group, with which it does not start."""
+    for manifest in of_kind(overlay, "StatefulSet"):
+        rights = pod(manifest)["securityContext"]
+        assert "fsGroup" in rights, manifest["metadata"]["name"]
+        assert rights["fsGroupChangePolicy"] == "OnRootMismatch", manifest["metadata"]["name"]
+
+
 def test_pods_of_operators_are_restricted_where_nothing_else_may_run(overlay: tuple[Manifest, ...]) -> None:
     (namespace,) = of_kind(overlay, "Namespace")
     assert namespace["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "restricted"
