@@ -1,10 +1,13 @@
 """Network policies, and the scaling of every workload."""
 
+import importlib
 import ipaddress
+import sys
 from typing import Any
 
 from libs.contracts.topics import EVENT_TOPICS, TOPICS
 from libs.eventing import KafkaConnection
+from services.gateway.entrypoints.http.protocol_application import ProtocolApplication
 from services.ingestion.entrypoints.streams import _application
 from tests.support.kustomize import Manifest, of_kind, shared_settings
 
@@ -74,10 +77,22 @@ def test_the_ingress_leads_to_the_gateway_and_waits_for_streams(overlay: tuple[M
         assert path["backend"]["service"]["port"]["name"] in {port["name"] for port in service["spec"]["ports"]}
     public = {(path["path"], path["pathType"]) for path in paths}
     # Health, metrics and internal calls are not for the world.
-    assert public == {("/api/", "Prefix"), ("/studio", "Prefix"), ("/widget.js", "Exact"), ("/", "Exact")}
+    protocols = protocol_prefixes()
+    assert len(protocols) >= 4
+    assert public == {
+        *(("/api/", "Prefix"), ("/studio", "Prefix"), ("/widget.js", "Exact"), ("/", "Exact")),
+        *(("/" + prefix.split("/")[1], "Prefix") for prefix in protocols),
+    }
     options = ingress["metadata"]["annotations"]
     assert options["nginx.ingress.kubernetes.io/proxy-buffering"] == "off"
     assert int(options["nginx.ingress.kubernetes.io/proxy-read-timeout"]) > 600
+
+
+def protocol_prefixes() -> set[str]:
+    """The addresses of all protocols that the gateway's wiring mounts beside the API."""
+    importlib.import_module("services.gateway.bootstrap")
+    modules = {application.__module__ for application in ProtocolApplication.__subclasses__()}
+    return {sys.modules[name].PREFIX for name in modules if name.startswith("services.")}
 
 
 def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tuple[Manifest, ...]) -> None:
