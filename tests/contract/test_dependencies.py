@@ -22,6 +22,8 @@ BROUGHT_ALONG = {
     "pydantic": {"pydantic-core"},
     "wordllama": {"tokenizers"},
 }
+# Modules of a library that do not import without another one, which the library does not bring along.
+ON_REQUEST = {"uvicorn.protocols.websockets": "websockets", "uvicorn.protocols.http.httptools_impl": "httptools"}
 HOLDERS = {
     "gateway": ["services/gateway", "libs/json_schema", "libs/outbound", "libs/secrets"],
     "registry": ["services/registry", "libs/json_schema"],
@@ -102,3 +104,16 @@ def test_everything_declared_is_locked() -> None:
     everything = [*PROJECT["dependencies"], *(r for group in PROJECT["optional-dependencies"].values() for r in group)]
 
     assert {normal(re.match(r"[A-Za-z0-9._-]+", requirement)[0]) for requirement in everything} <= locked
+
+
+def test_every_image_has_what_its_web_server_is_told_to_use() -> None:
+    modules = {
+        node.module
+        for file in (ROOT / "libs" / "service_defaults").rglob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module
+    }
+    needed = {other for part, other in ON_REQUEST.items() if any(module.startswith(part) for module in modules)}
+
+    assert "websockets" in needed
+    assert needed <= declared(PROJECT["dependencies"])
