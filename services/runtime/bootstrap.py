@@ -154,9 +154,7 @@ def build_worker(
     )
     finish_deletion = FinishSessionDeletion(outbox.transaction, open_writer)
     # The reconciler is made with it, and is what it wakes.
-    expire_actions = ExpireActions(
-        outbox.transaction, open_writer, PostgresActions, lambda: reconciler.wake_after(*_RECONCILE_AFTER)
-    )
+    expire_actions = ExpireActions(outbox.transaction, open_writer, PostgresActions, lambda: reconcile_soon())
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
     reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
     engine.on_release = reconciler.wake
