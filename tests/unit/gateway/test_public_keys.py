@@ -88,7 +88,7 @@ async def test_no_other_agent_can_be_had(public: Gateway, body: dict[str, str]) 
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("GET", "/me/"), ("GET", "/sessions/"), ("DELETE", f"/sessions/{AGENT_ID}/"), ("GET", "/agent/"),
+        ("GET", "/sessions/"), ("DELETE", f"/sessions/{AGENT_ID}/"), ("GET", "/agent/"),
         ("GET", f"/agent/{AGENT_ID}/"), ("POST", "/agent/"), ("GET", "/files/"), ("POST", "/files/"),
         ("GET", "/knowledge-bases/"), ("GET", "/models/"), ("GET", "/api-keys/"), ("POST", "/api-keys/"),
         ("POST", "/auth/token/"), ("GET", "/connections/"), ("POST", "/connections/"),
@@ -107,6 +107,19 @@ async def test_everything_else_is_refused(public: Gateway, method: str, path: st
         refused = await ask(public, method, path, key)
         assert (refused.status_code, error_of(refused)["type"]) == (403, "permission_error")
         assert refused.headers["access-control-allow-origin"] == SHOP
+
+
+async def test_a_page_is_told_what_it_may_do_and_not_whose_the_key_is(public: Gateway) -> None:
+    connection = await connect(public, scopes=frozenset({"runtime:execute", "sessions:write"}), quota=20)
+    open_to_the_public(public)
+    told = (await ask(public, "GET", "/me/", f"connection_key={connection.key}")).json()
+    assert (told["scopes"], told["rate_limit"]) == (["runtime:execute", "sessions:write"], 20)
+    assert (told["user_id"], told["user_name"], told["company_name"]) == (connection.id, "", "")
+    assert told["limits"] == {}
+    told = (await ask(public, "GET", "/me/", "agent_key=support")).json()
+    assert "artifacts:write" in told["scopes"]
+    assert (told["user_name"], told["company_name"]) == ("", "")
+    assert (await ask(public, "GET", "/me/", f"connection_key={connection.key}", ELSEWHERE)).status_code == 403
 
 
 async def test_an_operation_needs_the_connections_scope(public: Gateway) -> None:

@@ -1,11 +1,12 @@
 /** Who is signed in. The key lives in the tab's session storage: it survives a reload and ends with the tab. */
 import { Store } from "../app/store.js";
 import { ApiError, errorOf, Unreachable } from "./errors.js";
+import { persist } from "./persist.js";
 
 const STORED = "aes.studio.session";
 const LINK_KEY_HOURS = 12;
 
-/** `state` is `out`, `checking` or `in`; `problem` says why somebody is out. */
+/** `state` is `out`, `checking`, `resuming` or `in`; `problem` says why somebody is out. */
 export const session = new Store({ state: "out", me: null, problem: "" });
 
 let stored = read();
@@ -46,9 +47,17 @@ async function call(path, options) {
 /** Signs in with an API key. */
 export async function signIn(key, keyId = null) {
   session.set({ state: "checking", me: null, problem: "" });
+  await enter({ key, keyId }, whoIs);
+}
+
+function whoIs({ key }) {
+  return call("/me/", { headers: { "x-api-key": key } });
+}
+
+async function enter(given, ask) {
   try {
-    const me = await call("/me/", { headers: { "x-api-key": key } });
-    keep({ key, keyId });
+    const me = await ask(given);
+    keep(given);
     session.set({ state: "in", me, problem: "" });
   } catch (problem) {
     if (problem instanceof ApiError && problem.status === 401) keep(null);
@@ -99,7 +108,9 @@ export async function resume() {
     history.replaceState(null, "", location.pathname + location.search);
     await signInByLink(token);
   } else if (stored && session.value.state !== "in") {
-    await signIn(stored.key, stored.keyId);
+    session.set({ state: "resuming", me: null, problem: "" });
+    // A reload while the service is away is no reason to ask for the key again.
+    await enter(stored, (given) => persist(() => whoIs(given)));
   }
 }
 

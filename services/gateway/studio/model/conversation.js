@@ -27,6 +27,11 @@ export class Conversation {
     return sent;
   }
 
+  /** Takes back a message that has not become a turn. */
+  drop(turn) {
+    this.turns = this.turns.filter((each) => each !== turn);
+  }
+
   /** Gives a turn on its way the id that the service knows it by. */
   name(turn, id) {
     if (turn.id === id) return;
@@ -56,6 +61,7 @@ export class Conversation {
 }
 
 export class Turn {
+  static #last = 0;
   content = null;
   attachments = [];
   at = null;
@@ -71,6 +77,8 @@ export class Turn {
 
   constructor(id) {
     this.id = id;
+    // The same for as long as it is shown: a message on its way has no id yet.
+    this.key = Turn.#last += 1;
   }
 
   get hasEnded() {

@@ -1,13 +1,12 @@
 /**
  * The newest events of the timeline, oldest first, after which position the next ones come, and whether there are
- * older ones that were to be read, too: `{events, next, isCut}`.
+ * older ones that were to be read, too: `{events, next, isCut, before}`; with that `before` the reading goes on.
  *
  * `page(query)` reads a page of `GET /events/`; it is read backwards until `isEnough(events so far, newest first)` or
  * nothing is left. A page may be empty while there is more: at most `pages` are read.
  */
-export async function newestEvents(page, isEnough, pages = 25) {
+export async function newestEvents(page, isEnough, { pages = 25, before } = {}) {
   const found = [];
-  let before;
   let next = 0;
   let isCut = true;
   for (let read = 0; read < pages; read += 1) {
@@ -19,5 +18,5 @@ export async function newestEvents(page, isEnough, pages = 25) {
     isCut = hasMore && !isEnough(found);
     if (!isCut) break;
   }
-  return { events: found.toReversed(), next, isCut };
+  return { events: found.toReversed(), next, isCut, before };
 }

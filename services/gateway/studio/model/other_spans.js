@@ -20,7 +20,7 @@ function base(kind, id, events) {
   const segments = sent === null ? [] : [{ kind: "bus", from: sent, to: moments[0] }];
   return {
     id: `${kind}:${id}`, kind, service: serviceOf(events[0]), label: nameOf(kind, events), detail: id.slice(-6),
-    start: sent ?? moments[0], end: Math.max(...moments), state: stateOf(events.at(-1)), segments,
+    start: sent ?? moments[0], end: moments.reduce((last, moment) => Math.max(last, moment)), state: stateOf(events.at(-1)), segments,
     marks: moments, children: [], events,
   };
 }

@@ -80,6 +80,7 @@ export class Talk {
     const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
     const turn = this.conversation.add(text, files.map(({ artifact }) => ({ name: artifact.name })));
     turn.at = new Date().toISOString();
+    turn.sent = { text, files };
     this.changed();
     return this.followTurn(turn, {
       method: "POST",
@@ -87,6 +88,13 @@ export class Talk {
       body: { content },
       headers: { "idempotency-key": randomKey(), "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
     });
+  }
+
+  /** Sends a message that was refused once more. */
+  sayAgain(turn) {
+    const { text, files } = turn.sent;
+    this.conversation.drop(turn);
+    return this.say(text, files);
   }
 
   async stop(turn) {

@@ -11,8 +11,8 @@ export function traceOf(events, now = Date.now()) {
   );
   const roots = inSessions(spans, subjects).sort((a, b) => a.start - b.start);
   const all = [...walk(roots)];
-  const start = Math.min(...all.map((span) => span.start));
-  const end = Math.max(...all.map((span) => span.end ?? now), start);
+  const start = all.reduce((first, span) => Math.min(first, span.start), Infinity);
+  const end = all.reduce((last, span) => Math.max(last, span.end ?? now), start);
   return { roots, start, end, totals: totalsOf(all), running: all.some((span) => span.end === null) };
 }
 
@@ -79,7 +79,9 @@ function inSessions(spans, subjects) {
   const members = new Map();
   spans.forEach((span, at) => {
     const { session } = keys[at];
-    if (session) members.set(session, [...(members.get(session) ?? []), span]);
+    if (!session) return;
+    if (!members.has(session)) members.set(session, []);
+    members.get(session).push(span);
   });
   const roots = spans.filter((_, at) => !keys[at].session);
   for (const [session, own] of members) {
@@ -96,8 +98,8 @@ function sessionSpan(id, members) {
   const open = children.some(({ end }) => end === null);
   return {
     id: `sessions:${id}`, kind: "session", service: "runtime", label: "Session", detail: id.slice(-6),
-    start: Math.min(...everything.map(({ start }) => start)),
-    end: open ? null : Math.max(...everything.map(({ end }) => end)),
+    start: everything.reduce((first, span) => Math.min(first, span.start), Infinity),
+    end: open ? null : everything.reduce((last, span) => Math.max(last, span.end), 0),
     state: open ? "running" : "completed",
     segments: itself?.segments ?? [], marks: itself?.marks ?? [], children, events: itself?.events ?? [],
   };

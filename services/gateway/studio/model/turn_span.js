@@ -164,7 +164,7 @@ class TurnBuilding {
     const { span } = this;
     if (span.end === null) this.goOn(Math.max(now, this.last));
     const rows = this.attempts.map((attempt) => attemptSpan(span.id, attempt, span.end ?? now));
-    for (const row of rows) span.segments.push(...row.segments);
+    span.segments = [...span.segments, ...rows.flatMap(({ segments }) => segments)];
     span.children = rows.length > 1 ? rows : (rows[0]?.children ?? []);
     return span;
   }

@@ -1,5 +1,6 @@
 /** Talk to an agent, and see what it does. The address holds the session. */
 import { get, write } from "../api/client.js";
+import { allows } from "../api/session.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../app/html.js";
 import { go, hrefOf } from "../app/router.js";
 import { agoText } from "../model/format.js";
@@ -8,22 +9,28 @@ import { ChatTurn } from "../parts/chat/turn.js";
 import { useAttachments } from "../parts/chat/use_attachments.js";
 import { useConversation } from "../parts/chat/use_conversation.js";
 import { Icon } from "../parts/icon.js";
+import { useLoaded } from "../parts/use_loaded.js";
 import { useDrop } from "../parts/use_drop.js";
+
+const SESSIONS = 30;
+const MOST_SESSIONS = 200;
 
 // What a new session is to be told at once; it belongs to no address.
 let pending = null;
 
 export function Chat({ segments, query }) {
   const [sessionId = null] = segments;
-  const { agents, sessions, problem, refresh } = useLists();
+  const { agents, sessions, hasMore, problem, refresh, more } = useLists();
+  const [listed, setListed] = useState(false);
+  useEffect(() => setListed(false), [sessionId]);
   return html`
     <div class="page chat">
-      <${Sessions} sessions=${sessions} current=${sessionId} onOpen=${refresh} />
-      <${Talk} key=${sessionId ?? "new"} sessionId=${sessionId} agents=${agents} wanted=${query.get("agent")} problem=${problem} onMade=${refresh} />
+      <${Sessions} sessions=${sessions} current=${sessionId} hasMore=${hasMore} onMore=${more} shown=${listed} onOpen=${refresh} />
+      <${Talk} key=${sessionId ?? "new"} sessionId=${sessionId} agents=${agents} wanted=${query.get("agent")} problem=${problem} onMade=${refresh} listed=${listed} onList=${() => setListed(!listed)} />
     </div>`;
 }
 
-function Talk({ sessionId, agents, wanted, problem, onMade }) {
+function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   const conversation = useConversation(sessionId);
   const details = useSession(sessionId);
   const [agent, setAgent] = useState(wanted ?? "");
@@ -43,14 +50,24 @@ function Talk({ sessionId, agents, wanted, problem, onMade }) {
     }
   };
   const attachments = useAttachments(sessionOf);
-  const say = guarded(async (text, files) => {
+  /** Resolves to whether the message is on its way: what was written is not lost with the attempt. */
+  const say = async (text, files) => {
     setFailed("");
-    if (sessionId) return conversation.say(text, files);
-    const id = await sessionOf();
-    pending = { id, text, files };
-    onMade();
-    return go(`chat/${id}/`, {}, { replace: true });
-  });
+    if (sessionId) {
+      conversation.say(text, files);
+      return true;
+    }
+    try {
+      const id = await sessionOf();
+      pending = { id, text, files };
+      onMade();
+      go(`chat/${id}/`, {}, { replace: true });
+      return true;
+    } catch (failure) {
+      setFailed(failure.message);
+      return false;
+    }
+  };
   useEffect(() => {
     if (!pending || pending.id !== sessionId || conversation.state === "loading") return;
     const { text, files } = pending;
@@ -58,10 +75,12 @@ function Talk({ sessionId, agents, wanted, problem, onMade }) {
     conversation.say(text, files);
   }, [sessionId, conversation.state]);
   const again = guarded(async (turn) => {
-    const id = await sessionBefore(conversation, turn, details.agent_config);
+    setFailed("");
+    if (turn.status === "refused") return conversation.sayAgain(turn);
+    const id = await sessionBefore(conversation, turn, details?.agent_config);
     pending = { id, text: turn.content, files: [] };
     onMade();
-    go(`chat/${id}/`);
+    return go(`chat/${id}/`);
   });
   const running = conversation.turns.find(({ hasEnded, id }) => !hasEnded && id);
   const [over, drop] = useDrop((files) => attachments.add(files));
@@ -69,6 +88,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade }) {
     <section class=${over ? "talk dropping" : "talk"} aria-label="Chat" ...${drop}>
       <header class="talk-head">
         <h1 tabindex="-1">Chat</h1>
+        <button class="button sessions-button" aria-expanded=${listed} aria-controls="sessions" onClick=${onList}>Sessions</button>
         <${AgentChoice} agents=${agents} chosen=${chosen} session=${details} onChoose=${(id) => (sessionId ? go("chat/", { agent: id }) : setAgent(id))} />
         ${sessionId && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
         <a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>
@@ -107,10 +127,18 @@ function AgentChoice({ agents, chosen, session, onChoose }) {
 
 function Log({ conversation, sessionId, onAgain }) {
   const box = useRef();
+  const inner = useRef();
   const atEnd = useRef(true);
-  useLayoutEffect(() => {
+  const stay = () => {
     if (atEnd.current) box.current.scrollTop = box.current.scrollHeight;
-  });
+  };
+  useLayoutEffect(stay);
+  useEffect(() => {
+    // A picture that has come, a table that was opened.
+    const watch = new ResizeObserver(stay);
+    watch.observe(inner.current);
+    return () => watch.disconnect();
+  }, []);
   const scrolled = () => {
     const { scrollTop, clientHeight, scrollHeight } = box.current;
     atEnd.current = scrollTop + clientHeight > scrollHeight - 40;
@@ -118,20 +146,24 @@ function Log({ conversation, sessionId, onAgain }) {
   const { turns, state, problem, earlier } = conversation;
   return html`
     <div class="log" role="log" aria-label="Conversation" tabindex="0" ref=${box} onScroll=${scrolled}>
+      <div ref=${inner}>
       ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${() => conversation.loadEarlier()}>Show ${earlier} earlier messages</button></p>`}
       ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
       ${state === "failed" && html`<p class="problem" role="alert">${problem}</p>`}
       ${state === "ready" && turns.length === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
-      ${turns.map((turn, at) => html`
-        <${ChatTurn} key=${at} turn=${turn} sessionId=${sessionId} onAgain=${onAgain}
+      ${turns.map((turn) => html`
+        <${ChatTurn} key=${turn.key} turn=${turn} sessionId=${sessionId} onAgain=${onAgain}
           onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
+      </div>
     </div>`;
 }
 
-function Sessions({ sessions, current, onOpen }) {
+/** Where it is narrow the list is behind a button. */
+function Sessions({ sessions, current, hasMore, onMore, shown, onOpen }) {
   return html`
-    <aside class="sessions" aria-label="Sessions">
+    <aside id="sessions" class=${shown ? "sessions shown" : "sessions"} aria-label="Sessions">
       <h2>Sessions</h2>
+      ${sessions?.length === 0 && html`<p class="muted">None yet. The first message makes one.</p>`}
       <ul>
         ${(sessions ?? []).map((each) => html`
           <li key=${each.session_id}>
@@ -140,25 +172,25 @@ function Sessions({ sessions, current, onOpen }) {
             </a>
           </li>`)}
       </ul>
+      ${hasMore && html`<button class="button small" onClick=${onMore}>Show more</button>`}
     </aside>`;
 }
 
 function useLists() {
-  const [lists, setLists] = useState({ agents: null, sessions: null, problem: "" });
-  const refresh = () =>
-    Promise.all([get("/agent/"), get("/sessions/", { limit: 30 })])
-      .then(([agents, { sessions }]) => setLists({ agents, sessions, problem: agents.length ? "" : "There is no agent yet to talk to." }))
-      .catch((problem) => setLists((lists) => ({ ...lists, problem: problem.message })));
-  useEffect(() => {
-    refresh();
-  }, []);
-  return { ...lists, refresh };
+  const [limit, setLimit] = useState(SESSIONS);
+  const { value, problem, refresh } = useLoaded(
+    (signal) => Promise.all([
+      allows("agents:read") ? get("/agent/", {}, { signal }) : [],
+      allows("sessions:read") ? get("/sessions/", { limit }, { signal }) : { sessions: [], total: 0 },
+    ]), limit);
+  const [agents, page] = value ?? [];
+  const nobody = !agents || agents.length ? "" : allows("agents:read") ? "There is no agent yet to talk to." : "Agents are listed for keys with the scope agents:read.";
+  return {
+    agents, sessions: page?.sessions, hasMore: page ? page.total > page.sessions.length && limit < MOST_SESSIONS : false,
+    problem: problem?.message ?? nobody, refresh, more: () => setLimit(Math.min(limit * 2, MOST_SESSIONS)),
+  };
 }
 
 function useSession(id) {
-  const [details, setDetails] = useState(null);
-  useEffect(() => {
-    if (id) get(`/sessions/${id}/`).then(setDetails, () => setDetails(null));
-  }, [id]);
-  return details;
+  return useLoaded((signal) => (id ? get(`/sessions/${id}/`, {}, { signal }) : null), id).value;
 }

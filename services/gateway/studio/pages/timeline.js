@@ -1,8 +1,10 @@
 /** What happened, in which service, when and for how long: of one request, session or turn, or of the whole company. */
 import { html, useEffect, useMemo, useState } from "../app/html.js";
+import { found, NO_WISH } from "../model/find_events.js";
 import { scaleOf } from "../model/scale.js";
 import { activityOf, traceOf } from "../model/trace.js";
 import { EventList } from "../parts/timeline/event_list.js";
+import { FindBar } from "../parts/timeline/find_bar.js";
 import { Inspector } from "../parts/timeline/inspector.js";
 import { ScopeForm } from "../parts/timeline/scope_form.js";
 import { Toolbar } from "../parts/timeline/toolbar.js";
@@ -12,6 +14,9 @@ import { viewOf, Waterfall } from "../parts/timeline/waterfall.js";
 const SCOPES = ["correlation_id", "session_id", "turn_id", "type"];
 // Of a whole company the waterfall shows what happens now.
 const LATELY = 250;
+const CLOCK_MS = 250;
+const MANY = 2_000;
+const NOTHING = { span: null, event: null };
 
 export function Timeline({ query }) {
   const scope = Object.fromEntries(SCOPES.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
@@ -25,16 +30,19 @@ function Events({ scope, isTrace }) {
   const [services, setServices] = useState(new Set());
   const [compress, setCompress] = useState(true);
   const [view, setView] = useState([0, 1]);
-  const [selection, setSelection] = useState({ span: null, event: null });
+  const [selection, setSelection] = useState(NOTHING);
   const current = paused ?? all;
   const events = useMemo(() => chosen(current, services), [current, services]);
+  const [wanted, setWanted] = useState(NO_WISH);
+  const listed = useMemo(() => found(events, wanted), [events, wanted]);
   const drawn = useMemo(() => (isTrace ? events : events.slice(-LATELY)), [events, isTrace]);
   const [now, setNow] = useState(Date.now());
   const trace = useMemo(() => drawnTrace(drawn, now, isTrace), [drawn, now, isTrace]);
   const scale = useMemo(() => trace && scaleOf(activityOf(trace, now), { compress }), [trace, now, compress]);
-  useClock(trace?.running && !paused, setNow);
+  useClock(trace?.running && !paused, drawn.length > MANY ? 4 * CLOCK_MS : CLOCK_MS, setNow);
   const selectedSpan = useMemo(() => find(trace, selection.span), [trace, selection.span]);
   const detail = selection.event || selectedSpan;
+  const close = () => setSelection(NOTHING);
   return html`
     <div class="page timeline">
       <h1 tabindex="-1">Timeline</h1>
@@ -52,17 +60,19 @@ function Events({ scope, isTrace }) {
         <section class="timeline-waterfall" aria-label="Waterfall">
           ${trace && html`
             <${Waterfall} trace=${trace} scale=${scale} now=${now} view=${view} onView=${setView}
-              selected=${selection.span} onSelect=${(span) => setSelection({ span: span.id, event: null })} />`}
+              selected=${selection.span} onSelect=${(span) => setSelection({ span: span.id, event: null })} onClose=${close} />`}
         </section>
         <section class="timeline-events" aria-label="Events of the timeline">
-          <${EventList} events=${events} newestFirst=${!isTrace} selected=${selection.event?.position}
-            onSelect=${(event) => setSelection({ span: null, event })} />
+          <${FindBar} wanted=${wanted} onWanted=${setWanted} shown=${listed.length} all=${events.length} />
+          ${listed.length === 0 && html`<p class="empty">No event has that in it.</p>`}
+          <${EventList} events=${listed} newestFirst=${!isTrace} selected=${selection.event?.position}
+            onSelect=${(event) => setSelection({ span: null, event })} onClose=${close} />
         </section>
         ${detail && html`
           <${Inspector} span=${selectedSpan} event=${selection.event} now=${now}
             onEvent=${(event) => setSelection({ ...selection, event })}
             onZoom=${() => setView(viewOf(selectedSpan, scale, now))}
-            onClose=${() => setSelection(selection.event && selection.span ? { ...selection, event: null } : { span: null, event: null })} />`}
+            onClose=${() => setSelection(selection.event && selection.span ? { ...selection, event: null } : NOTHING)} />`}
       </div>
     </div>`;
 }
@@ -91,12 +101,12 @@ function find(trace, id) {
 }
 
 /** Moves the present on while something runs. */
-function useClock(running, setNow) {
+function useClock(running, interval, setNow) {
   useEffect(() => {
     if (!running) return undefined;
-    const timer = setInterval(() => setNow(Date.now()), 250);
+    const timer = setInterval(() => setNow(Date.now()), interval);
     return () => clearInterval(timer);
-  }, [running]);
+  }, [running, interval]);
 }
 
 function Nothing({ state, isTrace, filtered }) {

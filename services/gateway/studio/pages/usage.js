@@ -24,7 +24,7 @@ export function Usage() {
   const query = { from: days[0], to: days.at(-1), limit: 1000 };
   const daily = useLoaded((signal) => get("/usage/", { ...query, group_by: "day" }, { signal }), span);
   const grouped = useLoaded((signal) => get("/usage/", { ...query, group_by: group }, { signal }), `${span} ${group}`);
-  const names = useNames();
+  const { names, keys } = useNames();
   const ofCompany = me.scopes.some((scope) => scope.startsWith("company:"));
   const field = group === "model" ? "model" : `${group}_id`;
   // While another grouping is read, the one before is still here.
@@ -40,7 +40,7 @@ export function Usage() {
       ${daily.value && html`<${Totals} totals=${daily.value.totals} /><${Charts} days=${days} items=${daily.value.usage} />`}
       ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? "none"} />`}
       ${shown?.has_more && html`<p class="muted">The first 1,000 of ${numberText(shown.total)} are shown.</p>`}
-      ${allows("budgets:write") && html`<${Budgets} names=${names} />`}
+      ${allows("budgets:write") && html`<${Budgets} names=${names} keys=${keys} />`}
     </div>`;
 }
 
@@ -65,7 +65,7 @@ function Charts({ days, items }) {
     </div>`;
 }
 
-/** Names of agents, keys and connections, and one's own, by their ids. */
+/** Names of agents, keys and connections, and one's own, by their ids; and the keys themselves. */
 function useNames() {
   const { me } = useStore(session);
   const { value } = useLoaded(async (signal) => {
@@ -73,8 +73,9 @@ function useNames() {
     return Promise.all([read("agents:read", "/agent/"), read("keys:read", "/api-keys/"), read("keys:read", "/connections/")]);
   });
   return useMemo(() => {
-    const [agents, keys, connections] = value ?? [];
-    const all = [...(agents ?? []), ...(keys?.api_keys ?? []), ...(connections?.connections ?? [])];
-    return new Map([[me.user_id, me.user_name], ...all.map(({ id, name }) => [id, name || id])]);
+    const [agents, page, connections] = value ?? [];
+    const keys = page?.api_keys ?? [];
+    const all = [...(agents ?? []), ...keys.map(({ id, name, prefix }) => ({ id, name: name || `${prefix}…` })), ...(connections?.connections ?? [])];
+    return { names: new Map([[me.user_id, me.user_name], ...all.map(({ id, name }) => [id, name || id])]), keys };
   }, [value, me]);
 }

@@ -1,7 +1,7 @@
 /** Markdown of models and people as elements. HTML in it is shown as the text that it is, pictures as links. */
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
-import { html, useLayoutEffect, useRef } from "../app/html.js";
+import { html, useLayoutEffect, useMemo, useRef } from "../app/html.js";
 
 const ALLOWED = {
   ALLOWED_TAGS: ["p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6",
@@ -27,8 +27,8 @@ const marked = new Marked({
   },
 });
 
-function elementsOf(text) {
-  const fragment = DOMPurify.sanitize(marked.parse(text), ALLOWED);
+function elementsOf(token) {
+  const fragment = DOMPurify.sanitize(marked.parser([token]), ALLOWED);
   for (const link of fragment.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
@@ -36,13 +36,41 @@ function elementsOf(text) {
   for (const block of fragment.querySelectorAll("pre, table")) {
     block.tabIndex = 0;
   }
-  return fragment;
+  return [...fragment.childNodes];
 }
 
-export function Markdown({ text }) {
+/** Shows a text that grows: blocks that stand already are left alone, with what is selected in them. */
+class Blocks {
+  #shown = [];
+  #links = "";
+
+  show(box, text) {
+    const read = marked.lexer(text);
+    const tokens = read.filter(({ type }) => type !== "space" && type !== "def");
+    const links = JSON.stringify(read.links);
+    // Where links lead may be said behind them.
+    if (links !== this.#links) this.#keep(0);
+    this.#links = links;
+    let same = 0;
+    while (same < tokens.length && this.#shown[same]?.raw === tokens[same].raw) same += 1;
+    this.#keep(same);
+    for (const token of tokens.slice(same)) {
+      const nodes = elementsOf(token);
+      this.#shown.push({ raw: token.raw, nodes });
+      box.append(...nodes);
+    }
+  }
+
+  /** Lets go of all but the first `count` blocks. */
+  #keep(count) {
+    for (const { nodes } of this.#shown.splice(count)) for (const node of nodes) node.remove();
+  }
+}
+
+/** `growing`: more of the text is on its way. */
+export function Markdown({ text, growing = false }) {
   const box = useRef();
-  useLayoutEffect(() => {
-    box.current.replaceChildren(elementsOf(text));
-  }, [text]);
-  return html`<div class="markdown" ref=${box}></div>`;
+  const blocks = useMemo(() => new Blocks(), []);
+  useLayoutEffect(() => blocks.show(box.current, text), [text]);
+  return html`<div class=${growing ? "markdown growing" : "markdown"} ref=${box}></div>`;
 }

@@ -1,4 +1,5 @@
 /** The chat in somebody's page: a button that opens a panel, in a shadow root that neither side's styles pass. */
+import { sleep } from "../api/sleep.js";
 import { element, icon } from "./element.js";
 import { Memory } from "./memory.js";
 import { Panel } from "./panel.js";
@@ -6,6 +7,12 @@ import { styleSheets } from "./styles.js";
 import { publicApi, reachOf, Visitor } from "./visitor.js";
 
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
+const SAID = {
+  refused: `This chat does not work on this page: pages of ${location.origin} are not allowed to use it.`,
+  unreachable: "The chat cannot be reached at the moment. Trying again…",
+};
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 30_000;
 const started = new Set();
 
 /** `settings` are the script's `data-` attributes and the `origin` that it came from. */
@@ -35,7 +42,7 @@ class Chat {
     this.root = this.host.attachShadow({ mode: "open" });
     this.root.adoptedStyleSheets = styleSheets(settings.accent);
     const words = { ...WORDS, ...settings };
-    this.#panel = new Panel({ ...words, takesFiles: settings.files !== "off" }, { close: () => this.close(), startOver: () => this.startOver() });
+    this.#panel = new Panel({ ...words, mayTakeFiles: settings.files !== "off" }, { close: () => this.close(), startOver: () => this.startOver() });
     const waiting = new Set();
     const api = publicApi(settings, (stream, waits) => {
       if (waits) waiting.add(stream);
@@ -82,12 +89,21 @@ class Chat {
     const visitor = this.#makeVisitor();
     this.#visitor = visitor;
     this.#panel.show(visitor);
-    const reach = await this.#reach();
-    this.#panel.form.inert = reach === "refused";
-    if (reach === "allowed") return;
-    const refused = `This chat does not work on this page: pages of ${location.origin} are not allowed to use it.`;
-    this.#panel.say(reach === "refused" ? refused : "The chat cannot be reached at the moment.");
-    // Asked again when it is opened the next time.
-    if (this.#visitor === visitor) this.#visitor = null;
+    for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
+      const { reach, scopes, problem } = await this.#reach();
+      if (this.#visitor !== visitor) return;
+      this.#panel.form.inert = reach === "refused";
+      this.#panel.takeFiles(scopes?.includes("artifacts:write") ?? false);
+      if (scopes) break;
+      this.#panel.say(SAID[reach] ?? problem);
+      if (reach === "refused") {
+        // Asked again when it is opened the next time.
+        this.#visitor = null;
+        return;
+      }
+      await sleep(pause);
+    }
+    this.#panel.say("");
+    this.#panel.resume();
   }
 }

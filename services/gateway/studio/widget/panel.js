@@ -12,7 +12,7 @@ export class Panel {
   #visitor = null;
 
   /** `on`: `{close, startOver}`; `makeVisitor` opens a conversation, the one from before or a new one. */
-  constructor({ title, greeting, placeholder, takesFiles }, on) {
+  constructor({ title, greeting, placeholder, mayTakeFiles }, on) {
     this.greeting = greeting && element("p", { className: "greeting" }, greeting);
     this.status = element("p", { className: "status", role: "status", hidden: true });
     this.log = element("div", { className: "log", role: "log", tabIndex: 0, "aria-label": "Conversation" });
@@ -20,8 +20,9 @@ export class Panel {
     this.sendButton = element("button", { className: "send", "aria-label": "Send", disabled: true }, icon("send"));
     this.stopButton = element("button", { type: "button", "aria-label": "Stop", hidden: true, onclick: () => this.#guarded(() => this.#stop()) }, icon("stop"));
     this.files = new Files((file) => this.#visitor.upload(file), () => this.#offer());
+    this.chooser = mayTakeFiles ? this.#chooser() : [];
     this.form = element("form", { onsubmit: (event) => this.#submit(event) },
-      ...(takesFiles ? this.#chooser() : []), this.field, this.stopButton, this.sendButton);
+      ...this.chooser, this.field, this.stopButton, this.sendButton);
     this.problem = element("p", { className: "problem", role: "alert", hidden: true });
     this.node = element("section", { className: "panel", role: "dialog", "aria-label": title },
       element("div", { className: "head" }, element("h2", {}, title),
@@ -43,14 +44,26 @@ export class Panel {
         this.#paint();
       }, PAINT_MS);
     };
-    visitor.resume().catch((problem) => this.say(problem.message));
     this.#paint();
+  }
+
+  /** Takes up what was said before. */
+  resume() {
+    this.#visitor.resume().catch((problem) => this.say(problem.message));
   }
 
   /** Says what is wrong; an empty text takes it back. */
   say(problem) {
     this.problem.textContent = problem;
     this.problem.hidden = !problem;
+  }
+
+  /** Offers to attach files where they are allowed. */
+  takeFiles(are) {
+    const [button] = this.chooser;
+    if (!button) return;
+    button.hidden = !are;
+    button.classList.remove("unknown");
   }
 
   setWaiting(waits) {
@@ -136,6 +149,7 @@ export class Panel {
       this.files.add([...chosen.files]);
       chosen.value = "";
     });
-    return [element("button", { type: "button", "aria-label": "Attach files", onclick: () => chosen.click() }, icon("attach")), chosen];
+    // Its place is kept until it is known whether files are allowed.
+    return [element("button", { className: "unknown", type: "button", "aria-label": "Attach files", onclick: () => chosen.click() }, icon("attach")), chosen];
   }
 }

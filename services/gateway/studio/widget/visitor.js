@@ -1,9 +1,10 @@
 /** A visitor's conversation: its session, what waits for the page's own functions, and files. */
-import { requestsTo } from "../api/requests.js";
+import { ApiError, requestsTo } from "../api/requests.js";
 import { followBy } from "../api/streams.js";
 import { sentenceOf, Talk } from "../model/talk.js";
 
 const LAST_MESSAGES = 100;
+const ANSWER_MS = 15_000;
 const UPLOAD_MS = 600_000;
 const REPEATS = 5;
 
@@ -15,17 +16,20 @@ export function publicApi({ origin, connectionKey, agentKey }, onWaiting) {
 }
 
 /**
- * Whether pages of this origin may use the key: `allowed`, `refused`, or `unreachable`. A browser lets a page read the
- * reference's first page, which is small and public, under the same rule as everything else.
+ * What pages of this origin may do with the key: `{reach, scopes, problem}`. `reach` is `allowed`, `refused` or
+ * `unreachable`; `scopes` is null as long as the service does not tell.
  */
 export async function reachOf(api, origin) {
   try {
-    await api.send("GET", "/docs/", { signal: AbortSignal.timeout(15_000) });
-    return "allowed";
-  } catch {
+    const { scopes } = await api.get("/me/", {}, { signal: AbortSignal.timeout(ANSWER_MS) });
+    return { reach: "allowed", scopes, problem: "" };
+  } catch (problem) {
+    // A page may read an error only where it may read anything.
+    if (problem instanceof ApiError) return { reach: "allowed", scopes: null, problem: problem.message };
     // An answer that may not be read tells nothing but that there is one.
-    const answered = fetch(`${origin}/widget.js`, { mode: "no-cors", cache: "no-store", signal: AbortSignal.timeout(15_000) });
-    return answered.then(() => "refused", () => "unreachable");
+    const answered = fetch(`${origin}/widget.js`, { mode: "no-cors", cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
+    const reach = await answered.then(() => "refused", () => "unreachable");
+    return { reach, scopes: null, problem: "" };
   }
 }
 

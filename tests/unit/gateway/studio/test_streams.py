@@ -42,4 +42,4 @@ def test_the_newest_events_come_in_their_order(run: Run, wanted: int, first: int
 
 def test_after_a_page_of_nothing_one_follows_from_where_it_began(run: Run) -> None:
     read = "await m.newestEvents(async () => ({ events: [], next: 1, has_more: false }), () => false)"
-    assert run("model/newest_events.js", read) == {"events": [], "next": 0, "isCut": False}
+    assert run("model/newest_events.js", read) == {"events": [], "next": 0, "isCut": False, "before": 1}

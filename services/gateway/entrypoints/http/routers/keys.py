@@ -9,7 +9,7 @@ from starlette.responses import Response
 from libs.contracts.identity import INSTALLATION_SCOPES, Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
-from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
@@ -34,12 +34,20 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
 _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 
 
-@router.get("/me/", summary="Who am I", responses={200: answer("The caller.", Me)})
-async def get_me(caller: Annotated[Principal, Security(by_api_key)], use: UseCasesDep) -> Response:
-    limits = await use.read_limits(caller.identity)
+@router.get(
+    "/me/",
+    summary="Who am I",
+    description="With a public key what pages may do with it: whose it is they are not told, nor the company's limits.",
+    responses={200: answer("The caller.", Me)},
+)
+async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)], use: UseCasesDep) -> Response:
+    is_public = caller.public is not None
+    limits = {} if is_public else await use.read_limits(caller.identity)
+    names = {"user_name": "", "company_name": ""} if is_public else {}
     me = Me.model_validate(
         {
             **caller.identity.model_dump(),
+            **names,
             "rate_limit": caller.rate_limit,
             "expires_at": caller.expires_at,
             "limits": {name: asdict(use) for name, use in limits.items()},

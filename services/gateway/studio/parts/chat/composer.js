@@ -14,12 +14,12 @@ export function Composer({ disabled, running, attachments, onSend, onStop }) {
   const uploading = attachments.files.some(({ state }) => state === "uploading");
   const ready = attachments.files.filter(({ state }) => state === "ready");
   const possible = !disabled && !uploading && (text.trim() || ready.length > 0);
-  const submit = (event) => {
+  const submit = async (event) => {
     event?.preventDefault();
     if (!possible) return;
-    onSend(text.trim(), ready);
     setText("");
-    attachments.clear();
+    if (await onSend(text.trim(), ready)) attachments.clear();
+    else setText((now) => now || text);
   };
   const onKey = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);

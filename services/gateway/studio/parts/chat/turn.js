@@ -1,4 +1,5 @@
 /** One message and what became of it. */
+import { Component } from "preact";
 import { html, useState } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { momentText, numberText } from "../../model/format.js";
@@ -16,8 +17,27 @@ const STATES = {
   cancelled: "This turn was stopped.",
 };
 
-export function ChatTurn({ turn, sessionId, onResolve, onAgain }) {
+/** Is drawn anew only when it has changed: a conversation may have hundreds of them. */
+export class ChatTurn extends Component {
+  #drawn = "";
+
+  shouldComponentUpdate({ turn }) {
+    return !turn.hasEnded || turn !== this.props.turn || stampOf(turn) !== this.#drawn;
+  }
+
+  render(props) {
+    this.#drawn = stampOf(props.turn);
+    return html`<${Turn} ...${props} />`;
+  }
+}
+
+function stampOf({ status, content, answer, usage, citations, artifacts, calls }) {
+  return JSON.stringify([status, content === null, answer?.length, usage, citations.length, artifacts.length, calls.map((call) => [call.status, call.output?.length])]);
+}
+
+function Turn({ turn, sessionId, onResolve, onAgain }) {
   const text = turn.text;
+  const writing = turn.status === "running" && Boolean(text);
   return html`
     <article class="turn" aria-busy=${!turn.hasEnded}>
       <${Question} turn=${turn} onAgain=${onAgain} />
@@ -27,10 +47,10 @@ export function ChatTurn({ turn, sessionId, onResolve, onAgain }) {
             ${step.text && html`<${Markdown} text=${step.text} />`}
             ${step.calls.map((call) => html`<${ToolCard} key=${call.id} call=${call} onResolve=${(action, answer) => onResolve(turn, action, answer)} />`)}
           </div>`)}
-        ${text && html`<${Markdown} text=${text} />`}
-        <${Citations} citations=${turn.citations} />
+        ${text && html`<${Markdown} text=${text} growing=${writing} />`}
+        ${turn.hasEnded && html`<${Citations} citations=${turn.citations} />`}
         ${turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${sessionId} artifact=${artifact} />`)}
-        <${State} turn=${turn} hasText=${Boolean(text)} />
+        ${!writing && html`<${State} turn=${turn} />`}
       </div>
     </article>`;
 }
@@ -42,12 +62,13 @@ function Question({ turn, onAgain }) {
       ${turn.attachments.length > 0 && html`<p class="question-files">${turn.attachments.map((file, at) => html`<span key=${at}><${Icon} name="files" />${file.name ?? "file"}</span>`)}</p>`}
       <p class="question-facts">
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
-        ${turn.hasEnded && turn.content && html`<button class="link" onClick=${() => onAgain(turn)}>Try again from here</button>`}
+        ${turn.hasEnded && turn.content && html`<button class="link" onClick=${() => onAgain(turn)}>${turn.status === "refused" ? "Send it again" : "Try again from here"}</button>`}
       </p>
     </div>`;
 }
 
-function State({ turn, hasText }) {
+/** Nothing while a tool runs, since its card says so: a line below cards would move with each of them. */
+function State({ turn }) {
   const timeline = turn.id && html`<a href=${hrefOf("timeline/", { turn_id: turn.id })}>Timeline</a>`;
   if (turn.status === "failed" || turn.status === "refused") {
     return html`<p class="problem" role="alert">${turn.problem} ${timeline}</p>`;
@@ -56,7 +77,7 @@ function State({ turn, hasText }) {
     const tokens = turn.usage && `${numberText(turn.usage.input_tokens + turn.usage.output_tokens)} tokens`;
     return html`<p class="turn-facts">${tokens && html`<span>${tokens}</span>`}${timeline}</p>`;
   }
-  if (turn.status === "running" && hasText) return html`<p class="turn-facts"><span class="writing" aria-hidden="true"></span></p>`;
+  if (turn.status === "running" && turn.calls.some(({ status }) => status === "running")) return null;
   return html`<p class=${`turn-facts ${turn.status}`}><span>${STATES[turn.status]}</span>${turn.status === "cancelled" && timeline}</p>`;
 }
 

@@ -3,10 +3,11 @@ import { get, send, write } from "../../api/client.js";
 import { follow } from "../../api/follow.js";
 import { allows } from "../../api/session.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
+import { newestEvents } from "../../model/newest_events.js";
 import { Talk } from "../../model/talk.js";
 
 const PAINT_MS = 50;
-const LAST_MESSAGES = 200;
+const LAST_MESSAGES = 60;
 const PAGE = 200;
 const API = { get, send, write, follow };
 
@@ -39,11 +40,14 @@ class Running extends Talk {
     this.state = sessionId ? "loading" : "ready";
     this.problem = "";
     this.earlier = 0;
+    // The position back to which the timeline was read.
+    this.eventsBefore = undefined;
   }
 
   start() {
     if (this.abort.signal.aborted) {
       // Its page was left and is shown again.
+      this.eventsBefore = undefined;
       this.abort = new AbortController();
       this.followed.clear();
     }
@@ -65,22 +69,25 @@ class Running extends Talk {
   }
 
   async loadEarlier() {
-    const offset = Math.max(0, this.earlier - PAGE);
+    const offset = Math.max(0, this.earlier - LAST_MESSAGES);
+    const known = new Set(this.turns);
     await this.loadMessages(offset, this.earlier - offset);
     this.earlier = offset;
+    if (allows("events:read")) await this.loadEvents(this.turns.filter((turn) => !known.has(turn)));
     this.changed();
   }
 
-  /** Tool calls and ends of what was said before; returns up to where the timeline was read. */
-  async loadEvents() {
+  /** Tool calls and ends of what is shown, read from the newest back to the first of it; returns up to where. */
+  async loadEvents(turns = this.turns) {
     const { signal } = this.abort;
-    const shown = new Set(this.turns.map(({ id }) => id));
-    let page = { next: 0, has_more: true };
-    while (page.has_more) {
-      page = await get("/events/", { session_id: this.sessionId, type: "turn.*", after: page.next, limit: PAGE }, { signal });
-      for (const { turn_id: id, type, data } of page.events) if (shown.has(id)) this.conversation.turn(id).take(type, data);
-    }
-    return page.next;
+    const shown = new Map(turns.map((turn) => [turn.id, turn]));
+    const first = turns[0]?.at;
+    const page = (query) => get("/events/", { session_id: this.sessionId, type: "turn.*", limit: PAGE, ...query }, { signal });
+    const isEnough = (found) => !first || found.at(-1)?.time < first;
+    const { events, next, before } = await newestEvents(page, isEnough, { pages: Infinity, before: this.eventsBefore });
+    this.eventsBefore = before;
+    for (const { turn_id: id, type, data } of events) shown.get(id)?.take(type, data);
+    return next;
   }
 
   /** Turns that others begin in this session appear by themselves. */

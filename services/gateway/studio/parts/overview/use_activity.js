@@ -25,7 +25,7 @@ export function useActivity() {
       const since = Date.now() - HOUR_MS;
       const page = (query) => get("/events/", { type: ACTIVITY_TYPES, ...query, limit: 200 }, { signal });
       const isBefore = (events) => events.length > 0 && timeOf(events.at(-1).time) < since;
-      const { events, next, isCut } = await newestEvents(page, isBefore, PAGES);
+      const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES });
       for (const event of events) activity.take(event);
       change({ state: "live", from: isCut && events.length ? timeOf(events[0].time) : 0 });
       await follow({

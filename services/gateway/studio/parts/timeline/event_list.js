@@ -10,7 +10,8 @@ const WIDE_ROW = 32;
 const NARROW_ROW = 52;
 const NARROW = matchMedia("(max-width: 44rem)");
 
-export function EventList({ events, newestFirst, selected, onSelect }) {
+/** While details are open they follow the arrow keys; `Escape` closes them. */
+export function EventList({ events, newestFirst, selected, onSelect, onClose }) {
   const [active, setActive] = useState(0);
   const narrow = useNarrow();
   const eventAt = (index) => events[newestFirst ? events.length - 1 - index : index];
@@ -22,7 +23,8 @@ export function EventList({ events, newestFirst, selected, onSelect }) {
       height=${narrow ? NARROW_ROW : WIDE_ROW}
       newestFirst=${newestFirst}
       active=${Math.min(active, Math.max(0, events.length - 1))}
-      onActive=${setActive}
+      onActive=${(index) => (setActive(index), selected !== undefined && onSelect(eventAt(index)))}
+      onKey=${(event) => event.key === "Escape" && onClose()}
       onOpen=${(index) => onSelect(eventAt(index))}
       rowKey=${(index) => eventAt(index).position}
       row=${(index, isActive) => html`

@@ -1,11 +1,12 @@
 /** A row of the waterfall: the span's name at its depth, its bars on the track. */
 import { html } from "../../app/html.js";
 import { LEGEND } from "../../model/event_text.js";
-import { durationText } from "../../model/format.js";
+import { drawnMarks, drawnSegments } from "../../model/drawn.js";
+import { durationText, numberText } from "../../model/format.js";
 import { Icon } from "../icon.js";
 import { placeIn } from "./axis.js";
 
-export function SpanRow({ item, index, active, selected, scale, view, now, onToggle, onSelect, onZoom }) {
+export function SpanRow({ item, index, active, selected, scale, view, width, now, onToggle, onSelect, onZoom }) {
   const { span, depth, open } = item;
   const parent = span.children.length > 0;
   const length = durationText((span.end ?? now) - span.start);
@@ -30,11 +31,11 @@ export function SpanRow({ item, index, active, selected, scale, view, now, onTog
         <small>${span.detail}</small>
         <span class="for-screen-readers">${span.service}, ${span.state}, ${length}</span>
       </div>
-      <div class="span-track"><${Bars} span=${span} scale=${scale} view=${view} now=${now} length=${length} /></div>
+      <div class="span-track"><${Bars} span=${span} scale=${scale} view=${view} width=${width} now=${now} length=${length} /></div>
     </div>`;
 }
 
-function Bars({ span, scale, view, now, length }) {
+function Bars({ span, scale, view, width, now, length }) {
   const place = (moment) => placeIn(view, scale.at(moment));
   const left = place(span.start);
   const right = place(span.end ?? now);
@@ -42,15 +43,9 @@ function Bars({ span, scale, view, now, length }) {
   const thin = span.children.length > 0 ? "thin" : "";
   return html`
     ${span.children.length > 0 && html`<span class="extent" style=${box(left, right)}></span>`}
-    ${span.segments.map(({ kind, from, to }, at) => {
-      const [a, b] = [place(from), place(to)];
-      if (b < 0 || a > 100) return null;
-      return html`<span key=${at} class=${`bar ${kind} ${thin} ${span.service}`} style=${box(a, b)} title=${`${LEGEND[kind]}: ${durationText(to - from)}`}></span>`;
-    })}
-    ${(span.marks ?? []).map((moment, at) => {
-      const a = place(moment);
-      return a < -1 || a > 101 ? null : html`<span key=${`m${at}`} class=${`mark ${span.service}`} style=${{ left: `${a}%` }}></span>`;
-    })}
+    ${drawnSegments(span.segments, place, width).map(({ kind, left: a, right: b, length: long, count }, at) => html`
+      <span key=${at} class=${`bar ${kind} ${thin} ${span.service}`} style=${box(a, b)} title=${`${LEGEND[kind]}: ${durationText(long)}${count > 1 ? ` in ${numberText(count)}` : ""}`}></span>`)}
+    ${drawnMarks(span.marks ?? [], place, width).map((a, at) => html`<span key=${`m${at}`} class=${`mark ${span.service}`} style=${{ left: `${a}%` }}></span>`)}
     ${span.end === null && html`<span class="running" style=${{ left: `${Math.min(100, right)}%` }}></span>`}
     <${Length} left=${left} right=${right} text=${span.end === span.start ? "" : length} />`;
 }

@@ -7,6 +7,8 @@ import { newestEvents } from "../../model/newest_events.js";
 const RECENT = 500;
 const MOST = 50_000;
 const FLUSH_MS = 120;
+// A timeline of many thousands takes longer to lay out, and its figures change less.
+const EVENTS_PER_MS = 25;
 
 /**
  * `{events, state, problem}`, oldest first. `state` is `loading`, `live` or `failed`. The scope is a query of
@@ -26,7 +28,7 @@ export function useEvents(scope) {
       if (collecting.events.length > MOST) collecting.events.splice(0, collecting.events.length - MOST);
       setShown({ events: [...collecting.events], state: collecting.state, problem: collecting.problem });
     };
-    const later = () => (collecting.timer ||= setTimeout(flush, FLUSH_MS));
+    const later = () => (collecting.timer ||= setTimeout(flush, FLUSH_MS + collecting.events.length / EVENTS_PER_MS));
     setShown({ events: [], state: "loading", problem: null });
     read(scope, collecting, later, stop.signal).catch((problem) => {
       Object.assign(collecting, { state: "failed", problem });

@@ -9,7 +9,8 @@ import { SpanRow } from "./span_row.js";
 const ROW = 28;
 const MOST_OPEN = 400;
 
-export function Waterfall({ trace, scale, now, view, onView, selected, onSelect }) {
+/** While details are open they follow the arrow keys; `Escape` closes them. */
+export function Waterfall({ trace, scale, now, view, onView, selected, onSelect, onClose }) {
   const [toggled, setToggled] = useState(new Map());
   const [active, setActive] = useState(0);
   const crowded = useMemo(() => [...walk(trace.roots)].length > MOST_OPEN, [trace]);
@@ -18,6 +19,7 @@ export function Waterfall({ trace, scale, now, view, onView, selected, onSelect 
   const [box, track] = useTrackWidth();
   const toggle = (span, open = !isOpen(span)) => setToggled(new Map(toggled).set(span.id, open));
   const onKey = (event) => {
+    if (event.key === "Escape") onClose();
     const item = rows[active];
     if (!item?.span.children.length) return;
     if (event.key === "ArrowRight" && !item.open) toggle(item.span, true);
@@ -38,7 +40,7 @@ export function Waterfall({ trace, scale, now, view, onView, selected, onSelect 
         count=${rows.length}
         height=${ROW}
         active=${Math.min(active, Math.max(0, rows.length - 1))}
-        onActive=${setActive}
+        onActive=${(index) => (setActive(index), selected && onSelect(rows[index].span))}
         onOpen=${(index) => onSelect(rows[index].span)}
         onKey=${onKey}
         rowKey=${(index) => rows[index].span.id}
@@ -50,6 +52,7 @@ export function Waterfall({ trace, scale, now, view, onView, selected, onSelect 
             selected=${selected === rows[index].span.id}
             scale=${scale}
             view=${view}
+            width=${track}
             now=${now}
             onToggle=${toggle}
             onSelect=${(span) => (setActive(index), onSelect(span))}
