@@ -132,6 +132,57 @@ def test_what_others_begin_in_the_session_appears_by_itself(open_page: Open, htt
     expect(page.get_by_role("log")).to_contain_text("From elsewhere")
 
 
+LONG = "\n\n".join(f"Paragraph {n}, with **bold** words and a list:\n\n- one\n- two\n- three" for n in range(12))
+OBSERVE = """() => {
+  globalThis.shifts = [];
+  const take = (list) => list.getEntries().forEach(({ value, hadRecentInput, sources }) => {
+    if (!hadRecentInput) shifts.push([value, ...sources.map(({ node }) => node?.outerHTML?.slice(0, 80))]);
+  });
+  new PerformanceObserver(take).observe({ type: "layout-shift" });
+}"""
+
+
+def test_nothing_jumps_while_text_streams(open_page: Open, agent: Agent) -> None:
+    name = agent(model="openai:stub-tool-echo-slow-1500", tools=["calculator"])
+    page = open_page("chat/")
+    begin(page, name, "short")
+    ends = page.get_by_role("log").get_by_role("link", name="Timeline")
+    expect(ends).to_have_count(1)
+    page.evaluate(OBSERVE)
+    say(page, LONG)
+    expect(ends).to_have_count(2)
+    expect(page.get_by_role("log")).to_contain_text("Paragraph 11")
+    assert page.evaluate("shifts") == []
+
+
+def test_what_is_being_written_outlasts_a_reload(open_page: Open, agent: Agent) -> None:
+    agent()
+    page = open_page("chat/")
+    field = page.get_by_role("textbox", name="Message")
+    field.fill("half a sent")
+    page.reload()
+    expect(field).to_have_value("half a sent")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_label("API key")).to_be_visible()
+    assert page.evaluate("sessionStorage.length") == 0
+
+
+def test_a_message_that_was_refused_is_sent_again(open_page: Open, agent: Agent) -> None:
+    name = agent(model="builtin:extractive", tools=["calculator"])
+    page = open_page("chat/")
+    begin(page, name, "What is 6 * 7?")
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("6 * 7 = 42")
+    refusal = {"error": {"type": "budget_exceeded", "message": "a budget of the company is used up", "details": []}}
+    page.route("**/execute/", lambda route: route.fulfill(status=400, json=refusal), times=1)
+    say(page, "What is 6 * 8?")
+    expect(log.get_by_role("alert")).to_contain_text("used up")
+    log.get_by_role("button", name="Send it again").click()
+    expect(log).to_contain_text("6 * 8 = 48")
+    expect(log.get_by_role("article")).to_have_count(2)
+    expect(log.get_by_role("alert")).to_have_count(0)
+
+
 def test_what_people_write_is_text(open_page: Open, agent: Agent) -> None:
     name = agent(model="builtin:extractive")
     page = open_page("chat/")

@@ -1,6 +1,7 @@
 """The timeline's page: a row for each event, spans over all services, live, with the payload on demand."""
 
 import json
+from collections.abc import Callable
 
 import httpx
 import pytest
@@ -121,31 +122,6 @@ def test_it_fits_a_narrow_screen(open_page: Open, http: httpx.Client) -> None:
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
 
 
-def test_of_ten_thousand_events_few_are_in_the_document(open_page: Open) -> None:
-    page = open_page()
-    page.route("**/api/v1/events/?*", lambda route: _many(route))
-    page.get_by_role("link", name="Timeline").click()
-    expect(page.get_by_text("10,000 events")).to_be_visible()
-    assert page.get_by_role("row").count() < 200
-    page.get_by_role("row").first.focus()
-    page.keyboard.press("End")
-    expect(page.get_by_role("row").last).to_have_attribute("aria-rowindex", str(MANY))
-    page.keyboard.press("Home")
-    expect(page.get_by_role("row").first).to_have_attribute("aria-rowindex", "1")
-
-
-def _many(route: Route) -> None:
-    """A stream that holds them all, and an end."""
-    if "text/event-stream" not in route.request.headers["accept"]:
-        route.fulfill(json={"events": [], "has_more": False, "next": 0})
-        return
-    if "last-event-id" in route.request.headers:
-        route.fulfill(status=204)
-        return
-    events = "".join(f"id: {n}\nevent: file.uploaded\ndata: {json.dumps(_file(n))}\n\n" for n in range(1, MANY + 1))
-    route.fulfill(body=events, content_type="text/event-stream")
-
-
 def _file(number: int) -> dict[str, object]:
     return {
         "id": str(number),
@@ -159,3 +135,56 @@ def _file(number: int) -> dict[str, object]:
         "causation_id": None,
         "data": {"file": {"name": f"{number}.txt", "size": number}},
     }
+
+
+def _of_a_session(number: int) -> dict[str, object]:
+    """One of twenty turns, each of hundreds of tool calls."""
+    turn, within = divmod(number - 1, MANY // 20)
+    call = {"step": within // 2, "call_id": f"c{within // 2}", "name": "calculator"}
+    kind, data = "turn.tool_call.completed", {**call, "output": f"n-{number}"}
+    if within == 0:
+        kind, data = "turn.started", {"attempt": 1}
+    elif within % 2:
+        kind, data = "turn.tool_call.started", {**call, "arguments": {"expression": f"n-{number + 1}"}}
+    of_turn = {"turn_id": f"t-{turn}", "session_id": "s-1", "subject": f"t-{turn}", "source": "/aes/runtime"}
+    return {**_file(number), **of_turn, "type": kind, "data": data}
+
+
+def test_of_ten_thousand_events_few_are_in_the_document(open_page: Open) -> None:
+    page = open_page()
+    page.route("**/api/v1/events/?*", lambda route: _many(route))
+    page.get_by_role("link", name="Timeline").click()
+    expect(page.get_by_text("10,000 events")).to_be_visible()
+    assert page.get_by_role("row").count() < 200
+    page.get_by_role("row").first.focus()
+    page.keyboard.press("End")
+    expect(page.get_by_role("row").last).to_have_attribute("aria-rowindex", str(MANY))
+    page.keyboard.press("Home")
+    expect(page.get_by_role("row").first).to_have_attribute("aria-rowindex", "1")
+
+
+def test_a_session_of_ten_thousand_events_is_a_small_document(open_page: Open) -> None:
+    page = open_page()
+    page.route("**/api/v1/events/?*", lambda route: _many(route, _of_a_session))
+    page.evaluate("history.replaceState(null, '', '/studio/timeline/?session_id=s-1')")
+    page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
+    expect(page.get_by_text("10,000 events")).to_be_visible()
+    tree = page.get_by_role("tree")
+    tree.get_by_role("treeitem").first.focus()
+    page.keyboard.press("End")
+    expect(tree.get_by_role("treeitem").last).to_be_focused()
+    assert page.evaluate("document.querySelectorAll('*').length") < 4_000
+    page.get_by_role("textbox", name="Find in events").fill("n-4321")
+    expect(page.get_by_role("row")).to_have_count(2)
+
+
+def _many(route: Route, event: Callable[[int], dict[str, object]] = _file) -> None:
+    """A stream that holds them all, and an end."""
+    if "text/event-stream" not in route.request.headers["accept"]:
+        route.fulfill(json={"events": [], "has_more": False, "next": 0})
+        return
+    if "last-event-id" in route.request.headers:
+        route.fulfill(status=204)
+        return
+    events = "".join(f"id: {n}\nevent: any\ndata: {json.dumps(event(n))}\n\n" for n in range(1, MANY + 1))
+    route.fulfill(body=events, content_type="text/event-stream")

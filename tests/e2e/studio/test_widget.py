@@ -40,10 +40,12 @@ def visit(browser: Browser, site: WebPage, stack: RunningStack, http: httpx.Clie
             host: str = "localhost",
             tag: str = "",
             allowed: tuple[str, ...] = (),
+            scopes: list[str] | None = None,
+            viewport: dict[str, int] | None = None,
             **fields: Any,
         ) -> Page:
             agent = http.post("/agent/", json=configuration(model, **fields)).json()
-            wanted = {"agent_id": agent["id"], "allowed_origins": [f"http://localhost:{site.port}"]}
+            wanted = {"agent_id": agent["id"], "allowed_origins": [f"http://localhost:{site.port}"], "scopes": scopes}
             made = http.post("/connections/", json=wanted)
             assert made.status_code == 201, made.text
             key = made.json()["connection_key"]
@@ -51,7 +53,8 @@ def visit(browser: Browser, site: WebPage, stack: RunningStack, http: httpx.Clie
             site.files["index.html"] = html.replace('"pub_…"', f'"{key}" {tag}')
             for name in ("page.js", "page.css"):
                 site.files[name] = (EXAMPLE / name).read_text()
-            page = pages.enter_context(watched_page(browser, allowed=allowed))
+            context = {} if viewport is None else {"viewport": viewport}
+            page = pages.enter_context(watched_page(browser, allowed=allowed, **context))
             page.goto(f"http://{host}:{site.port}/")
             return page
 
@@ -126,6 +129,32 @@ def test_a_file_is_attached(visit: Visit) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("log")).to_contain_text("Ingrid Solvang", timeout=30_000)
     expect(page.get_by_text("1 source")).to_be_visible()
+
+
+def test_files_are_offered_where_the_connection_allows_them(visit: Visit) -> None:
+    page = visit(tag="data-open")
+    expect(page.get_by_role("button", name="Attach files")).to_be_visible()
+    talking = ["sessions:read", "sessions:write", "runtime:execute"]
+    narrow = {"width": 360, "height": 640}
+    page = visit(tag='data-open data-theme="dark"', scopes=talking, viewport=narrow)
+    say(page, "hello")
+    expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
+    expect(page.get_by_role("button", name="Attach files")).to_be_hidden()
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert violations(page) == []
+
+
+def test_the_chat_waits_for_a_gateway_that_is_away(visit: Visit) -> None:
+    page = visit(allowed=("ERR_INTERNET_DISCONNECTED",))
+    chat = page.get_by_role("button", name="Chat")
+    expect(chat).to_be_visible()
+    page.context.set_offline(True)
+    chat.click()
+    expect(page.get_by_role("alert")).to_contain_text("Trying again")
+    page.context.set_offline(False)
+    expect(page.get_by_role("alert")).to_be_hidden()
+    say(page, "hello")
+    expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
 
 
 def test_what_a_model_writes_is_text(visit: Visit) -> None:

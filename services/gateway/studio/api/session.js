@@ -22,7 +22,7 @@ function read() {
 function keep(value) {
   stored = value;
   if (value) sessionStorage.setItem(STORED, JSON.stringify(value));
-  else sessionStorage.removeItem(STORED);
+  else sessionStorage.clear();
 }
 
 export function credential() {

@@ -1,13 +1,15 @@
 /** Agents: what there is, and their configurations. */
 import { get, write } from "../api/client.js";
 import { allows } from "../api/session.js";
-import { html, useEffect, useState } from "../app/html.js";
+import { html, useState } from "../app/html.js";
 import { go, hrefOf } from "../app/router.js";
 import { agoText } from "../model/format.js";
 import { Confirm } from "../parts/confirm.js";
 import { Editor } from "../parts/agents/editor.js";
 import { Publish } from "../parts/agents/publish.js";
 import { Icon } from "../parts/icon.js";
+import { Problem } from "../parts/problem.js";
+import { useLoaded } from "../parts/use_loaded.js";
 
 export function Agents({ segments }) {
   const [id] = segments;
@@ -18,19 +20,16 @@ export function Agents({ segments }) {
 }
 
 function AgentList() {
-  const [agents, setAgents] = useState(null);
-  const [problem, setProblem] = useState("");
-  useEffect(() => {
-    get("/agent/").then(setAgents, (failure) => setProblem(failure.message));
-  }, []);
+  const { value: agents, problem } = useLoaded((signal) => get("/agent/", {}, { signal }));
   return html`
     <div class="page">
       <div class="page-head">
         <h1 tabindex="-1">Agents</h1>
         <span class="spacer"></span>
-        <a class="button primary" href=${hrefOf("agents/new/")}><${Icon} name="plus" />New agent</a>
+        ${allows("agents:write") && html`<a class="button primary" href=${hrefOf("agents/new/")}><${Icon} name="plus" />New agent</a>`}
       </div>
-      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <${Problem} of=${problem} />
+      ${!agents && !problem && html`<p class="empty">Reading the agents…</p>`}
       ${agents?.length === 0 && html`<p class="empty">No agent yet. Make one from a few lines of YAML.</p>`}
       <ul class="agent-list">
         ${(agents ?? []).map((agent) => html`
@@ -44,11 +43,7 @@ function AgentList() {
 }
 
 function AgentPage({ id, onMade }) {
-  const [agent, setAgent] = useState(null);
-  const [problem, setProblem] = useState("");
-  useEffect(() => {
-    if (id) get(`/agent/${id}/`).then(setAgent, (failure) => setProblem(failure.message));
-  }, [id]);
+  const { value: agent, problem, set: setAgent } = useLoaded((signal) => (id ? get(`/agent/${id}/`, {}, { signal }) : null), id);
   const [deleting, setDeleting] = useState(false);
   const saved = (next) => {
     if (!id) onMade(next.id);
@@ -63,7 +58,8 @@ function AgentPage({ id, onMade }) {
         <span class="spacer"></span>
         ${agent && allows("agents:write") && html`<button class="button danger" onClick=${() => setDeleting(true)}>Delete</button>`}
       </div>
-      ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+      <${Problem} of=${problem} />
+      ${id && !agent && !problem && html`<p class="empty">Reading the agent…</p>`}
       ${(agent || !id) && html`<${Editor} agent=${agent} onSaved=${saved} />`}
       ${agent && html`<${Publish} agent=${agent} onSaved=${saved} />`}
       ${deleting && html`

@@ -93,10 +93,10 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
         ${sessionId && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
         <a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>
       </header>
-      <${Log} conversation=${conversation} sessionId=${sessionId} onAgain=${again} />
+      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} onAgain=${again} />
       ${(failed || problem) && html`<p class="problem" role="alert">${failed || problem}</p>`}
       <${Composer}
-        disabled=${!sessionId && !chosen} running=${running} attachments=${attachments} onSend=${say}
+        draft=${`chat.${sessionId ?? "new"}`} disabled=${!sessionId && !chosen} running=${running} attachments=${attachments} onSend=${say}
         onStop=${guarded(() => conversation.stop(running))}
       />
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
@@ -125,12 +125,17 @@ function AgentChoice({ agents, chosen, session, onChoose }) {
     </label>`;
 }
 
-function Log({ conversation, sessionId, onAgain }) {
+function Nobody() {
+  if (!allows("agents:read")) return html`Agents are listed for keys with the scope <code>agents:read</code>.`;
+  return html`There is no agent yet to talk to. <a href=${hrefOf("agents/new/")}>Make one</a>`;
+}
+
+function Log({ conversation, sessionId, nobody, onAgain }) {
   const box = useRef();
   const inner = useRef();
   const atEnd = useRef(true);
   const stay = () => {
-    if (atEnd.current) box.current.scrollTop = box.current.scrollHeight;
+    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   };
   useLayoutEffect(stay);
   useEffect(() => {
@@ -150,7 +155,7 @@ function Log({ conversation, sessionId, onAgain }) {
       ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${() => conversation.loadEarlier()}>Show ${earlier} earlier messages</button></p>`}
       ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
       ${state === "failed" && html`<p class="problem" role="alert">${problem}</p>`}
-      ${state === "ready" && turns.length === 0 && html`<p class="empty">Nothing has been said yet.</p>`}
+      ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
       ${turns.map((turn) => html`
         <${ChatTurn} key=${turn.key} turn=${turn} sessionId=${sessionId} onAgain=${onAgain}
           onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
@@ -184,10 +189,9 @@ function useLists() {
       allows("sessions:read") ? get("/sessions/", { limit }, { signal }) : { sessions: [], total: 0 },
     ]), limit);
   const [agents, page] = value ?? [];
-  const nobody = !agents || agents.length ? "" : allows("agents:read") ? "There is no agent yet to talk to." : "Agents are listed for keys with the scope agents:read.";
   return {
     agents, sessions: page?.sessions, hasMore: page ? page.total > page.sessions.length && limit < MOST_SESSIONS : false,
-    problem: problem?.message ?? nobody, refresh, more: () => setLimit(Math.min(limit * 2, MOST_SESSIONS)),
+    problem: problem?.message ?? "", refresh, more: () => setLimit(Math.min(limit * 2, MOST_SESSIONS)),
   };
 }
 

@@ -2,6 +2,7 @@
 import { get, write } from "../api/client.js";
 import { allows } from "../api/session.js";
 import { html, useState } from "../app/html.js";
+import { hrefOf } from "../app/router.js";
 import { momentText, numberText } from "../model/format.js";
 import { Confirm } from "../parts/confirm.js";
 import { NewConnection } from "../parts/connections/new_connection.js";
@@ -29,7 +30,7 @@ export function Connections() {
       <//>
       <p class="lead">A connection is a public key for one agent: pages of its origins may talk to the agent with it, and nothing else.</p>
       <${Problem} of=${problem ?? agents.problem} />
-      ${agents.value?.length === 0 && html`<p class="empty">A connection belongs to an agent, and there is none yet.</p>`}
+      ${agents.value?.length === 0 && html`<p class="empty">A connection belongs to an agent, and there is none yet. <a href=${hrefOf("agents/new/")}>Make an agent</a></p>`}
       ${page?.connections.length === 0 && agents.value?.length > 0 && html`<p class="empty">No connection yet. Make one to put an agent into a web page.</p>`}
       <ul class="card-list">
         ${page?.connections.map((connection) => html`

@@ -38,7 +38,7 @@ export function Usage() {
       </div>
       <${Problem} of=${daily.problem ?? grouped.problem} />
       ${daily.value && html`<${Totals} totals=${daily.value.totals} /><${Charts} days=${days} items=${daily.value.usage} />`}
-      ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? "none"} />`}
+      ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? (group === "agent" ? "configuration of the session's own" : "none")} />`}
       ${shown?.has_more && html`<p class="muted">The first 1,000 of ${numberText(shown.total)} are shown.</p>`}
       ${allows("budgets:write") && html`<${Budgets} names=${names} keys=${keys} />`}
     </div>`;

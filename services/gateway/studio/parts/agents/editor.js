@@ -1,10 +1,11 @@
 /** An agent's configuration as YAML, validated as one types. */
 import { send, write } from "../../api/client.js";
 import { allows } from "../../api/session.js";
-import { html, useRef, useState } from "../../app/html.js";
+import { html, useMemo, useRef, useState } from "../../app/html.js";
 import { go, hrefOf } from "../../app/router.js";
 import { toYaml } from "../../model/yaml.js";
 import { Icon } from "../icon.js";
+import { useDraft } from "../use_draft.js";
 import { showLine } from "../show_line.js";
 import { ProblemList } from "./problem_list.js";
 import { problemsOf, useValidation } from "./use_validation.js";
@@ -26,7 +27,9 @@ knowledge_bases: []
 const EMPTY = { system_prompt: '""', llm_config: "{}", tools: "[]", knowledge_bases: "[]", tool_policies: "{}", client_tools: "[]", output_schema: "null" };
 
 export function Editor({ agent, onSaved }) {
-  const [text, setText] = useState(() => (agent ? toYaml(agent.system_config) : NEW));
+  const given = useMemo(() => (agent ? toYaml(agent.system_config) : NEW), [agent]);
+  const [text, setText, forget] = useDraft(agent ? `agent.${agent.id}.${agent.version_number}` : "agent.new", given);
+  const [stored, setStored] = useState(given);
   const [saving, setSaving] = useState({ busy: false, problems: [], said: "" });
   const validation = useValidation(text);
   const field = useRef();
@@ -38,6 +41,8 @@ export function Editor({ agent, onSaved }) {
       const body = agent ? text + takenOut(agent.system_config, text) : text;
       const saved = await write(agent ? "PATCH" : "POST", agent ? `/agent/${agent.id}/` : "/agent/", body, { headers });
       setSaving({ busy: false, problems: [], said: `Saved as version ${saved.version_number}.` });
+      forget();
+      setStored(text);
       onSaved(saved);
       if (!agent) go(`agents/${saved.id}/`, {}, { replace: true });
     } catch (problem) {
@@ -58,6 +63,7 @@ export function Editor({ agent, onSaved }) {
       <div class="editor-actions">
         <button class="button" onClick=${validation.check}><${Icon} name="check" />Validate</button>
         <button class="button primary" disabled=${saving.busy || !allows("agents:write")} onClick=${save}>Save</button>
+        ${text !== stored && html`<button class="button" onClick=${() => change(stored)}>Discard changes</button>`}
         ${agent && html`<a class="button" href=${hrefOf("chat/", { agent: agent.id })}><${Icon} name="chat" />Talk to it</a>`}
         <span role="status">${saving.said || verdict}</span>
       </div>

@@ -1,20 +1,21 @@
 /** Versions of an agent, which never change, and what differs between one of them and what is written now. */
 import { get } from "../../api/client.js";
-import { html, useEffect, useState } from "../../app/html.js";
+import { html, useState } from "../../app/html.js";
 import { lineDiff } from "../../model/diff.js";
 import { momentText } from "../../model/format.js";
 import { toYaml } from "../../model/yaml.js";
+import { Problem } from "../problem.js";
+import { useLoaded } from "../use_loaded.js";
 
 export function Versions({ agent, text }) {
-  const [versions, setVersions] = useState([]);
+  const { value: page, problem } = useLoaded((signal) => get(`/agent/${agent.id}/versions/`, { limit: 200 }, { signal }), `${agent.id} ${agent.version_number}`);
   const [open, setOpen] = useState(null);
-  useEffect(() => {
-    get(`/agent/${agent.id}/versions/`, { limit: 200 }).then((page) => setVersions(page.versions), () => setVersions([]));
-  }, [agent.id, agent.version_number]);
+  const versions = page?.versions ?? [];
   const shown = versions.find(({ version_number: number }) => number === open);
   return html`
     <section class="card versions" aria-labelledby="versions">
       <h2 id="versions">Versions</h2>
+      <${Problem} of=${problem} />
       <ul>
         ${versions.map((version) => html`
           <li key=${version.version_number}>

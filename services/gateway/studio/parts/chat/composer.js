@@ -1,9 +1,11 @@
 /** Where messages are written: text, files by button, drop or paste; Enter sends. */
-import { html, useEffect, useRef, useState } from "../../app/html.js";
+import { html, useEffect, useRef } from "../../app/html.js";
 import { Icon } from "../icon.js";
+import { useDraft } from "../use_draft.js";
 
-export function Composer({ disabled, running, attachments, onSend, onStop }) {
-  const [text, setText] = useState("");
+/** `draft` names what is written here. */
+export function Composer({ draft, disabled, running, attachments, onSend, onStop }) {
+  const [text, setText] = useDraft(draft);
   const field = useRef();
   const chooser = useRef();
   useEffect(() => {
@@ -19,7 +21,7 @@ export function Composer({ disabled, running, attachments, onSend, onStop }) {
     if (!possible) return;
     setText("");
     if (await onSend(text.trim(), ready)) attachments.clear();
-    else setText((now) => now || text);
+    else setText(text);
   };
   const onKey = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);

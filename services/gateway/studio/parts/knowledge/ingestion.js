@@ -9,7 +9,7 @@ export function Ingestion({ knowledgeBase }) {
   const runs = status === "running" || status === "pending";
   const at = PHASES.indexOf(metadata?.phase ?? "queued");
   return html`
-    <section class="ingestion card" aria-label="Ingestion">
+    <section class="ingestion-run card" aria-label="Ingestion">
       <progress max="100" value=${progress} aria-label="Ingestion"></progress>
       <p role="status">${stageText(knowledgeBase)}</p>
       ${runs && html`

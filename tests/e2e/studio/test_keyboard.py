@@ -1,0 +1,104 @@
+"""The studio by keyboard alone: every step is a key, and what is pressed next has the focus."""
+
+import httpx
+from playwright.sync_api import Locator, Page, expect
+
+from tests.e2e.api import configuration, unique
+from tests.e2e.running_stack import RunningStack
+from tests.e2e.studio.conftest import Open
+
+MOST_STEPS = 150
+
+
+def reach(page: Page, wanted: Locator) -> None:
+    """Goes on by the tabulator until ``wanted`` has the focus."""
+    expect(wanted).to_be_visible()
+    for _ in range(MOST_STEPS):
+        if wanted.evaluate("(element) => element === document.activeElement"):
+            return
+        page.keyboard.press("Tab")
+    raise AssertionError(f"{wanted} is not reached")
+
+
+def press(page: Page, wanted: Locator, key: str = "Enter") -> None:
+    reach(page, wanted)
+    page.keyboard.press(key)
+
+
+def link(page: Page, name: str) -> Locator:
+    return page.get_by_role("navigation").get_by_role("link", name=name, exact=True)
+
+
+def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: httpx.Client, stack: RunningStack) -> None:
+    name = unique("Keys")
+    careful = {"calculator": {"approval": "always"}}
+    given = configuration(model="builtin:extractive", tools=["calculator"], tool_policies=careful)
+    assert http.post("/agent/", json={**given, "name": name}).status_code == 201
+    page = open_page(key=None)
+    expect(page.get_by_label("API key")).to_be_focused()
+    page.keyboard.type(stack.api_key)
+    page.keyboard.press("Enter")
+    press(page, link(page, "Chat"))
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
+    agents = page.get_by_role("combobox", name="Agent")
+    expect(agents).to_contain_text(name)
+    reach(page, agents)
+    page.keyboard.type(name)
+    expect(agents.locator("option:checked")).to_have_text(name)
+    reach(page, page.get_by_role("textbox", name="Message"))
+    page.keyboard.type("What is 6 * 7?")
+    page.keyboard.press("Enter")
+    log = page.get_by_role("log")
+    press(page, log.get_by_role("button", name="Approve"))
+    expect(log).to_contain_text("6 * 7 = 42")
+    press(page, log.get_by_role("link", name="Timeline"))
+
+    tree = page.get_by_role("treeitem")
+    expect(page.get_by_role("row").filter(has_text="turn.completed")).to_be_visible()
+    reach(page, tree.first)
+    page.keyboard.press("End")
+    page.keyboard.press("Enter")
+    details = page.get_by_role("complementary", name="Details")
+    expect(details).to_be_visible()
+    page.keyboard.press("Home")
+    expect(details.get_by_role("heading", level=2)).to_contain_text("Turn")
+    page.keyboard.press("Escape")
+    expect(details).to_be_hidden()
+    press(page, page.get_by_role("row").first)
+    title = details.get_by_role("heading", level=2)
+    expect(title).to_have_text("turn.started")
+    page.keyboard.press("End")
+    expect(title).to_have_text("turn.completed")
+    reach(page, page.get_by_role("textbox", name="Find in events"))
+    page.keyboard.type("approve")
+    expect(page.get_by_role("row")).to_have_count(1)
+
+
+def test_an_agent_a_knowledge_base_and_a_key_are_made(open_page: Open, http: httpx.Client) -> None:
+    name = unique("Typed")
+    page = open_page()
+    press(page, link(page, "Agents"))
+    press(page, page.get_by_role("link", name="New agent"))
+    text = page.get_by_label("Configuration (YAML)")
+    reach(page, text)
+    page.keyboard.press("Control+A")
+    page.keyboard.insert_text(f"name: {name}\nagent_type: llm_agent\n")
+    press(page, page.get_by_role("button", name="Save", exact=True))
+    expect(page.get_by_text("Saved as version 1.0.0")).to_be_visible()
+
+    file = http.post("/files/", files={"file": (f"{name}.txt", b"The lighthouse is white.")}).json()
+    press(page, link(page, "Knowledge"))
+    press(page, page.get_by_role("button", name="New knowledge base"))
+    reach(page, page.get_by_label("Name"))
+    page.keyboard.type(name)
+    press(page, page.get_by_role("checkbox", name=f"{name}.txt"), "Space")
+    press(page, page.get_by_role("button", name="Create"))
+    expect(page.get_by_role("heading", level=1)).to_have_text(name)
+
+    press(page, link(page, "Keys"))
+    press(page, page.get_by_role("button", name="New key"))
+    page.keyboard.type(name)
+    press(page, page.get_by_role("dialog").get_by_role("button", name="Create"))
+    press(page, page.get_by_role("button", name="Done"))
+    expect(page.get_by_role("row").filter(has_text=name)).to_be_visible()
+    assert http.get(f"/files/{file['id']}/").status_code == 200
