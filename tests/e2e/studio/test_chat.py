@@ -136,7 +136,9 @@ LONG = "\n\n".join(f"Paragraph {n}, with **bold** words and a list:\n\n- one\n- 
 OBSERVE = """() => {
   globalThis.shifts = [];
   const take = (list) => list.getEntries().forEach(({ value, hadRecentInput, sources }) => {
-    if (!hadRecentInput) shifts.push([value, ...sources.map(({ node }) => node?.outerHTML?.slice(0, 80))]);
+    if (hadRecentInput) return;
+    const told = ({ node, previousRect, currentRect }) => [node?.outerHTML?.slice(0, 80), previousRect.y, currentRect.y];
+    shifts.push([value, ...sources.map(told)]);
   });
   new PerformanceObserver(take).observe({ type: "layout-shift" });
 }"""
@@ -148,8 +150,10 @@ def test_nothing_jumps_while_text_streams(open_page: Open, agent: Agent) -> None
     begin(page, name, "short")
     ends = page.get_by_role("log").get_by_role("link", name="Timeline")
     expect(ends).to_have_count(1)
-    page.evaluate(OBSERVE)
     say(page, LONG)
+    expect(page.get_by_role("article")).to_have_count(2)
+    expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+    page.evaluate(OBSERVE)
     expect(ends).to_have_count(2)
     expect(page.get_by_role("log")).to_contain_text("Paragraph 11")
     assert page.evaluate("shifts") == []

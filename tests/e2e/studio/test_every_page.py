@@ -27,11 +27,9 @@ WATCH = "addEventListener('securitypolicyviolation', (event) => console.error(`p
 
 def pages_of(page: Page) -> list[str]:
     """The addresses of the navigation."""
-    return (
-        page.get_by_role("navigation")
-        .get_by_role("link")
-        .evaluate_all("(links) => links.map((link) => link.getAttribute('href').replace('/studio/', ''))")
-    )  # type: ignore[no-any-return]
+    links = page.get_by_role("navigation").get_by_role("link")
+    paths: list[str] = links.evaluate_all("(all) => all.map((link) => link.getAttribute('href').slice(8))")
+    return paths
 
 
 def go(page: Page, path: str) -> None:

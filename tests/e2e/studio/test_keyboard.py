@@ -61,7 +61,8 @@ def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: htt
     details = page.get_by_role("complementary", name="Details")
     expect(details).to_be_visible()
     page.keyboard.press("Home")
-    expect(details.get_by_role("heading", level=2)).to_contain_text("Turn")
+    expect(tree.first).to_be_focused()
+    expect(tree.first).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Escape")
     expect(details).to_be_hidden()
     press(page, page.get_by_role("row").first)
@@ -69,7 +70,7 @@ def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: htt
     expect(title).to_have_text("turn.started")
     page.keyboard.press("End")
     expect(title).to_have_text("turn.completed")
-    reach(page, page.get_by_role("textbox", name="Find in events"))
+    reach(page, page.get_by_role("searchbox", name="Find in events"))
     page.keyboard.type("approve")
     expect(page.get_by_role("row")).to_have_count(1)
 

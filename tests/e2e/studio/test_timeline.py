@@ -174,7 +174,7 @@ def test_a_session_of_ten_thousand_events_is_a_small_document(open_page: Open) -
     page.keyboard.press("End")
     expect(tree.get_by_role("treeitem").last).to_be_focused()
     assert page.evaluate("document.querySelectorAll('*').length") < 4_000
-    page.get_by_role("textbox", name="Find in events").fill("n-4321")
+    page.get_by_role("searchbox", name="Find in events").fill("n-4321")
     expect(page.get_by_role("row")).to_have_count(2)
 
 

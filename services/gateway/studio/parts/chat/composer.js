@@ -1,5 +1,5 @@
 /** Where messages are written: text, files by button, drop or paste; Enter sends. */
-import { html, useEffect, useRef } from "../../app/html.js";
+import { html, useLayoutEffect, useRef } from "../../app/html.js";
 import { Icon } from "../icon.js";
 import { useDraft } from "../use_draft.js";
 
@@ -8,7 +8,8 @@ export function Composer({ draft, disabled, running, attachments, onSend, onStop
   const [text, setText] = useDraft(draft);
   const field = useRef();
   const chooser = useRef();
-  useEffect(() => {
+  // With what is sent, and not a moment after it: the conversation moves with the field's height.
+  useLayoutEffect(() => {
     const { current } = field;
     current.style.height = "auto";
     current.style.height = `${Math.min(current.scrollHeight + 2, 220)}px`;
