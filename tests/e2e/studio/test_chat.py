@@ -137,7 +137,7 @@ OBSERVE = """() => {
   globalThis.shifts = [];
   const take = (list) => list.getEntries().forEach(({ value, hadRecentInput, sources }) => {
     if (hadRecentInput) return;
-    const told = ({ node, previousRect, currentRect }) => [node?.outerHTML?.slice(0, 80), previousRect.y, currentRect.y];
+    const told = ({ node, previousRect: a, currentRect: b }) => [node?.outerHTML?.slice(0, 80), a.y, b.y];
     shifts.push([value, ...sources.map(told)]);
   });
   new PerformanceObserver(take).observe({ type: "layout-shift" });
