@@ -1,4 +1,4 @@
-"""What holds on every page: no finding of axe in both looks where it is narrow, and what others wrote is text."""
+"""Every page: no finding of axe in both looks where it is narrow, and what others wrote is text."""
 
 import json
 
