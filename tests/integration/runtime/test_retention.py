@@ -14,6 +14,7 @@ from services.runtime.domain.spending import NoPrices
 from services.runtime.use_cases.expire_sessions import RemoveOldSessions
 from services.runtime.use_cases.set_retention import ReadRetention
 from tests.support.agent_fakes import calling
+from tests.support.company_limits import uncounted
 from tests.support.runtime_nodes import Node, ObedientModel, person
 
 ADA, EVE = person("ada", "company-a"), person("eve", "company-e")
@@ -26,7 +27,7 @@ Remover = Callable[..., RemoveOldSessions]
 
 @pytest.fixture
 def remover(node: Node) -> Remover:
-    open_writer = partial(PostgresSessionWriter, prices=NoPrices())
+    open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
     reads = PostgresRetentionReads(node.database)
     return partial(RemoveOldSessions, node.outbox.transaction, open_writer, PostgresRetentionWriter, reads)
 
