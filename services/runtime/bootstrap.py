@@ -160,7 +160,6 @@ def build_worker(
     engine.on_release = reconciler.wake
     presence.on_change(reconciler.wake)
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
-    policy = _admission_policy(settings, engine, models)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=settings.lease_seconds)
     return Worker(
@@ -169,7 +168,7 @@ def build_worker(
         reconciler=reconciler,
         lease=lease,
         lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
-        accept=AcceptTurn(admissions, policy, engine, artifacts, addresses),
+        accept=AcceptTurn(admissions, _admission_policy(settings, engine, models), engine, artifacts, addresses),
         create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.begin),
         cancel=CancelTurn(open_writer, reconcile_soon),
         delete=DeleteSession(open_writer, reconcile_soon),

@@ -18,7 +18,7 @@ from services.gateway.domain.operations import (
 from services.gateway.use_cases.operations.kafka_answers import answered_within
 from services.gateway.use_cases.operations.list_dead_letters import ListedLetter
 
-_LIMIT_SECONDS: Final = 10.0
+_LIMIT_SECONDS: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)

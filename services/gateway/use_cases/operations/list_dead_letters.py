@@ -13,7 +13,7 @@ from services.gateway.use_cases.operations.kafka_answers import answered_within
 MOST_EXAMINED: Final = 500
 """Letters read for one page. Those of others, and those that a filter leaves out, count."""
 _AT_ONCE: Final = 25
-_LIMIT_SECONDS: Final = 12.0
+_LIMIT_SECONDS: Final = 15.0
 # Then the page ends with what was found, and says where to go on.
 _ENOUGH_SECONDS: Final = 6.0
 Positions = Mapping[str, int]

@@ -11,7 +11,7 @@ from services.gateway.use_cases.operations.kafka_answers import answered_within
 from services.gateway.use_cases.operations.shared_answer import SharedAnswer
 
 FRESH_SECONDS: Final = 5.0
-_LIMIT_SECONDS: Final = 8.0
+_LIMIT_SECONDS: Final = 12.0
 
 
 @dataclass(frozen=True, slots=True)
