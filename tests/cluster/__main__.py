@@ -13,6 +13,7 @@ built. Ends with 1 when a promise did not hold.
 from __future__ import annotations
 
 import argparse
+import signal
 import subprocess
 import sys
 import time
@@ -33,6 +34,8 @@ def main() -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {text}", file=sys.stderr, flush=True)
 
+    # What was started ends, also when this process is asked to end.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     if options.stop:
         node.stop(say)
         return 0

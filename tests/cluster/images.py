@@ -16,6 +16,7 @@ from deploy.images.fallback_images.recipes import wanted_images
 from deploy.local.home import PROJECT_ROOT
 from tests.cluster import packages
 from tests.cluster.cache import CACHE, locked
+from tests.cluster.node import remove_cgroups
 from tests.cluster.programs import COREDNS, KEDA, METRICS_SERVER, PAUSE
 from tests.cluster.settings import PAUSE_IMAGE
 
@@ -30,6 +31,7 @@ PROGRAM_IMAGES: Final = {
     "localhost/keda-adapter:1": KEDA.path("keda-adapter"),
 }
 _ENGINE: Final = CACHE / "docker"
+_CGROUP: Final = "aes-cluster-images"
 _ARCHIVES: Final = CACHE / "images"
 _AUTHORITIES: Final = Path("/etc/ssl/certs/ca-certificates.crt")
 _START_SECONDS: Final = 30.0
@@ -67,7 +69,7 @@ def _engine() -> Iterator[Mapping[str, str]]:
     }
     command = ["unshare", "--mount", "--propagation=private", str(packages.program("dockerd"))]
     command += [f"--host=unix://{socket}", f"--data-root={_ENGINE}/data", f"--exec-root={run}", f"--pidfile={run}/pid"]
-    command += ["--bridge=none", "--iptables=false", "--ip6tables=false", "--cgroup-parent=/aes-cluster-images"]
+    command += ["--bridge=none", "--iptables=false", "--ip6tables=false", f"--cgroup-parent=/{_CGROUP}"]
     (run / "pid").unlink(missing_ok=True)
     with (_ENGINE / "log").open("ab") as log:
         engine = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -81,6 +83,7 @@ def _engine() -> Iterator[Mapping[str, str]]:
         except subprocess.TimeoutExpired:
             engine.kill()
             engine.wait()
+        remove_cgroups(_CGROUP)
 
 
 def _wait(engine: subprocess.Popen[bytes], environment: Mapping[str, str]) -> None:

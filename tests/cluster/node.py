@@ -73,7 +73,7 @@ def stop(say: Say) -> None:
             _end(name)
         _end_containers()
         _end("namespaces")
-    _remove_cgroups()
+    remove_cgroups(CGROUP)
     _restore_sysctls()
 
 
@@ -268,9 +268,10 @@ def _make_cgroups() -> None:
                 (own / file).write_text((hierarchy / file).read_text())
 
 
-def _remove_cgroups() -> None:
-    for hierarchy in _hierarchies():
-        for directory, _, _ in os.walk(hierarchy / CGROUP, topdown=False):
+def remove_cgroups(name: str) -> None:
+    """Removes those of ended processes, in every hierarchy."""
+    for hierarchy in _CGROUPS.iterdir():
+        for directory, _, _ in os.walk(hierarchy / name, topdown=False):
             os.rmdir(directory)
 
 
