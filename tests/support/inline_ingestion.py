@@ -44,14 +44,20 @@ class PlainTextReader:
         self.parsed: list[str] = []
         self.broken: set[str] = set()
 
-    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+    async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
         self.parsed.append(name)
         if name in self.broken:
             raise Unparsable("damaged", "The file is damaged.")
         return ParsedDocument(await asyncio.to_thread(path.read_text))
 
     async def chunk(
-        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+        self,
+        document: ParsedDocument,
+        strategy: ChunkingStrategy,
+        source: str,
+        index: IndexSettings | None = None,
+        *,
+        company_id: str = "",
     ) -> Sequence[Chunk]:
         return cut(document, strategy, source)
 
@@ -63,6 +69,8 @@ class PlainTextReader:
         strategy: ChunkingStrategy,
         source: str,
         index: IndexSettings | None = None,
+        *,
+        company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         document = await self.parse(path, name, content_type)
         return document, cut(document, strategy, source)

@@ -30,14 +30,21 @@ class DocumentReader(Protocol):
     """Parses and cuts files. Calls may be concurrent and cancelled, and are safe to repeat.
 
     `source` names what is cut, for the ids: file id and content hash. Chunks for an `index` may come with the vectors
-    and terms that it takes, as far as those can be made where they are cut. Every method raises Unparsable.
+    and terms that it takes, as far as those can be made where they are cut. Companies take turns; work that is for none
+    in particular is like that of one. Every method raises Unparsable.
     """
 
-    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+    async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
         """Parses the file at `path`, whose format follows from the extension of `name`, else from `content_type`."""
 
     async def chunk(
-        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+        self,
+        document: ParsedDocument,
+        strategy: ChunkingStrategy,
+        source: str,
+        index: IndexSettings | None = None,
+        *,
+        company_id: str = "",
     ) -> Sequence[Chunk]:
         """Chunks in order of the text; none of them is blank."""
 
@@ -49,5 +56,7 @@ class DocumentReader(Protocol):
         strategy: ChunkingStrategy,
         source: str,
         index: IndexSettings | None = None,
+        *,
+        company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
         """Parses and cuts in one step, which saves moving the text twice."""

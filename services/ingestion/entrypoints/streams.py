@@ -14,11 +14,12 @@ from typing import Any, Final, TypeVar
 
 import faust
 import structlog
-from faust.types import StreamT
+from faust.streams import Stream
 from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaConnection, member_client_id, set_lag
+from libs.fairness import FairSemaphore
 from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
@@ -28,6 +29,9 @@ _log = structlog.get_logger(__name__)
 _WITHIN_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
+# Work that a killed process had read waits for the reconciler, so it is not all of a partition.
+_BATCHES_AHEAD: Final = 32
+_COMPANY: Final = "ce_companyid"
 GROUP: Final = "ingestion-worker"
 
 
@@ -44,12 +48,17 @@ class IngestionStreams:
         batches: int,
         end: Callable[[], None] = end_process,
     ) -> None:
-        """Handles up to ``batches`` batches of up to ``batch`` messages at once, so that one is parsed while another is
-        written. ``process`` is the number of this process in its group."""
+        """Handles up to ``batches`` batches of a company at once, of up to ``batch`` messages each, so that one is
+        parsed while another is written; one more is for a company beside it. ``process`` is the number of this process
+        in its group.
+
+        Messages are read ahead, so that those of a company are found behind those of another.
+        """
         self._items = items
         self._run = run
         self._batch = batch
-        self._places = asyncio.Semaphore(batches)
+        self._permits = FairSemaphore(batches + 1, each=batches)
+        self._ahead = asyncio.Semaphore(batches + _BATCHES_AHEAD)
         self._working: set[asyncio.Task[None]] = set()
         self._end = end
         self._stopping = False
@@ -100,23 +109,28 @@ class IngestionStreams:
         self.joined = True
         _log.info("streams.assigned", partitions=len(self.app.consumer.assignment()))
 
-    async def _take(self, stream: StreamT[bytes]) -> None:
-        async for values in stream.take(self._batch, within=_WITHIN_SECONDS):
-            keys = dict.fromkeys(key for value in values for key in decode_work(value))
-            for run in [key for key in keys if isinstance(key, RunKey)]:
-                await self._spawn(self._run, run)
-            if items := [key for key in keys if isinstance(key, ItemKey)]:
-                await self._spawn(self._items, items)
+    async def _take(self, stream: Stream[bytes]) -> None:
+        async for events in stream.take_events(self._batch, within=_WITHIN_SECONDS):
+            by_company: dict[str, dict[ItemKey | RunKey, None]] = {}
+            for event in events:
+                keys = decode_work(event.value)
+                by_company.setdefault(_company_of(event.headers), {}).update(dict.fromkeys(keys))
+            for company_id, given in by_company.items():
+                for run in [key for key in given if isinstance(key, RunKey)]:
+                    await self._spawn(company_id, self._run, run)
+                if items := [key for key in given if isinstance(key, ItemKey)]:
+                    await self._spawn(company_id, self._items, items)
 
-    async def _spawn(self, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
-        await self._places.acquire()
-        task = asyncio.create_task(self._guarded(work, keys))
+    async def _spawn(self, company_id: str, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
+        await self._ahead.acquire()
+        task = asyncio.create_task(self._guarded(company_id, work, keys))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
 
-    async def _guarded(self, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
+    async def _guarded(self, company_id: str, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
         try:
-            await work(keys)
+            async with self._permits.acquire(company_id):
+                await work(keys)
         except Exception as problem:
             # The leases expire, and the reconciler sends the work again.
             if is_outage(problem):
@@ -124,7 +138,12 @@ class IngestionStreams:
             else:
                 _log.exception("streams.work_failed")
         finally:
-            self._places.release()
+            self._ahead.release()
+
+
+def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> str:
+    """Empty for a message that does not say it."""
+    return dict(headers or ()).get(_COMPANY, b"").decode(errors="replace")
 
 
 def lag(ends: Mapping[Any, int], committed: Mapping[Any, int | None]) -> int:

@@ -110,7 +110,13 @@ class DocumentLoader:
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
                 document, chunks = await self._reader.parse_and_chunk(
-                    path, item.name, key.content_type, item.settings.chunking, item.chunk_source, item.settings
+                    path,
+                    item.name,
+                    key.content_type,
+                    item.settings.chunking,
+                    item.chunk_source,
+                    item.settings,
+                    company_id=item.run.company_id,
                 )
         except Unparsable as problem:
             await self._texts.failed({key: problem})
@@ -126,7 +132,13 @@ class DocumentLoader:
         return [
             Loaded(
                 item,
-                await self._reader.chunk(document, item.settings.chunking, item.chunk_source, item.settings),
+                await self._reader.chunk(
+                    document,
+                    item.settings.chunking,
+                    item.chunk_source,
+                    item.settings,
+                    company_id=item.run.company_id,
+                ),
             )
             for item in items
         ]

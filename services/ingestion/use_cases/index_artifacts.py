@@ -113,7 +113,7 @@ class IndexArtifacts:
     async def _index(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
         await self.jobs.advanced(job, _BEGUN)
         async with self.source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
-            document = await self.reader.parse(path, job.name, job.content_type)
+            document = await self.reader.parse(path, job.name, job.content_type, company_id=job.company_id)
         await self.jobs.advanced(job, _PARSED)
         settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
         chunks = await self._indexed_chunks(job, document, settings)
@@ -139,7 +139,7 @@ class IndexArtifacts:
     async def _indexed_chunks(
         self, job: ArtifactJob, document: ParsedDocument, settings: IndexSettings
     ) -> list[IndexedChunk]:
-        chunks = await self.reader.chunk(document, settings.chunking, job.artifact_id)
+        chunks = await self.reader.chunk(document, settings.chunking, job.artifact_id, company_id=job.company_id)
         if not chunks:
             raise Unparsable("empty", "The document has no text.")
         embedder = await self.embedders.embedder(settings.provider, settings.model, settings.dimensions)

@@ -9,6 +9,7 @@ import structlog
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
+from libs.fairness import FairSemaphore
 from services.ingestion.adapters.metrics import PARSED_BYTES
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.preparing import prepared, wanted
@@ -24,27 +25,34 @@ _FULL = 0.5
 
 
 class ParsingPool:
-    """A DocumentReader. At most `size` jobs run at once, the others wait; processes start when first needed.
+    """A DocumentReader. At most `size` jobs of a company run at once; processes start when first needed.
 
-    Cancelling a call ends the process that works on it.
+    One more is for a company beside it: whoever keeps all the others busy for minutes keeps nobody waiting. Companies
+    that wait take turns. Cancelling a call ends the process that works on it.
     """
 
     def __init__(self, size: int, limits: Limits) -> None:
         self._limits = limits
-        self._places: asyncio.Queue[ParsingProcess | None] = asyncio.Queue()
-        for _ in range(size):
-            self._places.put_nowait(None)
+        self._permits = FairSemaphore(size + 1, each=size)
+        self._idle: list[ParsingProcess] = []
         self._processes: set[ParsingProcess] = set()
         self._closed = False
 
-    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
-        _, stored = await self._run(_job(path, name, content_type))
+    async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
+        _, stored = await self._run(company_id, _job(path, name, content_type))
         return ParsedDocument.from_bytes(stored)
 
     async def chunk(
-        self, document: ParsedDocument, strategy: ChunkingStrategy, source: str, index: IndexSettings | None = None
+        self,
+        document: ParsedDocument,
+        strategy: ChunkingStrategy,
+        source: str,
+        index: IndexSettings | None = None,
+        *,
+        company_id: str = "",
     ) -> Sequence[Chunk]:
-        head, body = await self._run(_job(strategy=strategy, source=source, index=index), document.to_bytes())
+        job = _job(strategy=strategy, source=source, index=index)
+        head, body = await self._run(company_id, job, document.to_bytes())
         return _chunks(document, head, body)
 
     async def parse_and_chunk(
@@ -55,8 +63,10 @@ class ParsingPool:
         strategy: ChunkingStrategy,
         source: str,
         index: IndexSettings | None = None,
+        *,
+        company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        head, body = await self._run(_job(path, name, content_type, strategy, source, index))
+        head, body = await self._run(company_id, _job(path, name, content_type, strategy, source, index))
         stored = head["stored"]
         document = ParsedDocument.from_bytes(body[:stored])
         return document, _chunks(document, head, body[stored:])
@@ -67,10 +77,11 @@ class ParsingPool:
         await asyncio.gather(*(process.kill() for process in tuple(self._processes)))
         self._processes.clear()
 
-    async def _run(self, job: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
+    async def _run(self, company_id: str, job: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                head, stored = await self._attempt(job, body)
+                async with self._permits.acquire(company_id):
+                    head, stored = await self._attempt(job, body)
             except ProcessDied as died:
                 if self._closed:
                     raise _closed() from None
@@ -85,7 +96,7 @@ class ParsingPool:
         raise Unparsable("crashed", "The file makes the parser crash.")
 
     async def _attempt(self, job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        process = await self._places.get()
+        process = self._idle.pop() if self._idle else None
         try:
             if process is None or not process.alive:
                 process = await self._replace(process)
@@ -94,18 +105,13 @@ class ParsingPool:
                 raise process.out_of_memory()
         except BaseException:
             # An interrupted job leaves half a frame in the pipes, so the process is discarded.
-            try:
-                await self._discard(process)
-            finally:
-                self._places.put_nowait(None)
+            await self._discard(process)
             raise
         # Native parsers leak memory.
-        worn = process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes
-        try:
-            if worn:
-                await self._discard(process)
-        finally:
-            self._places.put_nowait(None if worn else process)
+        if process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes:
+            await self._discard(process)
+        else:
+            self._idle.append(process)
         return head, stored
 
     async def _replace(self, old: ParsingProcess | None) -> ParsingProcess:

@@ -95,7 +95,7 @@ async def test_a_worker_that_hangs_has_a_lag(kafka: str, topic_prefix: str) -> N
     await producer.start()
     await until(is_healthy, "the producer is connected")
     try:
-        for number in range(5):
+        for number in range(60):
             await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([ItemKey("index", f"{number}")]), []))
 
         async def hang(_: Sequence[ItemKey]) -> None:

@@ -25,7 +25,7 @@ class SlowReader(PlainTextReader):
         super().__init__()
         self.may_read = asyncio.Event()
 
-    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+    async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
         await self.may_read.wait()
         return await super().parse(path, name, content_type)
 
@@ -35,7 +35,7 @@ class RefusingReader(PlainTextReader):
         super().__init__()
         self._code = code
 
-    async def parse(self, path: Path, name: str, content_type: str) -> ParsedDocument:
+    async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
         self.parsed.append(name)
         raise Unparsable(self._code, "not today", retryable=True)
 

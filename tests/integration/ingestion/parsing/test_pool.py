@@ -279,3 +279,18 @@ async def test_a_used_up_process_is_replaced(note: Path, monkeypatch: pytest.Mon
 
 def test_the_corpus_is_the_same_every_time() -> None:
     assert list(good_files(24)) == list(good_files(24))
+
+
+async def test_a_company_that_keeps_the_processes_busy_keeps_no_other_waiting(pool: ParsingPool, note: Path) -> None:
+    """The hostile text is cut for minutes; another company's file is read meanwhile."""
+    hostile = [asyncio.create_task(pool.chunk(LONG, SLOW_SETTINGS, "id/hash", company_id="busy")) for _ in range(3)]
+
+    async def busy() -> bool:
+        return len(await workers()) == 1
+
+    await until(busy)
+    assert (await pool.parse(note, "note.txt", "", company_id="other")).text == TEXT
+    assert not any(task.done() for task in hostile)
+    for task in hostile:
+        task.cancel()
+    await asyncio.gather(*hostile, return_exceptions=True)
