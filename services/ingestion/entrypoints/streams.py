@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import faust
 import structlog
 from faust.streams import Stream
+from faust.types import StreamT
 from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
@@ -109,7 +110,9 @@ class IngestionStreams:
         self.joined = True
         _log.info("streams.assigned", partitions=len(self.app.consumer.assignment()))
 
-    async def _take(self, stream: Stream[bytes]) -> None:
+    async def _take(self, stream: StreamT[bytes]) -> None:
+        # The interface that it is declared by knows no events.
+        assert isinstance(stream, Stream)
         async for events in stream.take_events(self._batch, within=_WITHIN_SECONDS):
             by_company: dict[str, dict[ItemKey | RunKey, None]] = {}
             for event in events:
