@@ -145,6 +145,7 @@ function Log({ conversation, sessionId, nobody, onAgain }) {
     return () => watch.disconnect();
   }, []);
   const scrolled = () => {
+    if (!box.current) return;
     const { scrollTop, clientHeight, scrollHeight } = box.current;
     atEnd.current = scrollTop + clientHeight > scrollHeight - 40;
   };

@@ -15,6 +15,8 @@ export function VirtualList({ count, height, row, label, role, newestFirst = fal
   const [range, setRange] = useState([0, 60]);
   const before = useRef(count);
   const measure = () => {
+    // A change of size may be told after the list is gone.
+    if (!box.current) return;
     const { scrollTop, clientHeight } = box.current;
     const first = Math.max(0, Math.floor(scrollTop / height) - OVERSCAN);
     const last = Math.ceil((scrollTop + clientHeight) / height) + OVERSCAN;
