@@ -15,10 +15,10 @@ from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
-# For how long the broker holds a fetch when nothing comes.
-_FETCH_WAIT_MS: Final = 2000
-# What lingers is fetched when this is over, and readers of copartitions ask for offsets between their fetches.
-_SHORT_FETCH_WAIT_MS: Final = 500
+# After a rebalance the next fetch waits for the one before it: this is how much longer that may take.
+_FETCH_WAIT_MS: Final = 500
+# Readers without a group have no rebalances.
+_TAIL_FETCH_WAIT_MS: Final = 2000
 _LINGER_BYTES: Final = 256 * 1024
 
 
@@ -51,13 +51,13 @@ class KafkaBus:
     def consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
     ) -> "KafkaConsumer":
-        client = self._client(self._prefix + group, linger=linger, patient=not linger)
+        client = self._client(self._prefix + group, linger=linger)
         return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
 
     def copartition_consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment
     ) -> KafkaCopartitionConsumer:
-        client = self._client(self._prefix + group, assignor=CopartitionAssignor, patient=False)
+        client = self._client(self._prefix + group, assignor=CopartitionAssignor)
         return KafkaCopartitionConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
 
     def tail(self, topics: Sequence[str], *, from_start: bool = False) -> KafkaTail:
@@ -70,7 +70,6 @@ class KafkaBus:
         group: str | None,
         *topics: str,
         linger: bool = False,
-        patient: bool = True,
         assignor: type[AbstractPartitionAssignor] = RoundRobinPartitionAssignor,
     ) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
@@ -80,7 +79,7 @@ class KafkaBus:
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
-            fetch_max_wait_ms=_FETCH_WAIT_MS if patient else _SHORT_FETCH_WAIT_MS,
+            fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
             partition_assignment_strategy=(assignor,),

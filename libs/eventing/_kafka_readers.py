@@ -6,8 +6,6 @@ from typing import Final, cast
 
 import structlog
 from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
-from aiokafka.client import ConnectionGroup
-from aiokafka.conn import AIOKafkaConnection
 from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
@@ -27,7 +25,6 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._assignment = assignment
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
-        self._owner.abandon_fetches()
         self._owner.renew_pause()
         await self._assignment.assigned(self._owner.partitions_of(assigned))
 
@@ -101,7 +98,6 @@ class KafkaConsumer(_Reader):
         self._assignment = assignment
         self._topics = topics
         self._paused = False
-        self._has_fetched = False
 
     async def start(self) -> None:
         try:
@@ -123,18 +119,6 @@ class KafkaConsumer(_Reader):
             if loop.time() > deadline:
                 raise BusUnavailable(f"there are no such topics: {', '.join(sorted(missing))}")
             await asyncio.sleep(_TOPICS_PAUSE_SECONDS)
-
-    def abandon_fetches(self) -> None:
-        """Closes connections on which the broker holds fetches of former partitions, for as long as nothing comes.
-
-        It answers a connection's requests one after the other, so those of the new partitions would wait for it.
-        """
-        if self._has_fetched:
-            connections: dict[tuple[object, int], AIOKafkaConnection] = self._consumer._client._conns
-            for (_, group), connection in list(connections.items()):
-                if group == ConnectionGroup.DEFAULT:
-                    connection.close()
-        self._has_fetched = True
 
     def pause(self, paused: bool) -> None:
         self._paused = paused
