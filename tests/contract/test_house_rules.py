@@ -2,10 +2,13 @@
 
 import ast
 import re
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from libs.service_defaults._release import RELEASE
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
@@ -28,6 +31,18 @@ def modules(*folders: str) -> Iterator[tuple[Path, ast.Module]]:
     for folder in folders:
         for file in sorted((ROOT / folder).rglob("*.py")):
             yield file.relative_to(ROOT), ast.parse(file.read_text())
+
+
+def assigned(file: Path, *names: str) -> list[str | None]:
+    """The constants that the module assigns to these names."""
+    found = {
+        target.id: node.value.value
+        for node in ast.parse(file.read_text()).body
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    return [found[name] for name in names]
 
 
 def names_in(folder: Path) -> set[str]:
@@ -89,3 +104,16 @@ def test_no_handler_and_no_dependency_is_called_in_a_thread() -> None:
                 asked_for |= {each.id for each in node.args if isinstance(each, ast.Name)}
     assert "caller" in asked_for
     assert not [place for name, place in plain.items() if name in asked_for]
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_the_migrations_of_a_service_form_one_chain(service: str) -> None:
+    """Two with one number, which two branches can add without a conflict, would keep the service from starting."""
+    versions = sorted((ROOT / "services" / service / "migrations" / "versions").glob("*.py"))
+    revisions = [assigned(file, "revision", "down_revision") for file in versions]
+    assert [file.name.partition("_")[0] for file in versions] == [own for own, _ in revisions]
+    assert [before for _, before in revisions] == [None, *(own for own, _ in revisions[:-1])]
+
+
+def test_processes_tell_the_release_of_the_project() -> None:
+    assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == RELEASE
