@@ -45,10 +45,10 @@ def test_kubernetes_names_images_that_are_built() -> None:
     named = set()
     for file in (PROJECT_ROOT / "deploy" / "k8s").rglob("*.yaml"):
         named |= set(re.findall(rf"{OURS}([a-z-]+)", file.read_text()))
-    (overlay,) = [yaml.safe_load((PROJECT_ROOT / "deploy/k8s/overlays/dev/kustomization.yaml").read_text())]
+    release = yaml.safe_load((PROJECT_ROOT / "deploy/k8s/components/release/kustomization.yaml").read_text())
 
     assert named == TARGETS
-    tags = {image["newTag"] for image in overlay["images"]}
+    tags = {image["newTag"] for image in release["images"]}
     project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
     assert tags == {project["version"]} == {one["image"].rpartition(":")[2] for one in ours().values()}
     assert f"VERSION={project['version']}" in _arguments()

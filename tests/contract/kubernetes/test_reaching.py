@@ -92,7 +92,7 @@ def protocol_prefixes() -> set[str]:
     """The addresses of all protocols that the gateway's wiring mounts beside the API."""
     importlib.import_module("services.gateway.bootstrap")
     modules = {application.__module__ for application in ProtocolApplication.__subclasses__()}
-    return {sys.modules[name].PREFIX for name in modules if name.startswith("services.")}
+    return {sys.modules[name].PREFIX for name in modules if name.startswith("services.")} - {"/api/v1"}
 
 
 def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tuple[Manifest, ...]) -> None:
