@@ -8,6 +8,8 @@ def test_a_running_stack_is_healthy(breakable: RunningStack) -> None:
 
     checks = {finding["check"]: finding["state"] for finding in examined["findings"]}
     assert examined["examined"] == f"the embedded stack in {breakable.home}"
-    assert {"stack", "topics", "clock of kafka", "migrations of runtime", "signing key"} <= checks.keys()
+    assert {"topics", "clock of kafka", "migrations of runtime", "signing key"} <= checks.keys()
+    # Processes that another test has killed are named as restarted.
+    assert any(check == "stack" or check.startswith("process ") for check in checks)
     assert "failed" not in checks.values()
     assert breakable.aes("dlq", "list", "--all")["topics"]

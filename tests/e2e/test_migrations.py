@@ -126,11 +126,11 @@ async def test_an_agent_file_of_letta(stack: RunningStack, as_mallory: Api, move
     assert [tool["name"] for tool in desk["client_tools"]] == ["crossing_state"]
     assert desk["llm_config"]["temperature"] == 0.7
     session = moved.one("session")
-    # A call and its result are messages without text.
+    # A call is a message without text.
     assert await said_in(api, session) == [
         ("user", "Does crossing 4711 run today, and may my dog come along?"),
         ("assistant", ""),
-        ("user", ""),
+        ("tool", "Crossing 4711 leaves at 16:10."),
         ("assistant", "It leaves at 16:10, and dogs travel free."),
         ("user", "Thank you. I will take the car as well."),
     ]

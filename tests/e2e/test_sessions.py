@@ -107,7 +107,7 @@ async def test_the_history_in_pages(api: Api) -> None:
         await api.execute(session, f"message {number}")
     path = f"/runtime/{session}/messages/"
     whole = (await api.http.get(path)).json()
-    assert set(whole) == {"messages", "total", "has_more"}
+    assert set(whole) == {"messages", "total", "total_is_exact", "has_more", "next"}
     assert (whole["total"], whole["has_more"]) == (6, False)
     contents = [message["content"] for message in whole["messages"]]
     assert contents == [text for n in range(3) for text in (f"message {n}", f"You said: message {n}")]
@@ -119,7 +119,7 @@ async def test_the_history_in_pages(api: Api) -> None:
     last = (await api.http.get(path, params={"limit": 4, "offset": 2})).json()
     assert (last["messages"], last["has_more"]) == (whole["messages"][2:], False)
     beyond = (await api.http.get(path, params={"offset": 600})).json()
-    assert beyond == {"messages": [], "total": 6, "has_more": False}
+    assert beyond == {"messages": [], "total": 6, "total_is_exact": True, "has_more": False, "next": None}
 
 
 async def test_blocks_of_text_and_images(api: Api) -> None:

@@ -98,6 +98,7 @@ def test_an_agent_a_knowledge_base_and_a_key_are_made(open_page: Open, http: htt
 
     press(page, link(page, "Keys"))
     press(page, page.get_by_role("button", name="New key"))
+    expect(page.get_by_role("dialog").get_by_label("Name")).to_be_focused()
     page.keyboard.type(name)
     press(page, page.get_by_role("dialog").get_by_role("button", name="Create"))
     press(page, page.get_by_role("button", name="Done"))

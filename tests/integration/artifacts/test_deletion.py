@@ -44,10 +44,10 @@ async def test_a_deletion_in_the_middle_of_indexing_leaves_nothing(world: World)
     await world.relay()
     parse = world.reader.parse
 
-    async def deleted_meanwhile(*what):
+    async def deleted_meanwhile(*what, **options):
         await world.delete_session(session)
         await world.relay()
-        return await parse(*what)
+        return await parse(*what, **options)
 
     world.reader.parse = deleted_meanwhile  # type: ignore[method-assign]
     await world.settle()
