@@ -19,6 +19,7 @@ from libs.fairness import FairSemaphore
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import API, Service
+from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.gateway.adapters.health_http import HttpServiceHealth
 from services.gateway.adapters.kafka.operations import KafkaConsumerGroups, KafkaDeadLetters
 from services.gateway.adapters.postgres.connections import PostgresConnections
@@ -65,7 +66,7 @@ from services.gateway.entrypoints.http.studio import assets as studio_assets
 from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio, widget_script
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
-from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage, repeat, repeat_while_busy
+from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage
 from services.gateway.entrypoints.mcp.application import McpApplication
 from services.gateway.entrypoints.openai.application import OpenAIApplication
 from services.gateway.settings import GatewaySettings

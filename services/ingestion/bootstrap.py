@@ -14,6 +14,7 @@ from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import API, Service
+from libs.service_defaults.repeating import repeat, repeat_when_woken, repeat_while_busy
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
@@ -51,7 +52,7 @@ from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
-from services.ingestion.entrypoints.maintenance import process_artifacts, repeat, repeat_when_woken, repeat_while_busy
+from services.ingestion.entrypoints.maintenance import process_artifacts
 from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings

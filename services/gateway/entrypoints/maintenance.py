@@ -1,7 +1,7 @@
 """Work that a clock starts."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -43,17 +43,3 @@ async def purge_usage(usage: UsageRetention, now: Callable[[], datetime], keep: 
             raise
         _log.warning("usage.not_purged", problem=repr(problem))
         return 0
-
-
-async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
-    """Runs ``action`` with that pause in between, until cancelled."""
-    while True:
-        await action()
-        await asyncio.sleep(seconds)
-
-
-async def repeat_while_busy(action: Callable[[], Awaitable[int]], idle_seconds: float) -> None:
-    """Runs ``action``, which returns how much it did, with a pause only when there was nothing; until cancelled."""
-    while True:
-        if not await action():
-            await asyncio.sleep(idle_seconds)

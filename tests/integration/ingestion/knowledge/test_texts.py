@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from psycopg import OperationalError
 
+from libs.service_defaults.repeating import repeat
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Reason, Unparsable
-from services.ingestion.entrypoints.maintenance import repeat
 from services.ingestion.use_cases.renew_leases import RenewLeases
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents, until

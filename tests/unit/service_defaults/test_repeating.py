@@ -2,7 +2,7 @@
 
 import pytest
 
-from services.ingestion.entrypoints import maintenance
+from libs.service_defaults import repeating
 
 
 class Ended(Exception):
@@ -22,9 +22,9 @@ async def test_pauses_grow_while_there_is_nothing_to_do(monkeypatch: pytest.Monk
         except StopIteration:
             raise Ended from None
 
-    monkeypatch.setattr("services.ingestion.entrypoints.maintenance.asyncio.sleep", sleep)
+    monkeypatch.setattr("libs.service_defaults.repeating.asyncio.sleep", sleep)
     with pytest.raises(Ended):
-        await maintenance.repeat_while_busy(action, 0.8, longest=1.1, full=10)
+        await repeating.repeat_while_busy(action, 0.8, longest=1.1, full=10)
 
     # After a full batch there is none at all.
     assert pauses == [1.0, 1.1, 1.1, 0.8, 1.0, 1.0]

@@ -1,0 +1,40 @@
+"""Loops of periodic work, which run until they are cancelled."""
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+_BACKOFF: Final = 1.25
+
+
+async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
+    """Runs ``action`` with that pause in between, until cancelled."""
+    while True:
+        await action()
+        await asyncio.sleep(seconds)
+
+
+async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyncio.Event, seconds: float) -> None:
+    """Runs ``action`` now, whenever it is ``woken``, and ``seconds`` after it ran last, until cancelled."""
+    while True:
+        woken.clear()
+        await action()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await woken.wait()
+
+
+async def repeat_while_busy(
+    action: Callable[[], Awaitable[int]], idle_seconds: float, *, longest: float = 0.0, full: int = 1
+) -> None:
+    """Runs ``action``, which returns how much it did, with a pause when that was less than ``full``; until cancelled.
+
+    While there is nothing to do, the pauses grow from ``idle_seconds`` to ``longest``.
+    """
+    pause = idle_seconds
+    while True:
+        done = await action()
+        pause = idle_seconds if done else min(pause * _BACKOFF, max(longest, idle_seconds))
+        if done < full:
+            await asyncio.sleep(pause)
