@@ -25,7 +25,7 @@ _HELD_SECONDS: Final = 0.02
 # batches are fewer and fuller then.
 _PACE_SECONDS: Final = 0.02
 _BUSY_PACE: Final = 12
-_BUSY_RECORDS_PER_SECOND: Final = 450.0
+_BUSY_RECORDS_PER_SECOND: Final = 300.0
 _RATE_SECONDS: Final = 1.0
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024

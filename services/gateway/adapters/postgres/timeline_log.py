@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import orjson
 import structlog
-from psycopg.errors import CheckViolation, DataError, ProgramLimitExceeded
+from psycopg.errors import CheckViolation, DataError, DivisionByZero, ProgramLimitExceeded
 
 from libs.contracts.timestamps import parse_time
 from libs.eventing import OffsetMove, Overtaken, Partition, PoisonMessage
@@ -25,30 +25,34 @@ _COLUMNS: Final = ", ".join(_NAMES)
 _TYPES: Final = {"version": "smallint", "sequence": "bigint"}
 _RECORD: Final = ", ".join([*(f"{name} {_TYPES.get(name, 'text')}" for name in _NAMES), "data text", "usage json"])
 _OFFSETS: Final = "SELECT topic, partition, next_offset FROM timeline_offsets WHERE topic = ANY(%s)"
-# The row lock orders all transactions about a partition, and every copy of an event is in the same partition: what
-# comes twice is found by the second one.
+# The row lock orders all writers of a partition, and every copy of an event is in the same partition: the second writer
+# finds the offset moved, and all that it did is undone by the division.
 _MOVE: Final = """
-    WITH given AS (
+    moves AS (
         SELECT * FROM unnest(%s::text[], %s::int[], %s::bigint[], %s::bigint[]) AS g (topic, partition, before, after)
     ), moved AS (
-        UPDATE timeline_offsets o SET next_offset = g.after FROM given g
-        WHERE o.topic = g.topic AND o.partition = g.partition AND o.next_offset = g.before RETURNING 1
+        UPDATE timeline_offsets o SET next_offset = m.after FROM moves m
+        WHERE o.topic = m.topic AND o.partition = m.partition AND o.next_offset = m.before RETURNING 1
     ), added AS (
-        INSERT INTO timeline_offsets SELECT topic, partition, after FROM given WHERE before IS NULL
+        INSERT INTO timeline_offsets SELECT topic, partition, after FROM moves WHERE before IS NULL
         ON CONFLICT DO NOTHING RETURNING 1
+    ), checked AS (
+        SELECT 1 / ((SELECT count(*) FROM moves) = (SELECT count(*) FROM moved) + (SELECT count(*) FROM added))::int
+            AS passed
     )
-    SELECT (SELECT count(*) FROM moved) + (SELECT count(*) FROM added)
 """
+_MOVE_ALONE: Final = f"WITH {_MOVE} SELECT passed - 1 FROM checked"
 # The days are literals, so that the plan has a few partitions and not all. A scalar query for what is known, since a
-# join would be planned as a scan of the whole day. Counters are locked in order of company:
+# join would be planned as a scan of the whole day. Offsets are locked first, then counters in order of company:
 # two transactions that lock the same ones in another order would end in a deadlock.
 _STORE: Final = f"""
-    WITH given AS (
+    WITH {_MOVE}, given AS (
         SELECT * FROM ROWS FROM (json_to_recordset(%s) AS ({_RECORD})) WITH ORDINALITY
             AS g ({_COLUMNS}, data, usage, place)
     ), fresh AS (
         SELECT given.*, row_number() OVER (PARTITION BY company_id ORDER BY place) AS number FROM given
-        WHERE (SELECT e.id FROM timeline_events e
+        WHERE (SELECT passed FROM checked) = 1 AND
+              (SELECT e.id FROM timeline_events e
                WHERE e.company_id = given.company_id AND e.subject = given.subject AND e.sequence = given.sequence
                  AND e.id = given.id AND e.day BETWEEN '{{first}}' AND '{{last}}' LIMIT 1) IS NULL
     ), counts AS (
@@ -105,13 +109,11 @@ class PostgresTimelineLog:
         return stored
 
     async def _store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove], today: date) -> int:
-        async with self._database.connection() as connection, connection.pipeline(), connection.transaction():
-            moved = await connection.execute(_MOVE, _columns(moves))
-            stored = await connection.execute(_statement(events, today), (_as_json(events),)) if events else None
-            if await moved.fetchone() != (len(moves),):
-                raise Overtaken
-            row = None if stored is None else await stored.fetchone()
-            return 0 if row is None else int(row[0])
+        statement, given = (_statement(events, today), (_as_json(events),)) if events else (_MOVE_ALONE, ())
+        try:
+            return int(await self._database.value(statement, (*_columns(moves), *given)))
+        except DivisionByZero:
+            raise Overtaken from None
 
 
 def _measure(events: Sequence[TimelineEvent], stored: int, now: datetime) -> None:
@@ -134,10 +136,10 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
     )
 
 
-def _statement(events: Sequence[TimelineEvent], today: date) -> bytes:
+def _statement(events: Sequence[TimelineEvent], today: date) -> str:
     """The statement that stores these events; an event cannot have been stored before it was made."""
     first = min(today, *(_made_on(event) for event in events)) - _CLOCKS
-    return _STORE.format(first=first, last=today + _CLOCKS, today=today).encode()
+    return _STORE.format(first=first, last=today + _CLOCKS, today=today)
 
 
 def _made_on(event: TimelineEvent) -> date:
