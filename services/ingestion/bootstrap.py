@@ -21,7 +21,8 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.kafka import KafkaWorkSender
-from services.ingestion.adapters.parsing.pool import parsing_pool
+from services.ingestion.adapters.parsing.limits import Limits as ParsingLimits
+from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.adapters.postgres.artifact_documents import (
     PostgresArtifactJobs,
     PostgresArtifactLocator,
@@ -112,10 +113,15 @@ def build_streams(settings: IngestionSettings) -> Service:
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
     search = _Search.of(service, settings)
-    pool = parsing_pool(settings.parsing_processes, settings.parsing_timeout_seconds, settings.parsing_memory_bytes)
+    limits = ParsingLimits(
+        timeout_seconds=settings.parsing_timeout_seconds,
+        file_seconds=settings.parsing_file_seconds,
+        memory_bytes=settings.parsing_memory_bytes,
+    )
+    pool = ParsingPool(settings.parsing_processes, limits)
     texts = PostgresTexts(service.database, _announced(service))
     loader = DocumentLoader(texts, store, pool, lease_seconds=settings.lease_seconds)
-    _add_ingestion(service, settings, loader, search)
+    _add_ingestion(service, settings, loader, search, pool)
     jobs = PostgresArtifactJobs(service.database, service.outbox, _announced(service))
     index = IndexArtifacts(
         jobs, HttpArtifactSource(service.calls), pool, store, search.embedders, search.engines, search.resolver,
@@ -203,7 +209,9 @@ def _add_artifacts(service: Service, store: ObjectStore, search: _Search, open_u
     service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
 
 
-def _add_ingestion(service: Service, settings: IngestionSettings, loader: DocumentLoader, search: _Search) -> None:
+def _add_ingestion(
+    service: Service, settings: IngestionSettings, loader: DocumentLoader, search: _Search, pool: ParsingPool
+) -> None:
     database, outbox, holder = service.database, service.outbox, _announced(service)
     items = PostgresWorkItems(database, outbox, holder, lease_seconds=settings.lease_seconds)
     runs = PostgresRuns(
@@ -230,6 +238,10 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
     async def joined() -> bool:
         return streams.joined
 
+    async def stuck(seconds: float) -> bool:
+        # A long file moves by its parts, which the queue does not see.
+        return not pool.moved_within(seconds) and await queue.stuck(seconds)
+
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
     reclaim, woken = ReclaimWork(PostgresHolders(database), service.presence.gone), asyncio.Event()
@@ -244,7 +256,7 @@ def _add_ingestion(service: Service, settings: IngestionSettings, loader: Docume
         "work.reconcile": lambda: repeat(reconcile, settings.reconcile_seconds),
         "work.reclaim": lambda: repeat_when_woken(reclaim, woken, settings.lease_seconds / 4),
         "work.renew_leases": lambda: repeat(renew_leases, settings.lease_seconds / 4),
-        "watchdog": Watchdog(queue.stuck, limit_seconds=settings.watchdog_seconds).run,
+        "watchdog": Watchdog(stuck, limit_seconds=settings.watchdog_seconds).run,
     }
     if settings.parse_ahead:
         tasks["texts.parse"] = lambda: repeat_while_busy(parse_ahead, _PARSE_AHEAD_SECONDS)

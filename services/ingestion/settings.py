@@ -30,6 +30,8 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
     parse_ahead: bool = True
     parsing_processes: int = Field(2, ge=1, le=64)
     parsing_timeout_seconds: float = Field(60.0, gt=0)
+    """Wall time for a part of a file."""
+    parsing_file_seconds: float = Field(3600.0, gt=0)
     parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2)
     lease_seconds: float = Field(20.0, ge=1)
     reconcile_seconds: float = Field(30.0, ge=1)
@@ -37,7 +39,7 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
 
     @model_validator(mode="after")
     def _check_watchdog(self) -> Self:
-        # While all parsing processes read long files, nothing else moves; the watchdog must not end them for that.
+        # While all parsing processes are at long parts, nothing else moves; the watchdog must not end them for that.
         if self.watchdog_seconds <= self.parsing_timeout_seconds:
             raise ValueError("AES_INGESTION_WATCHDOG_SECONDS must be longer than AES_INGESTION_PARSING_TIMEOUT_SECONDS")
         return self

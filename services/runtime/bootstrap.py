@@ -158,6 +158,7 @@ def build_worker(
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
     reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
     engine.on_release = reconciler.wake
+    engine.on_room = reconciler.wake_soon
     presence.on_change(reconciler.wake)
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
@@ -181,7 +182,7 @@ def build_worker(
 
 def _admission_policy(settings: RuntimeSettings, engine: TurnEngine, models: ModelCatalogue) -> AdmissionPolicy:
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    return AdmissionPolicy(backlog, engine.free_slots, models.require_vision, OptionCheck(models))
+    return AdmissionPolicy(backlog, engine.slots, models.require_vision, OptionCheck(models))
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from psycopg import OperationalError
 
@@ -83,14 +83,16 @@ class MemoryTurns:
         self.steps: list[StepRecord] = []
         self.unavailable = unavailable
         self.next_turns: list[ClaimedTurn] = []
+        self.claimed_in: list[set[str]] = []
         self.refuse_replies = False
 
-    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
         self._answer()
         if self.refuse_replies and any(outcome.text for outcome in outcomes):
             raise ValueError("this cannot be stored")
         self.outcomes.extend(outcomes)
-        next_turn = self.next_turns.pop(0) if claim_next and self.next_turns else None
+        self.claimed_in.append(set(claim_in))
+        next_turn = self.next_turns.pop(0) if claim_in and self.next_turns else None
         return [CommitResult(True, next_turn), *[CommitResult(True) for _ in outcomes[1:]]]
 
     async def record_steps(self, steps: Sequence[StepRecord]) -> list[bool]:

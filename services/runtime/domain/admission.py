@@ -11,6 +11,7 @@ from libs.quotas import Excess
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.budgets import BudgetState
 from services.runtime.domain.turns import Submission
+from services.runtime.domain.worker_slots import WorkerSlots
 
 CheckVision = Callable[[str], None]
 """Raises VisionNotSupported for a model that is known to take text only."""
@@ -89,17 +90,17 @@ class AdmissionPolicy:
     def __init__(
         self,
         backlog: Backlog,
-        free_slots: Callable[[], int],
+        slots: Callable[[], WorkerSlots],
         check_vision: CheckVision,
         check_options: CheckOptions,
     ) -> None:
         self._backlog = backlog
-        self._free_slots = free_slots
+        self._slots = slots
         self._check_vision = check_vision
         self._check_options = check_options
 
     def decide(self, submissions: Sequence[Submission], view: AdmissionView) -> list[Decision]:
-        batch = _Batch(view, self._free_slots())
+        batch = _Batch(view, self._slots())
         return [self._decide_one(submission, batch) for submission in submissions]
 
     def _decide_one(self, submission: Submission, batch: "_Batch") -> Decision:
@@ -149,7 +150,7 @@ def _moved_on() -> Conflict:
 class _Batch:
     """The view, advanced by the batch's admissions so far."""
 
-    def __init__(self, view: AdmissionView, free_slots: int) -> None:
+    def __init__(self, view: AdmissionView, slots: WorkerSlots) -> None:
         self.sessions = view.sessions
         self.known = set(view.known)
         self.in_session = dict(view.live_in_session)
@@ -158,7 +159,7 @@ class _Batch:
         self._excess = view.excess
         self._refused: Counter[str] = Counter()
         self._positions: dict[str, int] = {}
-        self._free_slots = free_slots
+        self._slots = slots
 
     def check_excess(self, company_id: str) -> None:
         """Raises ``QuotaExceeded`` for as many submissions as begin a session too many."""
@@ -173,8 +174,7 @@ class _Batch:
     def admit(self, submission: Submission, session: SessionState) -> Admitted:
         ahead = self.in_session.get(session.id, 0)
         position = self.next_position(session)
-        claimed = ahead == 0 and self._free_slots > 0
-        self._free_slots -= claimed
+        claimed = ahead == 0 and self._slots.take(session.company_id)
         self.in_session[session.id] = ahead + 1
         self.in_company[session.company_id] = self.in_company.get(session.company_id, 0) + 1
         self._positions[session.id] = position + 1

@@ -4,7 +4,7 @@ In an outage, after which it is unknown whether a call took effect, those of the
 ``libs.persistence.is_outage`` recognises; every call may be repeated.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from datetime import datetime
@@ -65,8 +65,8 @@ class TurnAdmissions(Protocol):
 
 
 class TurnOutcomes(Protocol):
-    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
-        """Ends turns whose fencing token still holds, and claims the next turns of their sessions."""
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
+        """Ends turns whose fencing token still holds, and claims the next turns of the sessions ``claim_in``."""
 
 
 class LeaseReclaimer(Protocol):
@@ -77,7 +77,7 @@ class LeaseReclaimer(Protocol):
     async def open_actions(self) -> int:
         """The number of answers that turns wait for."""
 
-    async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
+    async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
         """Claims the lowest queued turn of idle sessions, skipping sessions that another worker has locked."""
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], max_lost_attempts: int) -> list[ClaimedTurn]:

@@ -259,15 +259,15 @@ class TurnSnapshot:
     """The live turns as the database has them.
 
     ``held``: fence and status of the turns that are this worker's; ``watches``: how often readers asked for the text
-    of those, where they did. ``claimable``: idle sessions with queued turns, longest waiting first. ``deleting``:
-    sessions whose deletion is not finished. ``expired``: waiting turns with an action whose time is over, by session.
-    ``queued`` counts all queued turns.
+    of those, where they did. ``claimable``: company and session of idle ones with queued turns, companies in turn.
+    ``deleting``: sessions whose deletion is not finished. ``expired``: waiting turns with an action whose time is over,
+    by session. ``queued`` counts all queued turns.
     """
 
     held: dict[str, tuple[int, str]]
     watches: dict[str, int]
     orphans: tuple[OrphanedTurn, ...]
-    claimable: tuple[str, ...]
+    claimable: tuple[tuple[str, str], ...]
     deleting: tuple[str, ...]
     queued: int
     expired: tuple[tuple[str, str], ...] = ()

@@ -75,7 +75,7 @@ async def test_a_turn_is_ended_once(start_node, model: ObedientModel) -> None:
     turn = await running_turn(node, model)
     _, outcomes = parts(node)
     outcome = failed(turn, TimedOut("late"))
-    first, second = [await outcomes.commit([outcome], claim_next=False) for _ in range(2)]
+    first, second = [await outcomes.commit([outcome], claim_in=[]) for _ in range(2)]
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.failed"]
 
@@ -90,7 +90,7 @@ async def test_a_wait_is_committed_once(start_node, model: ObedientModel) -> Non
     turn = await running_turn(node, model)
     _, outcomes = parts(node)
     outcome = waiting(turn)
-    first, second = [await outcomes.commit([outcome], claim_next=True) for _ in range(2)]
+    first, second = [await outcomes.commit([outcome], claim_in=[turn.session_id]) for _ in range(2)]
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.action_required", "turn.action_required"]
     shown = [payload["action"]["action_id"] for _, payload in (await node.events(turn.id))[1:]]
@@ -104,7 +104,8 @@ async def test_a_stale_wait_opens_nothing_and_those_beside_it_are_committed(star
     _, outcomes = parts(node)
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", stale.id)
     batch = [waiting(stale), failed(ended, TimedOut("late")), waiting(good)]
-    assert [result.applied for result in await outcomes.commit(batch, claim_next=True)] == [False, True, True]
+    results = await outcomes.commit(batch, claim_in=[stale.session_id])
+    assert [result.applied for result in results] == [False, True, True]
     assert await node.rows("SELECT DISTINCT turn_id FROM actions") == [(good.id,)]
     assert await node.names(stale.id) == ["turn.started"]
     assert [(await node.turn(turn.id))["status"] for turn in (stale, ended, good)] == ["running", "failed", "waiting"]
@@ -114,7 +115,7 @@ async def test_a_stale_release_does_not_free_the_turn(node: Node, model: Obedien
     turn = await running_turn(node, model)
     _, outcomes = parts(node)
     await node.rows("UPDATE turns SET fence = 2 WHERE id = %s RETURNING id", turn.id)
-    [result] = await outcomes.commit([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_next=False)
+    [result] = await outcomes.commit([TurnOutcome(turn, OutcomeKind.RELEASED)], claim_in=[])
     assert not result.applied
     assert (await node.turn(turn.id))["worker_id"] == node.worker.id
 
@@ -140,11 +141,9 @@ async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: O
     node = await start_node(reconciling=False)
     turn = await running_turn(node, model)
     queued = await node.execute(turn.session_id, "waiting")
-    assert await node.worker.reconciler._reclaimer.claim([turn.session_id], 5) == []
+    assert await node.worker.reconciler._reclaimer.claim([turn.session_id]) == []
     await node.cancel(turn.session_id, turn.id)
-    assert await node.worker.reconciler._reclaimer.claim([turn.session_id], 5) == [], (
-        "its execution has not stopped yet"
-    )
+    assert await node.worker.reconciler._reclaimer.claim([turn.session_id]) == [], "its execution has not stopped yet"
     assert (await node.turn(queued))["status"] == "queued"
 
 

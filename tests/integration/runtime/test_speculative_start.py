@@ -77,7 +77,7 @@ async def test_a_turn_ended_during_its_claim_ends_once(node: Node, model: Obedie
         ending = asyncio.create_task(node.delete(session) if deleted else node.cancel(session, turn_id))
         await until(lambda: _waits_for_a_lock(node))
     await asyncio.gather(accepting, ending)
-    await until(lambda: node.worker.engine.free_slots() == node.settings.max_running_turns)
+    await until(lambda: not node.worker.engine.present)
     assert await node.names(turn_id) == ["turn.started", "turn.cancelled"]
     assert model.asked == ["hello"]
     name, _ = await node.outcome(await ending)
@@ -100,7 +100,7 @@ async def test_a_turn_whose_claim_was_not_committed_leaves_nothing(node: Node, m
     await _alter(node, _AT_COMMIT.format(what="RAISE EXCEPTION 'not today'"))
     with pytest.raises(RaiseException, match="not today"):
         await node.execute(session, "hello", command_id=turn_id)
-    await until(lambda: node.worker.engine.free_slots() == node.settings.max_running_turns)
+    await until(lambda: not node.worker.engine.present)
     assert (await node.turn(turn_id), await node.events(turn_id)) == ({}, [])
     await _alter(node, "DROP TRIGGER at_commit ON turns")
     model.open("hello")

@@ -30,6 +30,7 @@ from services.runtime.domain.conversation import ArtifactPart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
 from services.runtime.domain.models import VisionNotSupported
 from services.runtime.domain.turns import ClaimedTurn, Submission
+from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from tests.support.artifact_fakes import FakeArtifacts
 
@@ -66,7 +67,7 @@ class Accepting:
                 raise VisionNotSupported(f"{model} takes text only")
 
         self.admissions = MemoryAdmissions()
-        policy = AdmissionPolicy(Backlog(), lambda: 0, check_vision, lambda _options, _agent: None)
+        policy = AdmissionPolicy(Backlog(), lambda: WorkerSlots(0), check_vision, lambda _options, _agent: None)
         addresses = GuardedResolver(resolve=_resolve)
         self._accept = AcceptTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
 

@@ -16,6 +16,7 @@ from services.runtime.domain.admission import (
     Refused,
     SessionState,
 )
+from services.runtime.domain.worker_slots import WorkerSlots
 from tests.support.runtime_turns import submission
 
 
@@ -34,7 +35,7 @@ def view(
 
 def policy(free: int = 10, *, per_session: int = 2, per_company: int = 3) -> AdmissionPolicy:
     return AdmissionPolicy(
-        Backlog(per_session, per_company), lambda: free, lambda _model: None, lambda _options, _agent: None
+        Backlog(per_session, per_company), lambda: WorkerSlots(free), lambda _model: None, lambda _options, _agent: None
     )
 
 

@@ -70,7 +70,7 @@ async def test_a_turn_that_waits_is_committed_in_spite_of_an_outage_and_leaves_t
     [outcome] = turns.outcomes
     assert (outcome.kind, outcome.event) == (OutcomeKind.WAITING, None)
     assert [action.call.name for action in outcome.actions] == ["pay"]
-    assert running.free_slots() == 2
+    assert not running.present
 
 
 async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> None:
@@ -83,6 +83,7 @@ async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> Non
                 running.start(claimed_turn(session_id=new_id(), stream=False), QUESTION)
             await until(lambda: not running.present)
             turns.outcomes.clear()
+            turns.claimed_in.clear()
         gc.collect()
 
     tracemalloc.start()
@@ -189,9 +190,9 @@ async def test_draining_accepts_nothing_and_hands_back_unfinished_turns() -> Non
     running = engine(agent, turns)
     running.start(claimed_turn(), QUESTION)
     await until(lambda: agent.tasks)
-    assert running.free_slots() == 1
+    assert running.slots().take("company")
     await running.drain(0.01)
-    assert (running.free_slots(), running.held) == (0, {})
+    assert (running.slots().take("company"), running.held) == (False, {})
     assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.HANDED_BACK]
     assert len(turns.next_turns) == 1
 
@@ -236,7 +237,7 @@ async def test_a_speculative_turn_ends_after_its_claim() -> None:
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await until(lambda: agent.tasks)
     await _settle_down()
-    assert (turns.outcomes, running.held, running.free_slots()) == ([], {}, 1)
+    assert (turns.outcomes, running.held, len(running.present)) == ([], {}, 1)
     claim.settle(committed=True)
     await until(lambda: turns.outcomes)
     assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
@@ -248,7 +249,8 @@ async def test_a_turn_whose_claim_fails_leaves_nothing() -> None:
     running.start(claimed_turn(stream=False), QUESTION, claim)
     await until(lambda: agent.tasks)
     claim.settle(committed=False)
-    await until(lambda: running.free_slots() == 2)
+    await until(lambda: not running.present)
+    await _settle_down()
     assert turns.outcomes == []
 
 
@@ -295,3 +297,28 @@ async def _settle_down() -> None:
     """Let everything happen that waits for nothing outside."""
     for _ in range(50):
         await asyncio.sleep(0)
+
+
+async def test_a_session_goes_on_beside_others_until_one_waits_that_runs_fewer() -> None:
+    turns, agent = MemoryTurns(), OneLiner()
+    running = engine(agent, turns)
+    room: list[None] = []
+    running.on_room = lambda: room.append(None)
+    for waiting, goes_on in ((frozenset[str](), True), ({"company"}, True), ({"company", "other"}, False)):
+        running.left_waiting = frozenset(waiting)
+        turns.claimed_in.clear()
+        for number in (1, 2):
+            running.start(claimed_turn(session_id=f"s{number}", stream=False), QUESTION)
+        await until(lambda: not running.present)
+        claimed = {session for sessions in turns.claimed_in for session in sessions}
+        assert len(claimed) == (2 if goes_on else 1)
+    assert len(room) == 4
+
+
+async def test_a_company_that_runs_no_more_than_who_waits_goes_on() -> None:
+    turns = MemoryTurns()
+    running = engine(OneLiner(), turns)
+    running.left_waiting = frozenset({"other"})
+    running.start(claimed_turn(session_id="only"), QUESTION)
+    await until(lambda: not running.present)
+    assert turns.claimed_in == [{"only"}]

@@ -1,6 +1,7 @@
 """One pass of the reconciler, with a database that tells what it is given."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -14,6 +15,7 @@ from services.runtime.domain.turns import (
     TurnOutcome,
     TurnSnapshot,
 )
+from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
 from tests.support.runtime_turns import NoMetrics, claimed_turn
 
@@ -29,13 +31,14 @@ class Engine:
         self.stopped: list[str] = []
         self.committed: list[TurnOutcome] = []
         self.watched: dict[str, int] = {}
+        self.left_waiting: frozenset[str] = frozenset()
 
     @property
     def present(self) -> frozenset[str]:
         return frozenset(self.held)
 
-    def free_slots(self) -> int:
-        return self.free
+    def slots(self) -> WorkerSlots:
+        return WorkerSlots(self.free)
 
     def start(self, turn: ClaimedTurn, _question: UserMessage | None = None) -> None:
         self.started.append(turn.id)
@@ -78,8 +81,8 @@ class Database:
         self.measured += 1
         return 7
 
-    async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
-        return [claimed_turn(id=f"turn of {session}") for session in session_ids[:limit]]
+    async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
+        return [claimed_turn(id=f"turn of {session}") for session in session_ids]
 
     async def reclaim(self, orphans: Sequence[OrphanedTurn], _max_lost_attempts: int) -> list[ClaimedTurn]:
         self.taken += [orphan.turn.id for orphan in orphans]
@@ -162,7 +165,9 @@ async def test_hopeless_turns_are_ended_and_not_taken(
 async def test_one_that_cannot_be_ended_keeps_nothing_else_from_being_done() -> None:
     engine = Engine(broken="bad")
     database = Database(
-        orphans=(orphan("bad", lost=3), orphan("old", lost=3), orphan("fine")), claimable=("s",), deleting=("d",)
+        orphans=(orphan("bad", lost=3), orphan("old", lost=3), orphan("fine")),
+        claimable=(("company", "s"),),
+        deleting=("d",),
     )
     await reconciler(engine, database).reconcile()
     assert [outcome.turn.id for outcome in engine.committed] == ["old"]
@@ -172,7 +177,7 @@ async def test_one_that_cannot_be_ended_keeps_nothing_else_from_being_done() -> 
 
 async def test_a_full_worker_takes_nothing_but_still_ends_and_removes() -> None:
     engine = Engine(free=0)
-    database = Database(orphans=(orphan("fine"), orphan("old", lost=3)), claimable=("s",), deleting=("d",))
+    database = Database(orphans=(orphan("fine"), orphan("old", lost=3)), claimable=(("company", "s"),), deleting=("d",))
     await reconciler(engine, database).reconcile()
     assert (engine.started, database.taken, database.removed) == ([], [], ["d"])
     assert [outcome.turn.id for outcome in engine.committed] == ["old"]
@@ -203,3 +208,14 @@ async def test_open_actions_are_counted_now_and_then() -> None:
         await passes.reconcile()
     assert counted == [7, 7]
     assert database.measured == 2
+
+
+async def test_the_engine_is_told_which_companies_are_left_waiting() -> None:
+    engine = Engine(free=2)
+    database = Database(claimable=(("a", "a1"), ("b", "b1"), ("a", "a2"), ("a", "a3")))
+    await reconciler(engine, database).reconcile()
+    assert engine.started == ["turn of a1", "turn of b1", "turn of a2"]
+    assert engine.left_waiting == {"a"}
+    database.seen = replace(database.seen, claimable=())
+    await reconciler(engine, database).reconcile()
+    assert not engine.left_waiting

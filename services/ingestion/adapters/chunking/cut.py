@@ -2,7 +2,7 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.markdown import markdown_spans
@@ -12,14 +12,17 @@ from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument,
 
 # A page or sentence may have any length; an index or model takes only so much.
 LONGEST_CHUNK = 200_000
+_CHUNKS_OF_A_PART = 1000
 _LINE_END = re.compile("\n")
 _NOWHERE = re.compile(r"(?!)")
 _WITHIN_PARAGRAPH = ("\n", ". ", " ")
 _WITHIN_SENTENCE = (" ",)
 
 
-def cut(document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> list[Chunk]:
-    """See `DocumentReader.chunk`."""
+def cut(
+    document: ParsedDocument, strategy: ChunkingStrategy, source: str, part_done: Callable[[], None] = lambda: None
+) -> list[Chunk]:
+    """See `DocumentReader.chunk`. ``part_done`` is called now and then."""
     text = document.text
     ids = ChunkIds(source, strategy)
     places = _Places(document.segments)
@@ -33,6 +36,8 @@ def cut(document: ParsedDocument, strategy: ChunkingStrategy, source: str) -> li
         page, row = places.of(start)
         index = len(chunks)
         chunks.append(Chunk(ids.of(index), index, text[start:end], start, end, page, row))
+        if len(chunks) % _CHUNKS_OF_A_PART == 0:
+            part_done()
     return chunks
 
 

@@ -6,6 +6,7 @@ from html import unescape
 from pathlib import Path
 
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
+from services.ingestion.adapters.parsing.limits import PartDone
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
 from services.ingestion.adapters.parsing.word_entities import guard_entities, restore_entities
 from services.ingestion.domain.documents import ParsedDocument, Segment
@@ -16,6 +17,8 @@ _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
+# Each call opens the document anew, and recognising a page takes seconds.
+_PAGES_OF_A_PART = 8
 
 
 def html(text: str) -> ParsedDocument:
@@ -40,7 +43,7 @@ def office(path: Path, mime_type: str) -> ParsedDocument:
     return ParsedDocument(_clean(extracted(path, mime_type).content))
 
 
-def pdf(path: Path) -> ParsedDocument:
+def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     """Pages that are pictures are recognised as well, where that can be done; only a file of nothing else needs it."""
     from kreuzberg import PageConfig
 
@@ -50,8 +53,11 @@ def pdf(path: Path) -> ParsedDocument:
         return ParsedDocument(_clean(result.content))
     texts = {page["page_number"]: _clean(page["content"]).strip() for page in result.pages}
     if blank := [number for number, text in texts.items() if not text]:
-        recognised = recognised_pages(path, blank, needed=len(blank) == len(texts))
-        texts |= {number: _clean(text).strip() for number, text in recognised.items()}
+        needed = len(blank) == len(texts)
+        for start in range(0, len(blank), _PAGES_OF_A_PART):
+            part_done()
+            recognised = recognised_pages(path, blank[start : start + _PAGES_OF_A_PART], needed=needed)
+            texts |= {number: _clean(text).strip() for number, text in recognised.items()}
     return _pages(texts)
 
 

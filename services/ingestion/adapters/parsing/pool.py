@@ -71,6 +71,11 @@ class ParsingPool:
         document = ParsedDocument.from_bytes(body[:stored])
         return document, _chunks(document, head, body[stored:])
 
+    def moved_within(self, seconds: float) -> bool:
+        """Whether a job began, or had a part done, in the last ``seconds``."""
+        since = asyncio.get_running_loop().time() - seconds
+        return any(process.moved_at > since for process in self._processes)
+
     async def close(self) -> None:
         """Ends all processes; calls under way raise ServiceUnavailable."""
         self._closed = True
@@ -129,11 +134,6 @@ class ParsingPool:
         if process is not None and process in self._processes:
             self._processes.remove(process)
             await process.kill()
-
-
-def parsing_pool(size: int, timeout_seconds: float, memory_bytes: int) -> ParsingPool:
-    """`timeout_seconds` of wall time and `memory_bytes` for each file."""
-    return ParsingPool(size, Limits(timeout_seconds=timeout_seconds, memory_bytes=memory_bytes))
 
 
 def _size(path: str) -> int:

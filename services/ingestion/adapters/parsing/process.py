@@ -13,7 +13,7 @@ import psutil
 
 from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.adapters.parsing import frames
-from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
 from services.ingestion.domain.parsing import Unparsable
 
 _WATCH_SECONDS = 0.1
@@ -39,6 +39,8 @@ class ParsingProcess:
         self._usage = psutil.Process(process.pid)
         self._outgrown = False
         self.jobs = 0
+        self.moved_at = 0.0
+        """When its job began, or last had a part done, on the clock of the event loop."""
 
     @classmethod
     async def start(cls, limits: Limits) -> Self:
@@ -88,14 +90,19 @@ class ParsingProcess:
         """Raises Unparsable when a limit is exceeded, and ProcessDied. After these it must be killed."""
         self.jobs += 1
         watch = asyncio.create_task(self._watch())
+        clock = asyncio.get_running_loop().time
+        end = clock() + self._limits.file_seconds
         try:
-            async with asyncio.timeout(self._limits.timeout_seconds):
-                return await self._exchange(job, body)
+            async with asyncio.timeout(None) as limit:
+
+                def next_part() -> None:
+                    self.moved_at = clock()
+                    limit.reschedule(min(self.moved_at + self._limits.timeout_seconds, end))
+
+                next_part()
+                return await self._exchange(job, body, next_part)
         except TimeoutError:
-            seconds = f"{self._limits.timeout_seconds:g}"
-            raise Unparsable(
-                "timeout", f"Reading the file takes more than {seconds} seconds.", retryable=True
-            ) from None
+            raise self._too_slow(whole=clock() >= end) from None
         except (EOFError, OSError):
             await self._gone()
             if self._outgrown or "memory allocation" in self._last_words():
@@ -103,6 +110,12 @@ class ParsingProcess:
             raise ProcessDied(f"a parsing process ended with {self._process.returncode}") from None
         finally:
             watch.cancel()
+
+    def _too_slow(self, *, whole: bool) -> Unparsable:
+        what, seconds = "a part of the file", self._limits.timeout_seconds
+        if whole:
+            what, seconds = "the file", self._limits.file_seconds
+        return Unparsable("timeout", f"Reading {what} takes more than {seconds:g} seconds.", retryable=True)
 
     def out_of_memory(self) -> Unparsable:
         return Unparsable(
@@ -131,13 +144,17 @@ class ParsingProcess:
         if self.alive:
             await self.kill()
 
-    async def _exchange(self, head: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
+    async def _exchange(
+        self, head: dict[str, Any], body: bytes, part_done: PartDone = no_parts
+    ) -> tuple[dict[str, Any], bytes]:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         stdin.writelines(frames.pack(head, body))
         await stdin.drain()
-        return await frames.receive(stdout)
+        while "part_done" in (answer := await frames.receive(stdout))[0]:
+            part_done()
+        return answer
 
     async def _watch(self) -> None:
         while True:

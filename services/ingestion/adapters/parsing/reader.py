@@ -7,7 +7,7 @@ from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.encodings import decode
 from services.ingestion.adapters.parsing.json_text import from_json
-from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
 from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
@@ -34,11 +34,13 @@ _ALIASES: Final = {".htm": ".html", ".markdown": ".md", ".text": ".txt"}
 _EXTENSIONS: Final = {mime_type: extension for extension, mime_type in _MIME_TYPES.items()}
 
 
-def read_file(path: Path, name: str, content_type: str, limits: Limits) -> ParsedDocument:
+def read_file(
+    path: Path, name: str, content_type: str, limits: Limits, part_done: PartDone = no_parts
+) -> ParsedDocument:
     """Raises Unparsable."""
     if path.stat().st_size == 0:
         raise Unparsable("empty", "The file is empty.")
-    document = _read(path, _extension(name, content_type), limits)
+    document = _read(path, _extension(name, content_type), limits, part_done)
     if len(document.text) > limits.text_characters:
         raise too_much_text(limits)
     if not document.text.strip():
@@ -57,11 +59,11 @@ def _extension(name: str, content_type: str) -> str:
     return by_type
 
 
-def _read(path: Path, extension: str, limits: Limits) -> ParsedDocument:
+def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> ParsedDocument:
     mime_type = _MIME_TYPES[extension]
     match extension:
         case ".pdf":
-            return extraction.pdf(path)
+            return extraction.pdf(path, part_done)
         case ".docx":
             check_package(path, limits)
             return extraction.word(path, mime_type)
@@ -69,16 +71,16 @@ def _read(path: Path, extension: str, limits: Limits) -> ParsedDocument:
             return extraction.office(path, mime_type)
         case ".xlsx":
             check_package(path, limits)
-            return from_workbook(path, limits)
+            return from_workbook(path, limits, part_done)
         case ".xls":
-            return from_workbook(path, limits)
+            return from_workbook(path, limits, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
-            return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, limits)
+            return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, limits, part_done)
         case _:
             return extraction.image(path, mime_type)
 
 
-def _text(text: str, extension: str, limits: Limits) -> ParsedDocument:
+def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> ParsedDocument:
     if len(text) > limits.text_characters:
         raise too_much_text(limits)
     if not text.strip():
@@ -87,7 +89,7 @@ def _text(text: str, extension: str, limits: Limits) -> ParsedDocument:
         case ".html":
             return extraction.html(text)
         case ".csv":
-            return from_csv(text, limits)
+            return from_csv(text, limits, part_done)
         case ".json":
             return from_json(text, limits)
         case _:

@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.tables import TableUnreadable, WorkbookEncrypted, csv_rows, delimiter, workbook_sheets
-from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
 _EPOCH: Final = datetime.datetime(1899, 12, 31)
+_ROWS_OF_A_PART: Final = 5_000
 
 
 class TableText:
     """Collects rows. Raises Unparsable as soon as there are more rows or more text than the limits allow."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, part_done: PartDone = no_parts) -> None:
         self._limits = limits
+        self._part_done = part_done
         self._lines: list[str] = []
         self._segments: list[Segment] = []
         self._length = 0
@@ -34,6 +36,8 @@ class TableText:
         self._segments.append(Segment(start, start + len(text), page, number))
         if len(self._segments) > self._limits.rows:
             raise too_many_rows(self._limits)
+        if len(self._segments) % _ROWS_OF_A_PART == 0:
+            self._part_done()
 
     def _add(self, line: str) -> None:
         self._lines.append(line)
@@ -71,16 +75,16 @@ def too_much_text(limits: Limits) -> Unparsable:
     )
 
 
-def from_csv(text: str, limits: Limits) -> ParsedDocument:
-    table = TableText(limits)
+def from_csv(text: str, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
+    table = TableText(limits, part_done)
     with _unparsable():
         table.sheet(csv_rows(io.StringIO(text, newline=""), delimiter(text[:16_384])))
     return table.document()
 
 
-def from_workbook(path: Path, limits: Limits) -> ParsedDocument:
+def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
     """An XLSX or XLS file; sheets are pages when there are several. Raises Unparsable."""
-    table = TableText(limits)
+    table = TableText(limits, part_done)
     with _unparsable():
         sheets = list(enumerate(workbook_sheets(path), 1))
     filled = [(page, sheet) for page, sheet in sheets if sheet.height]
@@ -89,6 +93,7 @@ def from_workbook(path: Path, limits: Limits) -> ParsedDocument:
             table.title(sheet.name)
         rows = ([_text(cell) for cell in row] for row in sheet.iter_rows())
         table.sheet(rows, page if len(sheets) > 1 else None)
+        part_done()
     return table.document()
 
 

@@ -1,16 +1,20 @@
-"""The parsing process: jobs on standard input, answers on standard output, ends with its parent."""
+"""The parsing process: jobs on standard input, answers on standard output, ends with its parent.
+
+Frames without an answer tell that a part of the job is done.
+"""
 
 import os
 import resource
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.parsing import frames
-from services.ingestion.adapters.parsing.limits import Limits
+from services.ingestion.adapters.parsing.limits import Limits, PartDone
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.parsing import Unparsable
@@ -18,6 +22,7 @@ from services.ingestion.domain.parsing import Unparsable
 # Above the parent's limit, for growth faster than its watch; code and stacks count here too.
 _MEMORY_SLACK = 512 * 1024**2
 _GRACE_SECONDS = 5
+_TELL_SECONDS = 0.5
 
 
 def main() -> None:
@@ -28,10 +33,26 @@ def main() -> None:
     _confine(limits)
     frames.write(answers, {"ready": True})
     while (frame := frames.read(requests)) is not None:
-        # Ends a process that is stuck in a file even when its parent is gone.
-        signal.alarm(int(limits.timeout_seconds) + _GRACE_SECONDS)
-        _answer(answers, *frame, limits)
+        _answer(answers, *frame, limits, _Parts(answers, limits))
         signal.alarm(0)
+
+
+class _Parts:
+    """Tells the parent, now and then, that parts of the job are done."""
+
+    def __init__(self, answers: BinaryIO, limits: Limits) -> None:
+        self._answers = answers
+        # Ends a process that is stuck in a part even when its parent is gone.
+        self._alarm = int(limits.timeout_seconds) + _GRACE_SECONDS
+        self._reported = time.monotonic()
+        signal.alarm(self._alarm)
+
+    def __call__(self) -> None:
+        now = time.monotonic()
+        if now - self._reported >= _TELL_SECONDS:
+            self._reported = now
+            signal.alarm(self._alarm)
+            frames.write(self._answers, {"part_done": True})
 
 
 def _own_output() -> BinaryIO:
@@ -50,9 +71,9 @@ def _confine(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (data, data))
 
 
-def _answer(answers: BinaryIO, job: dict[str, Any], body: bytes, limits: Limits) -> None:
+def _answer(answers: BinaryIO, job: dict[str, Any], body: bytes, limits: Limits, part_done: PartDone) -> None:
     try:
-        head, document = _work(job, body, limits)
+        head, document = _work(job, body, limits, part_done)
     except Unparsable as error:
         head, document = {"code": error.code, "message": error.message, "retryable": error.retryable}, b""
     except MemoryError:
@@ -66,16 +87,18 @@ def _answer(answers: BinaryIO, job: dict[str, Any], body: bytes, limits: Limits)
     frames.write(answers, head, document)
 
 
-def _work(job: dict[str, Any], body: bytes, limits: Limits) -> tuple[dict[str, Any], bytes]:
+def _work(job: dict[str, Any], body: bytes, limits: Limits, part_done: PartDone) -> tuple[dict[str, Any], bytes]:
     path = job.get("path")
     if path is None:
         document, stored = ParsedDocument.from_bytes(body), b""
     else:
-        document = read_file(Path(path), job["name"], job["content_type"], limits)
+        document = read_file(Path(path), job["name"], job["content_type"], limits, part_done)
         stored = document.to_bytes()
+        part_done()
     if job["strategy"] is None:
         return {"chunks": []}, stored
-    chunks = cut(document, ChunkingStrategy(**job["strategy"]), job["source"])
+    chunks = cut(document, ChunkingStrategy(**job["strategy"]), job["source"], part_done)
+    part_done()
     head = {"chunks": [(c.id, c.start, c.end, c.page, c.row) for c in chunks], "stored": len(stored)}
     if not job["wanted"]:
         return head, stored

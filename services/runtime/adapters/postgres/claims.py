@@ -3,7 +3,7 @@
 A batch is one transaction. Every write of a worker is guarded by the turn's fencing token.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, Final
@@ -113,7 +113,7 @@ _RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK})
 
 
 async def claim(
-    connection: Connection, session_ids: Sequence[str], *, worker_id: str, deadline: float
+    connection: Connection, session_ids: Collection[str], *, worker_id: str, deadline: float
 ) -> AsyncCursor[TupleRow]:
     """Claims in sessions that the caller's transaction has locked; ``claimed_turns`` reads the result."""
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
@@ -218,18 +218,18 @@ class PostgresTurnOutcomes:
         self._turn_deadline = turn_deadline
         self._action_ttl = action_ttl
 
-    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_next: bool) -> list[CommitResult]:
+    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
         try:
-            return await self._commit(outcomes, claim_next=claim_next, with_events=True)
+            return await self._commit(outcomes, claim_in=claim_in, with_events=True)
         except psycopg.errors.UniqueViolation as problem:
             if len(outcomes) > 1 or problem.diag.constraint_name != _OUTCOME_TAKEN:
                 raise
         # The command was given up while its turn ran: its one outcome stands, only the row is left to end.
         _log.error("turn.outcome_taken", turn_id=outcomes[0].turn.id)
-        return await self._commit(outcomes, claim_next=claim_next, with_events=False)
+        return await self._commit(outcomes, claim_in=claim_in, with_events=False)
 
     async def _commit(
-        self, outcomes: Sequence[TurnOutcome], *, claim_next: bool, with_events: bool
+        self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str], with_events: bool
     ) -> list[CommitResult]:
         terminal = [outcome for outcome in outcomes if outcome.kind in _TERMINAL]
         waiting = [outcome for outcome in outcomes if outcome.kind is OutcomeKind.WAITING]
@@ -241,8 +241,8 @@ class PostgresTurnOutcomes:
             await connection.execute(LOCK_SESSIONS, (sessions,))
             written = await _end(connection, outcomes, terminal)
             suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
-            if claim_next:
-                claiming = await claim(connection, sessions, worker_id=self._worker_id, deadline=self._turn_deadline)
+            if claim_in:
+                claiming = await claim(connection, claim_in, worker_id=self._worker_id, deadline=self._turn_deadline)
             ended = [row for cursor in written for row in await cursor.fetchall()]
             applied = {row[0]: row[1] for row in ended}
             failed = {o.turn.id: o.usage for o in terminal if o.kind is OutcomeKind.FAILED and o.turn.id in applied}
@@ -255,7 +255,7 @@ class PostgresTurnOutcomes:
                 suspended = {row[0]: row for row in await suspending.fetchall()}
                 applied.update((turn_id, row[1]) for turn_id, row in suspended.items())
                 transaction.drafts.extend(required_events(waiting, suspended))
-            if claim_next:
+            if claim_in:
                 claimed, started = claimed_turns(await claiming.fetchall())
                 next_turns = {turn.session_id: turn for turn in claimed}
                 transaction.drafts.extend(started)

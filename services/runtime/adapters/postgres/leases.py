@@ -43,14 +43,15 @@ _ORPHANS: Final = f"""
            OR (t.status = 'running' AND t.deadline < clock_timestamp() - make_interval(secs => %(grace)s)))
     ORDER BY t.deadline NULLS FIRST LIMIT {_AT_ONCE}
 """
-# Of each idle session its first turn, longest waiting first: what does not fit is left to the next pass.
+# Of each idle session its first turn, longest waiting first, the companies in turn, so that those of each are among
+# what is taken along. What does not fit is left to the next pass.
 _CLAIMABLE: Final = f"""
-    SELECT q.session_id FROM turns q WHERE q.status = 'queued'
+    SELECT q.company_id, q.session_id FROM turns q WHERE q.status = 'queued'
       AND NOT EXISTS (SELECT FROM turns r WHERE r.session_id = q.session_id
                       AND (r.status = 'running' OR r.worker_id IS NOT NULL OR r.status = 'queued'
                            AND r.position < q.position))
       AND NOT EXISTS (SELECT FROM turns w WHERE w.session_id = q.session_id AND w.status = 'waiting')
-    ORDER BY q.created_at LIMIT {_AT_ONCE}
+    ORDER BY row_number() OVER (PARTITION BY q.company_id ORDER BY q.created_at), q.created_at LIMIT {_AT_ONCE}
 """
 _QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
 # Each expiry is a transaction: a small batch keeps the rest of the look from being late.
@@ -138,7 +139,7 @@ class PostgresLeaseReclaimer:
                 held={row[0]: (row[1], row[2]) for row in own},
                 watches={row[0]: row[3] for row in own if row[3]},
                 orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
-                claimable=tuple(row[0] for row in await claimable.fetchall()),
+                claimable=tuple((row[0], row[1]) for row in await claimable.fetchall()),
                 deleting=tuple(row[0] for row in await deleting.fetchall()),
                 queued=sum(row[0] for row in await queued.fetchall()),
                 expired=tuple((row[0], row[1]) for row in await expired.fetchall()),
@@ -148,9 +149,9 @@ class PostgresLeaseReclaimer:
         async with self._database.connection() as connection:
             return int(await fetch_value(connection, _OPEN_ACTIONS))
 
-    async def claim(self, session_ids: Sequence[str], limit: int) -> list[ClaimedTurn]:
+    async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
         async with self._outbox.pipelined() as transaction:
-            locked = await transaction.connection.execute(LOCK_FREE_SESSIONS, (list(session_ids[:limit]),))
+            locked = await transaction.connection.execute(LOCK_FREE_SESSIONS, (list(session_ids),))
             sessions = [row[0] for row in await locked.fetchall()]
             if not sessions:
                 return []

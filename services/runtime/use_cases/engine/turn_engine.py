@@ -1,6 +1,7 @@
 """Runs the turns that this worker holds, each to its committed outcome."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -16,6 +17,7 @@ from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, failed
+from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_journal import TurnWatch
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
@@ -44,8 +46,10 @@ class _Running:
 class TurnEngine:
     """Supervises a task for each turn that this worker holds, and commits the outcomes in groups.
 
-    ``capacity``: turns that run at once; a session's next turn is run beyond it. ``on_release`` is called when a
-    cancelled execution has stopped, for which the deletion of a session may wait.
+    ``capacity``: turns of a company that run at once (``WorkerSlots``). The next turn of a session takes the place of
+    the one before, unless a company waits that runs fewer here: ``left_waiting`` has those that wait. ``on_release`` is
+    called when a cancelled execution has stopped, for which the deletion of a session may wait, and ``on_room`` when a
+    place is free that is waited for.
     """
 
     def __init__(
@@ -59,6 +63,8 @@ class TurnEngine:
         retries: RetryPolicy = STORE_RETRIES,
     ) -> None:
         self.on_release: Callable[[], None] = lambda: None
+        self.on_room: Callable[[], None] = lambda: None
+        self.left_waiting: frozenset[str] = frozenset()
         self._run_turn = run_turn
         self._conversations = conversations
         self._outcomes = outcomes
@@ -80,8 +86,9 @@ class TurnEngine:
         """The running turns, those whose claim is being committed among them."""
         return frozenset(turn_id for turn_id, running in self._running.items() if not running.claim.has_failed)
 
-    def free_slots(self) -> int:
-        return 0 if self._draining else max(self._capacity - len(self._running), 0)
+    def slots(self) -> WorkerSlots:
+        """The places that are left now; none while the worker drains."""
+        return WorkerSlots(0 if self._draining else self._capacity, self._by_company())
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
         """Runs a turn that this worker has claimed, or claims now. Of two claims the older one is fenced off.
@@ -182,6 +189,8 @@ class TurnEngine:
                 del self._running[turn.id]
         if next_turn is not None:
             self.start(next_turn)
+        elif self.left_waiting:
+            self.on_room()
 
     async def _run(self, running: _Running) -> TurnOutcome:
         try:
@@ -206,7 +215,28 @@ class TurnEngine:
         return await retry_until_available(lambda: self._commits.submit(outcome), when=is_outage, policy=self._retries)
 
     async def _commit_batch(self, outcomes: Sequence[TurnOutcome]) -> list[CommitResult]:
-        return await self._outcomes.commit(outcomes, claim_next=not self._draining)
+        return await self._outcomes.commit(outcomes, claim_in=self._going_on(outcomes))
+
+    def _going_on(self, outcomes: Sequence[TurnOutcome]) -> set[str]:
+        """Sessions whose next turn begins here at once."""
+        if self._draining:
+            return set()
+        ended = [outcome.turn for outcome in outcomes]
+        if not self.left_waiting:
+            return {turn.session_id for turn in ended}
+        running = self._by_company()
+        fewest = min(running[company_id] for company_id in self.left_waiting)
+        going_on = set()
+        for turn in ended:
+            company_id = turn.message_context.company_id
+            if running[company_id] <= fewest + 1:
+                going_on.add(turn.session_id)
+            else:
+                running[company_id] -= 1
+        return going_on
+
+    def _by_company(self) -> Counter[str]:
+        return Counter(running.turn.message_context.company_id for running in self._running.values())
 
     def _remember(self, running: _Running, outcome: TurnOutcome) -> None:
         if outcome.kind is OutcomeKind.FAILED:

@@ -2,9 +2,10 @@
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
+from typing import Final
 
 import structlog
 
@@ -15,6 +16,7 @@ from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 
 _log = structlog.get_logger("runtime.reconciler")
+_SOON_SECONDS: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,11 +53,17 @@ class TurnReconciler:
         self._clock = clock
         self._measured: float | None = None
         self._woken = asyncio.Event()
+        self._soon: asyncio.TimerHandle | None = None
         self._unknown: frozenset[str] = frozenset()
 
     def wake(self) -> None:
         """Reconciles at once: something was left that this or another worker may go on with."""
         self._woken.set()
+
+    def wake_soon(self) -> None:
+        """Reconciles within a moment, in which further calls change nothing."""
+        if self._soon is None or self._soon.when() <= asyncio.get_running_loop().time():
+            self._soon = asyncio.get_running_loop().call_later(_SOON_SECONDS, self.wake)
 
     def wake_after(self, *seconds: float) -> None:
         """For callers that are about to commit something, but are not told when it is committed."""
@@ -151,10 +159,10 @@ class TurnReconciler:
 
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
         # What does not fit here is left to another worker, or to the next pass.
-        free = self._engine.free_slots()
-        if not orphans or not free:
+        waiting = [(orphan.turn.message_context.company_id, orphan) for orphan in orphans]
+        if not (chosen := self._engine.slots().in_turn(waiting)):
             return
-        taken = await self._reclaimer.reclaim(orphans[:free], self._rules.attempts)
+        taken = await self._reclaimer.reclaim(chosen, self._rules.attempts)
         for turn in taken:
             _log.info(
                 "turn.taken_over",
@@ -166,8 +174,10 @@ class TurnReconciler:
             self._engine.start(turn)
         self._metrics.taken_over(len(taken))
 
-    async def _claim(self, sessions: tuple[str, ...]) -> None:
-        free = self._engine.free_slots()
-        if sessions and free:
-            for turn in await self._reclaimer.claim(sessions, free):
+    async def _claim(self, waiting: Sequence[tuple[str, str]]) -> None:
+        chosen = self._engine.slots().in_turn(waiting)
+        here = set(chosen)
+        self._engine.left_waiting = frozenset(company_id for company_id, session in waiting if session not in here)
+        if chosen:
+            for turn in await self._reclaimer.claim(chosen):
                 self._engine.start(turn)

@@ -14,9 +14,9 @@ from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.terms import Terms
-from services.ingestion.adapters.parsing import frames
+from services.ingestion.adapters.parsing import frames, process
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.pool import ParsingPool, _job, parsing_pool
+from services.ingestion.adapters.parsing.pool import ParsingPool, _job
 from services.ingestion.adapters.parsing.process import ParsingProcess
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
@@ -33,7 +33,7 @@ SETTINGS = ChunkingStrategy(chunk_size=50, chunk_overlap=5)
 
 @pytest.fixture
 async def pool() -> AsyncIterator[ParsingPool]:
-    pool = parsing_pool(size=1, timeout_seconds=60, memory_bytes=1024**3)
+    pool = ParsingPool(1, Limits())
     yield pool
     await pool.close()
 
@@ -104,7 +104,7 @@ async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: 
 async def test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason(tmp_path: Path) -> None:
     good, poison = write_corpus(tmp_path)
     assert len(good) + len(poison) == 200
-    pool = parsing_pool(size=2, timeout_seconds=60, memory_bytes=1024**3)
+    pool = ParsingPool(2, Limits())
 
     async def code(name: str) -> str:
         with pytest.raises(Unparsable) as caught:
@@ -132,6 +132,18 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
     assert (caught.value.code, caught.value.retryable) == ("timeout", True)
     assert (await pool.parse(note, "note.txt", "")).text == TEXT
     await pool.close()
+
+
+async def test_each_part_of_a_file_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(process, "_MODULE", "tests.support.parsing_in_parts")
+    reading = await ParsingProcess.start(Limits(timeout_seconds=3))
+    assert await reading.call({"parts": 8}, b"") == ({"done": True}, b"all of it")
+    await reading.kill()
+    endless = await ParsingProcess.start(Limits(timeout_seconds=60, file_seconds=2))
+    with pytest.raises(Unparsable, match="Reading the file takes more than 2 seconds") as caught:
+        await endless.call({"parts": 1000}, b"")
+    assert caught.value.code == "timeout"
+    await endless.kill()
 
 
 async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, note: Path) -> None:
