@@ -10,10 +10,13 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from services.gateway.entrypoints.http.studio.application import StudioApplication, widget_script
-from services.gateway.entrypoints.http.studio.assets import load
+from services.gateway.entrypoints.http.studio.assets import FOLDER, load, vendored
 
 MOST_BYTES = 300_000
 MOST_BYTES_OF_THE_WIDGET = 40_000
+MOST_FILES_OF_A_PAGE = 60
+MOST_BYTES_OF_A_PAGE = 100_000
+PAGES = [path.stem for path in (FOLDER / "pages").iterdir()]
 
 
 @pytest.fixture
@@ -49,12 +52,26 @@ async def test_the_policy_allows_no_script_but_files_and_the_import_map(client: 
 async def test_everything_that_the_page_names_is_there_and_kept_for_ever(client: httpx.AsyncClient) -> None:
     page = (await client.get("/studio/")).text
     named = set(re.findall(r'"(/studio/assets/[^"]+)"', page))
-    assert {"main.js", "preact.mjs", "base.css"} <= {path.rsplit("/", 1)[1] for path in named}
+    assert {"main.js", "preact.mjs", "overview.js", "styles.css"} <= {path.rsplit("/", 1)[1] for path in named}
     for path in named:
         reply = await client.get(path)
         assert reply.status_code == 200, path
         assert reply.headers["cache-control"] == "public, max-age=31536000, immutable"
         assert reply.headers["x-content-type-options"] == "nosniff"
+
+
+@pytest.mark.parametrize("name", ["", "nothing", *PAGES])
+async def test_a_page_names_all_that_it_begins_with_and_little_else(client: httpx.AsyncClient, name: str) -> None:
+    """Who is far away waits for each file that is named late, and for each that is named too much."""
+    page = await client.get(f"/studio/{name}/" if name else "/studio/", headers={"accept-encoding": "gzip"})
+    named = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    begins = {"/app/main.js", *([f"/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
+    modules = {path for path in named if not path.endswith((".css", ".svg", "theme.js"))}
+    assert begins <= {path.removeprefix(f"/studio/assets/{load().version}") for path in modules}
+    assert modules == await modules_from(client, modules), "nothing is found only when it is imported"
+    sizes = [int((await client.get(path, headers={"accept-encoding": "gzip"})).headers["content-length"]) for path in named]
+    assert len(named) <= MOST_FILES_OF_A_PAGE
+    assert sum(sizes) <= MOST_BYTES_OF_A_PAGE
 
 
 async def test_the_page_comes_from_nowhere_else(client: httpx.AsyncClient) -> None:
@@ -120,14 +137,21 @@ async def test_the_chat_is_small_and_needs_no_names_of_the_page(client: httpx.As
 
 
 async def modules_of_the_widget(client: httpx.AsyncClient) -> set[str]:
-    """The script, what it imports, and so on. A name without a path would need an import map of the page."""
-    found, waiting = set[str](), ["/widget.js"]
+    """A name without a path would need an import map of the page."""
+    return await modules_from(client, {"/widget.js"}) - {"/widget.js"}
+
+
+async def modules_from(client: httpx.AsyncClient, roots: set[str]) -> set[str]:
+    """The modules, what they import, and so on."""
+    names = {name: f"/studio/assets/{load().version}/vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+    found, waiting = set(roots), list(roots)
     while waiting:
         path = waiting.pop()
         text = (await client.get(path)).text
         for name in re.findall(r"""(?:\bfrom ?|\bimport\(new URL\()["']([^"']+)["']""", text):
-            assert name.startswith((".", "/")), name
-            module = str(httpx.URL(f"http://studio.test{path}").join(name).path)
+            if path.startswith("/widget") or "/widget/" in path:
+                assert name.startswith((".", "/")), name
+            module = str(httpx.URL(f"http://studio.test{path}").join(names.get(name, name)).path)
             if module not in found:
                 found.add(module)
                 waiting.append(module)

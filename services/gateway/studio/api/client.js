@@ -1,8 +1,6 @@
 /** Requests to the public API, with the credential of the tab. */
 import { requestsTo } from "./requests.js";
-import { credential, signOut } from "./session.js";
-
-export const ROOT = "/api/v1";
+import { credential, ROOT, signOut } from "./session.js";
 
 function refused(problem) {
   if (problem.status === 401) signOut(`You were signed out: the key is not valid any more. ${problem.message}`);

@@ -1,10 +1,15 @@
 /** Who is signed in. The key lives in the tab's session storage: it survives a reload and ends with the tab. */
 import { Store } from "../app/store.js";
-import { ApiError, errorOf, Unreachable } from "./errors.js";
-import { persist } from "./persist.js";
+import { ApiError, requestsTo } from "./requests.js";
+import { persist } from "./network.js";
 
 const STORED = "aes.studio.session";
 const LINK_KEY_HOURS = 12;
+
+export const ROOT = "/api/v1";
+
+// Without the credential of the tab, which is not there yet.
+const { get, write } = requestsTo(ROOT);
 
 /** `state` is `out`, `checking`, `resuming` or `in`; `problem` says why somebody is out. */
 export const session = new Store({ state: "out", me: null, problem: "" });
@@ -33,17 +38,6 @@ export function allows(scope) {
   return session.value.me?.scopes.includes(scope) ?? false;
 }
 
-async function call(path, options) {
-  let response;
-  try {
-    response = await fetch(`/api/v1${path}`, { ...options, signal: AbortSignal.timeout(15000) });
-  } catch (problem) {
-    throw new Unreachable(problem);
-  }
-  if (!response.ok) throw await errorOf(response);
-  return response.status === 204 ? null : response.json();
-}
-
 /** Signs in with an API key. */
 export async function signIn(key, keyId = null) {
   session.set({ state: "checking", me: null, problem: "" });
@@ -51,7 +45,7 @@ export async function signIn(key, keyId = null) {
 }
 
 function whoIs({ key }) {
-  return call("/me/", { headers: { "x-api-key": key } });
+  return get("/me/", {}, { headers: { "x-api-key": key } });
 }
 
 async function enter(given, ask) {
@@ -79,15 +73,10 @@ async function signInByLink(token) {
   const expiresAt = new Date(Date.now() + LINK_KEY_HOURS * 3_600_000).toISOString();
   try {
     // Named one by one: a key that is made without naming scopes gets none of the installation's.
-    const { scopes } = await call("/me/", { headers: { authorization: `Bearer ${token}` } });
-    const made = await call("/api-keys/", {
-      method: "POST",
-      headers: {
-        authorization: `Bearer ${token}`,
-        "content-type": "application/json",
-        "idempotency-key": `studio-${token.split(".").pop()}`,
-      },
-      body: JSON.stringify({ name: "Studio, signed in by link", scopes, expires_at: expiresAt }),
+    const { scopes } = await get("/me/", {}, { headers: { authorization: `Bearer ${token}` } });
+    const wanted = { name: "Studio, signed in by link", scopes, expires_at: expiresAt };
+    const made = await write("POST", "/api-keys/", wanted, {
+      headers: { authorization: `Bearer ${token}`, "idempotency-key": `studio-${token.split(".").pop()}` },
     });
     await signIn(made.secret, made.id);
   } catch (problem) {
@@ -120,6 +109,6 @@ export async function signOut(problem = "") {
   keep(null);
   session.set({ state: "out", me: null, problem });
   if (ended?.keyId && !problem) {
-    await call(`/api-keys/${ended.keyId}/`, { method: "DELETE", headers: { "x-api-key": ended.key } }).catch(() => null);
+    await write("DELETE", `/api-keys/${ended.keyId}/`, undefined, { headers: { "x-api-key": ended.key } }).catch(() => null);
   }
 }

@@ -1,5 +1,5 @@
 /** Streams of events that go on after a lost connection, right after the last event that was seen. */
-import { ApiError, Unreachable } from "./errors.js";
+import { ApiError, Unreachable } from "./requests.js";
 import { sleep } from "./sleep.js";
 import { SseParser } from "./sse.js";
 

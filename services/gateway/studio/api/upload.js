@@ -1,7 +1,6 @@
 /** One file on its way to the service, with how far it is: `fetch` does not tell. */
-import { ROOT } from "./client.js";
-import { ApiError, Unreachable } from "./errors.js";
-import { credential, signOut } from "./session.js";
+import { ApiError, Unreachable } from "./requests.js";
+import { credential, ROOT, signOut } from "./session.js";
 
 const LONGEST_MS = 1_200_000;
 

@@ -1,7 +1,7 @@
 /** Files on their way, which go on when one looks at another page. */
 import { Store } from "../app/store.js";
 import { randomKey, write } from "./client.js";
-import { persist } from "./persist.js";
+import { persist } from "./network.js";
 import { session } from "./session.js";
 import { upload } from "./upload.js";
 

@@ -11,7 +11,7 @@ import { Icon } from "../parts/icon.js";
 import { Problem } from "../parts/problem.js";
 import { useLoaded } from "../parts/use_loaded.js";
 
-export function Agents({ segments }) {
+export default function Agents({ segments }) {
   const [id] = segments;
   // The editor of a new agent stays the same when the agent has got its address.
   const [made, setMade] = useState(null);

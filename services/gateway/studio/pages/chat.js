@@ -18,7 +18,7 @@ const MOST_SESSIONS = 200;
 // What a new session is to be told at once; it belongs to no address.
 let pending = null;
 
-export function Chat({ segments, query }) {
+export default function Chat({ segments, query }) {
   const [sessionId = null] = segments;
   const { agents, sessions, hasMore, problem, refresh, more } = useLists();
   const [listed, setListed] = useState(false);

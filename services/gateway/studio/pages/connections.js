@@ -16,7 +16,7 @@ import { useLoaded } from "../parts/use_loaded.js";
 
 const LIMIT = 20;
 
-export function Connections() {
+export default function Connections() {
   const [offset, setOffset] = useState(0);
   const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: LIMIT, offset }, { signal }), offset);
   const agents = useLoaded((signal) => (allows("agents:read") ? get("/agent/", {}, { signal }) : []));

@@ -15,7 +15,7 @@ import { PageHead } from "../parts/page_head.js";
 const LIMIT = 50;
 const TYPING_MS = 300;
 
-export function Files({ segments, query }) {
+export default function Files({ segments, query }) {
   const [first, second] = segments;
   if (first === "sessions" && second) return html`<${SessionArtifacts} key=${second} sessionId=${second} />`;
   if (first === "sessions") return html`<${Kinds} current="sessions"><${SessionList} /><//>`;

@@ -13,12 +13,12 @@ import { PageHead } from "../parts/page_head.js";
 import { Paging } from "../parts/paging.js";
 import { Problem } from "../parts/problem.js";
 import { SecretOnce } from "../parts/secret_once.js";
-import { StatusChip } from "../parts/status_chip.js";
+import { StatusChip } from "../parts/chips.js";
 import { useLoaded } from "../parts/use_loaded.js";
 
 const LIMIT = 50;
 
-export function Keys() {
+export default function Keys() {
   const [offset, setOffset] = useState(0);
   const { value: page, problem, refresh } = useLoaded((signal) => get("/api-keys/", { limit: LIMIT, offset }, { signal }), offset);
   const [open, setOpen] = useState(null);

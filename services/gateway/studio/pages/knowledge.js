@@ -16,7 +16,7 @@ import { CollectionPage } from "../parts/knowledge/collection_page.js";
 import { PageHead } from "../parts/page_head.js";
 import { Paging } from "../parts/paging.js";
 import { Problem } from "../parts/problem.js";
-import { StatusChip } from "../parts/status_chip.js";
+import { StatusChip } from "../parts/chips.js";
 import { useLoaded } from "../parts/use_loaded.js";
 
 const FILES = 20;
@@ -26,7 +26,7 @@ const LOOK_AGAIN_MS = 3_000;
 // Which files the form begins with; it belongs to no address.
 let picked = [];
 
-export function Knowledge({ segments, query }) {
+export default function Knowledge({ segments, query }) {
   const [first, second] = segments;
   if (first === "new") return html`<${BaseForm} key="new" fileIds=${picked} />`;
   if (first === "collections" && second) return html`<${CollectionPage} key=${second} id=${second} />`;

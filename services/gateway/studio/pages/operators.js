@@ -7,7 +7,7 @@ import { Health } from "../parts/operators/health.js";
 import { Lag } from "../parts/operators/lag.js";
 import { PageHead } from "../parts/page_head.js";
 
-export function Operators({ query }) {
+export default function Operators({ query }) {
   const { me } = useStore(session);
   const isWhole = allows("installation:read");
   return html`

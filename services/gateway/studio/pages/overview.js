@@ -13,7 +13,7 @@ import { PageHead } from "../parts/page_head.js";
 import { Problem } from "../parts/problem.js";
 import { useLoaded } from "../parts/use_loaded.js";
 
-export function Overview() {
+export default function Overview() {
   const { me } = useStore(session);
   const whose = me.scopes.some((scope) => scope.startsWith("company:")) ? me.company_name : `${me.user_name} at ${me.company_name}`;
   return html`

@@ -16,7 +16,7 @@ import { useLoaded } from "../parts/use_loaded.js";
 // A company has at most 200 of them.
 const LIMIT = 200;
 
-export function Secrets() {
+export default function Secrets() {
   const { value: page, problem, refresh } = useLoaded((signal) => get("/secrets/", { limit: LIMIT }, { signal }));
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);

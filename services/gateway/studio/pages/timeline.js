@@ -18,7 +18,7 @@ const CLOCK_MS = 250;
 const MANY = 2_000;
 const NOTHING = { span: null, event: null };
 
-export function Timeline({ query }) {
+export default function Timeline({ query }) {
   const scope = Object.fromEntries(SCOPES.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
   const isTrace = Object.keys(scope).some((name) => name !== "type");
   return html`<${Events} key=${JSON.stringify(scope)} scope=${scope} isTrace=${isTrace} />`;

@@ -20,7 +20,7 @@ const LIMIT = 200;
 const TYPES = { mcp: "MCP server", openapi: "OpenAPI document", http: "HTTP requests" };
 const BACK = { path: "toolsets/", label: "All toolsets" };
 
-export function Toolsets({ segments, query }) {
+export default function Toolsets({ segments, query }) {
   const [name] = segments;
   if (!name) return html`<${ToolsetList} />`;
   // Not a name that a toolset can have.

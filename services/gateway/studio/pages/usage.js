@@ -16,7 +16,7 @@ import { useLoaded } from "../parts/use_loaded.js";
 const SPANS = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
 const GROUPS = [["agent", "Agent"], ["model", "Model"], ["user", "User"], ["key", "Key"]];
 
-export function Usage() {
+export default function Usage() {
   const { me } = useStore(session);
   const [span, setSpan] = useState("30");
   const [group, setGroup] = useState("agent");

@@ -12,7 +12,7 @@ import { Paging } from "../parts/paging.js";
 import { Problem } from "../parts/problem.js";
 import { RotateDialog } from "../parts/rotate_dialog.js";
 import { SecretOnce } from "../parts/secret_once.js";
-import { StatusChip } from "../parts/status_chip.js";
+import { StatusChip } from "../parts/chips.js";
 import { useAction } from "../parts/use_action.js";
 import { useLoaded } from "../parts/use_loaded.js";
 import { Deliveries } from "../parts/webhooks/deliveries.js";
@@ -25,7 +25,7 @@ const REASONS = {
   key_revoked: "the key that made it was revoked",
 };
 
-export function Webhooks({ segments }) {
+export default function Webhooks({ segments }) {
   const [id] = segments;
   return id ? html`<${WebhookPage} key=${id} id=${id} />` : html`<${WebhookList} />`;
 }

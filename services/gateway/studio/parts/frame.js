@@ -1,13 +1,16 @@
 /** What every page stands in: navigation, who is signed in, the state of the connection. */
 import { waitingStreams } from "../api/network.js";
 import { session, signOut } from "../api/session.js";
+import { sleep } from "../api/sleep.js";
 import { html, useEffect, useRef, useState } from "../app/html.js";
-import { PAGES, pageAt } from "../app/pages.js";
+import { componentOf, fetchPage, pageAt, pagesFor } from "../app/pages.js";
 import { address, BASE, hrefOf, segmentsOf } from "../app/router.js";
 import { useStore } from "../app/store.js";
 import { Account } from "./account.js";
 import { Boundary } from "./boundary.js";
 import { Icon } from "./icon.js";
+
+const OTHER_PAGES_MS = 1_000;
 
 export function Frame({ me }) {
   const { path, query } = useStore(address);
@@ -17,7 +20,7 @@ export function Frame({ me }) {
   const main = useRef();
   useEffect(() => setOpen(false), [path]);
   useTitle(found?.label ?? "Not found");
-  useFocusOnHeading(main, segments[0] ?? "");
+  useOtherPages(found, me.scopes);
   return html`
     <a class="skip" href="#main" onClick=${(event) => skipTo(event, main.current)}>Skip to content</a>
     <div class="frame">
@@ -33,18 +36,17 @@ export function Frame({ me }) {
       <main id="main" tabindex="-1" ref=${main}>
         <${Connection} />
         <${Boundary} key=${segments[0] ?? ""}>
-          ${found ? html`<${found.page} segments=${segments.slice(1)} query=${query} />` : html`<${NotFound} />`}
+          ${found ? html`<${Opened} page=${found} segments=${segments.slice(1)} query=${query} />` : html`<${NotFound} />`}
         <//>
       </main>
     </div>`;
 }
 
 function Navigation({ open, scopes, current }) {
-  const shown = PAGES.filter(({ scope }) => !scope || [scope].flat().some((each) => scopes.includes(each)));
   return html`
     <nav id="navigation" class=${open ? "navigation open" : "navigation"} aria-label="Pages">
       <ul>
-        ${shown.map(
+        ${pagesFor(scopes).map(
           ({ path, label, icon }) => html`
             <li key=${path}>
               <a href=${hrefOf(path)} aria-current=${current === path ? "page" : undefined}>
@@ -64,6 +66,7 @@ function Connection() {
 }
 
 function NotFound() {
+  useFocusOnHeading(true);
   return html`
     <div class="page">
       <h1 tabindex="-1">There is nothing here</h1>
@@ -78,13 +81,44 @@ function useTitle(label) {
   }, [label, me]);
 }
 
-/** After going to another page, keyboards and screen readers begin at its heading. */
-function useFocusOnHeading(main, page) {
-  const first = useRef(true);
+/** A page of which the modules may still be on their way. */
+function Opened({ page, ...given }) {
+  const [component, setComponent] = useState(() => componentOf(page));
+  const [problem, setProblem] = useState(null);
   useEffect(() => {
-    if (!first.current) main.current?.querySelector("h1")?.focus({ preventScroll: true });
-    first.current = false;
-  }, [page]);
+    if (!component) fetchPage(page).then((fetched) => setComponent(() => fetched), setProblem);
+  }, []);
+  useFocusOnHeading(component);
+  if (problem) throw new Error("It could not be loaded: the service cannot be reached.", { cause: problem });
+  return component ? html`<${component} ...${given} />` : html`<p class="starting" role="status">Loading the page…</p>`;
+}
+
+/** Fetches the other pages one after another when the first one is here, so that they open at once. */
+function useOtherPages(first, scopes) {
+  useEffect(() => {
+    const stop = new AbortController();
+    const fetchAll = async () => {
+      for (const page of [first, ...pagesFor(scopes)].filter(Boolean)) {
+        // One that fails now is fetched again when it is opened, and says so there.
+        await fetchPage(page).catch(() => null);
+        await sleep(OTHER_PAGES_MS, stop.signal);
+        if (stop.signal.aborted) return;
+      }
+    };
+    if (!navigator.connection?.saveData) fetchAll();
+    return () => stop.abort();
+  }, []);
+}
+
+let isFirst = true;
+
+/** After going to another page, keyboards and screen readers begin at its heading, as soon as it is `there`. */
+function useFocusOnHeading(there) {
+  useEffect(() => {
+    if (!there) return;
+    if (!isFirst) document.querySelector("main h1")?.focus({ preventScroll: true });
+    isFirst = false;
+  }, [there]);
 }
 
 function skipTo(event, target) {

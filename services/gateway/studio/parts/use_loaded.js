@@ -1,5 +1,5 @@
 /** What the service answers to a read. It is asked again while it cannot be reached. */
-import { persist } from "../api/persist.js";
+import { persist } from "../api/network.js";
 import { useEffect, useRef, useState } from "../app/html.js";
 
 const ANSWER_MS = 60_000;

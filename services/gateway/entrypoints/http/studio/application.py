@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 from libs.contracts.errors import NotFound
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
-from services.gateway.entrypoints.http.studio.assets import PREFIX, Asset, Studio, load
+from services.gateway.entrypoints.http.studio.assets import NO_PAGE, PREFIX, Asset, Studio, load
 
 _METHODS: Final = ["GET", "HEAD"]
 _FOR_EVER: Final = "public, max-age=31536000, immutable"
@@ -48,10 +48,12 @@ class StudioApplication(FastAPI):
         self.router.add_route(f"{PREFIX}/{{address:path}}", self._page, methods=_METHODS)
 
     async def _page(self, request: Request) -> Response:
+        first = request.path_params["address"].split("/")[0]
         # Of a file that is not there any more a module loader wants an error, never a page.
-        if request.path_params["address"].startswith("assets/"):
+        if first == "assets":
             raise NotFound("There is nothing at this path.")
-        response = _answer(request, self.studio.page, "no-cache", {"Cross-Origin-Resource-Policy": "same-origin"})
+        page = self.studio.pages.get(first) or self.studio.pages[NO_PAGE]
+        response = _answer(request, page, "no-cache", {"Cross-Origin-Resource-Policy": "same-origin"})
         response.headers["Content-Security-Policy"] = self.studio.policy
         response.headers["Cross-Origin-Opener-Policy"] = "same-origin"
         return response

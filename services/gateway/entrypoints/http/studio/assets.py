@@ -3,8 +3,10 @@
 import gzip
 import hashlib
 import json
+import posixpath
+import re
 from base64 import b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -12,6 +14,8 @@ from typing import Any, Final
 
 FOLDER: Final = Path(__file__).parents[3] / "studio"
 PREFIX: Final = "/studio"
+NO_PAGE: Final = "*"
+"""Stands for every address that names no page."""
 _MEDIA_TYPES: Final = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
@@ -19,6 +23,8 @@ _MEDIA_TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _HEAD: Final = "<!-- head: styles, import map and modules, as the gateway knows them -->"
+_STYLES: Final = "styles.css"
+_IMPORT: Final = re.compile(r"""\bfrom ?["']([^"']+)["']""")
 _WIDGET: Final = "widget/"
 _STYLE_ORDER: Final = ("vendor/", "styles/tokens", "styles/base")
 
@@ -33,12 +39,13 @@ class Asset:
 
 @dataclass(frozen=True, slots=True)
 class Studio:
-    """The page, the policy that it is sent with, and its assets by their path below ``/studio/assets/<version>/``.
+    """The document, the policy that it is sent with, and its assets by their path below ``/studio/assets/<version>/``.
 
+    ``pages``: the document by the first part of its address, which differs in the modules that it names beforehand.
     ``widget``: the script that other pages name; it loads the rest of the chat from the assets.
     """
 
-    page: Asset
+    pages: Mapping[str, Asset]
     policy: str
     widget: Asset
     assets: Mapping[str, Asset]
@@ -48,20 +55,24 @@ class Studio:
 @cache
 def load() -> Studio:
     """Reads the studio. Raises ``OSError`` when its files were not packaged."""
-    assets = {
-        file.relative_to(FOLDER).as_posix(): _asset(file.read_bytes(), _MEDIA_TYPES[file.suffix])
+    files = {
+        file.relative_to(FOLDER).as_posix(): file.read_bytes()
         for file in sorted(FOLDER.rglob("*"))
         if file.suffix in _MEDIA_TYPES
     }
+    styles = sorted((path for path in files if path.endswith(".css")), key=_style_order)
+    files[_STYLES] = b"\n".join(files.pop(path) for path in styles)
+    assets = {path: _asset(content, _MEDIA_TYPES[posixpath.splitext(path)[1]]) for path, content in files.items()}
     version = hashlib.sha256("".join(f"{path}{asset.etag}" for path, asset in assets.items()).encode()).hexdigest()[:16]
     base = f"{PREFIX}/assets/{version}"
     import_map = _import_map(base)
     template = (FOLDER / "index.html").read_text()
-    head = _head(base, assets, import_map)
-    page = template.replace(_HEAD, head).replace("{{assets}}", base)
     loader = (FOLDER / _WIDGET / "loader.js").read_text().replace("{{assets}}", base)
     return Studio(
-        page=_asset(page.encode(), "text/html; charset=utf-8"),
+        pages={
+            segment: _page(template, base, import_map, _modules_of(files, ["app/main.js", *page]))
+            for segment, page in _page_modules(files).items()
+        },
         policy=_policy(import_map),
         widget=_asset(loader.encode(), _MEDIA_TYPES[".js"]),
         assets=assets,
@@ -86,20 +97,35 @@ def _import_map(base: str) -> str:
     return json.dumps({"imports": names}, separators=(",", ":"))
 
 
-def _head(base: str, paths: Iterable[str], import_map: str) -> str:
-    """Names every module, because a browser would find each only after the one that imports it."""
-    styles = sorted((path for path in paths if path.endswith(".css")), key=_style_order)
-    modules = [path for path in paths if path.endswith((".js", ".mjs")) and path != "app/theme.js"]
-    modules = [path for path in modules if not path.startswith(_WIDGET)]
-    return "\n".join(
-        (
-            f'<script src="{base}/app/theme.js"></script>',
-            *(f'<link rel="stylesheet" href="{base}/{path}">' for path in styles),
-            f'<script type="importmap">{import_map}</script>',
-            *(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules),
-            f'<script type="module" src="{base}/app/main.js"></script>',
-        )
+def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """What the application imports when it shows an address, by its first part: `chat/…` is `pages/chat.js`."""
+    named = {posixpath.splitext(path)[0].removeprefix("pages/"): [path] for path in files if path.startswith("pages/")}
+    return {**named, "": named["overview"], NO_PAGE: []}
+
+
+def _modules_of(files: Mapping[str, bytes], roots: Sequence[str]) -> list[str]:
+    """The modules and all that they import, the nearest first. What is imported only when it is needed is not among them."""
+    bare = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+    found = list(roots)
+    for path in found:
+        for name in _IMPORT.findall(files[path].decode()):
+            imported = bare.get(name) or posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
+            if imported in files and imported not in found:
+                found.append(imported)
+    return found
+
+
+def _page(template: str, base: str, import_map: str, modules: Sequence[str]) -> Asset:
+    """Names every module that is needed at once, because a browser would find each only after the one that imports it."""
+    head = (
+        f'<script src="{base}/app/theme.js"></script>',
+        f'<link rel="stylesheet" href="{base}/{_STYLES}">',
+        f'<script type="importmap">{import_map}</script>',
+        *(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules),
+        f'<script type="module" src="{base}/app/main.js"></script>',
     )
+    text = template.replace(_HEAD, "\n".join(head)).replace("{{assets}}", base)
+    return _asset(text.encode(), "text/html; charset=utf-8")
 
 
 def _style_order(path: str) -> tuple[int, str]:

@@ -1,10 +1,11 @@
 /** Numbers over time as lines, areas or bars. */
-import uPlot from "uplot";
-import { html, useEffect, useRef } from "../../app/html.js";
+import { html, useEffect, useRef, useState } from "../../app/html.js";
 import { numberText } from "../../model/format.js";
-import { useLook } from "./use_look.js";
 
 const HEIGHT = 170;
+
+// What draws is larger than all the rest: it is on its way while the page and its numbers are.
+const drawing = import("uplot");
 
 /**
  * `series` are `{label, values, colour, kind?}`, `kind` being `line` or `bars`; `times` are in seconds. `text` renders a value, and
@@ -13,12 +14,14 @@ const HEIGHT = 170;
 export function Chart({ title, times, series, summary, text = numberText, dates = false, aside }) {
   const box = useRef();
   const plot = useRef(null);
+  const { uPlot, problem } = useDrawing();
   const look = useLook();
   const data = [times, ...series.map(({ values }) => values)];
   const form = JSON.stringify(series.map(({ label, colour, kind }) => [label, colour, kind]));
   useEffect(() => {
+    if (!uPlot) return undefined;
     const { current } = box;
-    const options = optionsOf(series, look.colour, text, dates);
+    const options = optionsOf(uPlot, series, look.colour, text, dates);
     plot.current = new uPlot({ ...options, width: Math.max(160, current.clientWidth), height: HEIGHT }, data, current);
     const watch = new ResizeObserver(() => plot.current?.setSize({ width: Math.max(160, current.clientWidth), height: HEIGHT }));
     watch.observe(current);
@@ -27,7 +30,7 @@ export function Chart({ title, times, series, summary, text = numberText, dates 
       plot.current.destroy();
       plot.current = null;
     };
-  }, [form, look, dates]);
+  }, [uPlot, form, look, dates]);
   useEffect(() => plot.current?.setData(data), [times, ...series.map(({ values }) => values)]);
   return html`
     <figure class="chart card">
@@ -37,10 +40,19 @@ export function Chart({ title, times, series, summary, text = numberText, dates 
         ${series.length > 1 && html`<span class="chart-legend">${series.map(({ label, colour }) => html`<span key=${label} class=${colour}>${label}</span>`)}</span>`}
       </figcaption>
       <div class="chart-plot" ref=${box} role="img" aria-label=${`${title}: ${summary}`}></div>
+      ${problem && html`<p class="problem" role="alert">What draws charts could not be loaded. Load the page again.</p>`}
     </figure>`;
 }
 
-function optionsOf(series, colour, text, dates) {
+function useDrawing() {
+  const [found, setFound] = useState({ uPlot: null, problem: null });
+  useEffect(() => {
+    drawing.then(({ default: uPlot }) => setFound({ uPlot, problem: null }), (problem) => setFound({ uPlot: null, problem }));
+  }, []);
+  return found;
+}
+
+function optionsOf(uPlot, series, colour, text, dates) {
   const grid = { stroke: colour("line"), width: 1 };
   const axis = { stroke: colour("muted"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   return {
@@ -73,4 +85,31 @@ const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short",
 
 function momentOf(seconds, dates) {
   return (dates ? DAY : TIME).format(new Date(seconds * 1000));
+}
+
+/** A colour as it is computed now: a canvas knows no `light-dark()`. */
+function computed(name) {
+  const probe = document.createElement("span");
+  probe.style.color = `var(--${name})`;
+  document.body.append(probe);
+  const { color } = getComputedStyle(probe);
+  probe.remove();
+  return color;
+}
+
+/** A function from the name of a colour to its value; another one whenever the look has changed. */
+export function useLook() {
+  const [look, setLook] = useState(() => ({ colour: computed }));
+  useEffect(() => {
+    const change = () => setLook({ colour: computed });
+    const media = matchMedia("(prefers-color-scheme: dark)");
+    const watch = new MutationObserver(change);
+    media.addEventListener("change", change);
+    watch.observe(document.documentElement, { attributeFilter: ["data-theme"] });
+    return () => {
+      media.removeEventListener("change", change);
+      watch.disconnect();
+    };
+  }, []);
+  return look;
 }

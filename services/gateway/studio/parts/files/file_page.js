@@ -9,7 +9,7 @@ import { Confirm } from "../confirm.js";
 import { Icon } from "../icon.js";
 import { PageHead } from "../page_head.js";
 import { Problem } from "../problem.js";
-import { StatusChip } from "../status_chip.js";
+import { StatusChip } from "../chips.js";
 import { useAction } from "../use_action.js";
 import { useLoaded } from "../use_loaded.js";
 import { FileContent } from "./file_content.js";

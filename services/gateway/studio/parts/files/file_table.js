@@ -8,7 +8,7 @@ import { Confirm } from "../confirm.js";
 import { DataTable } from "../data_table.js";
 import { Paging } from "../paging.js";
 import { Problem } from "../problem.js";
-import { StatusChip } from "../status_chip.js";
+import { StatusChip } from "../chips.js";
 import { useAction } from "../use_action.js";
 import { TagsDialog } from "./tags_dialog.js";
 

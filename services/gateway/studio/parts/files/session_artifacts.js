@@ -10,7 +10,7 @@ import { Icon } from "../icon.js";
 import { PageHead } from "../page_head.js";
 import { Paging } from "../paging.js";
 import { Problem } from "../problem.js";
-import { StatusChip } from "../status_chip.js";
+import { StatusChip } from "../chips.js";
 import { useAction } from "../use_action.js";
 import { useLoaded } from "../use_loaded.js";
 

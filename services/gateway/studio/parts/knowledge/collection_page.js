@@ -10,7 +10,7 @@ import { UploadZone } from "../files/upload_zone.js";
 import { useFiles } from "../files/use_files.js";
 import { PageHead } from "../page_head.js";
 import { Problem } from "../problem.js";
-import { StatusChip } from "../status_chip.js";
+import { StatusChip } from "../chips.js";
 import { useLoaded } from "../use_loaded.js";
 import { AddFiles } from "./add_files.js";
 import { CollectionForm } from "./collection_form.js";

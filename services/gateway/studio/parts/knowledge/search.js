@@ -1,6 +1,6 @@
 /** Search in a knowledge base, in one mode or in all of them side by side; a passage opens in its document. */
 import { send } from "../../api/client.js";
-import { persist } from "../../api/persist.js";
+import { persist } from "../../api/network.js";
 import { allows } from "../../api/session.js";
 import { html, useEffect, useId, useRef, useState } from "../../app/html.js";
 import { go } from "../../app/router.js";

@@ -4,8 +4,7 @@ import { html } from "../../app/html.js";
 import { momentText } from "../../model/format.js";
 import { DataTable } from "../data_table.js";
 import { Problem } from "../problem.js";
-import { ServiceChip } from "../service_chip.js";
-import { StatusChip } from "../status_chip.js";
+import { ServiceChip, StatusChip } from "../chips.js";
 import { usePolled } from "./use_polled.js";
 
 const PAUSE_MS = 5_000;

@@ -2,7 +2,7 @@
 import { html } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { durationText } from "../../model/format.js";
-import { StatusChip } from "../status_chip.js";
+import { StatusChip } from "../chips.js";
 
 const MOST = 8;
 

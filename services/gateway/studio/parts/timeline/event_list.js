@@ -3,7 +3,7 @@ import { html, useEffect, useState } from "../../app/html.js";
 import { eventText, isFailure, serviceOf } from "../../model/event_text.js";
 import { clockText } from "../../model/format.js";
 import { timeOf } from "../../model/times.js";
-import { ServiceChip } from "../service_chip.js";
+import { ServiceChip } from "../chips.js";
 import { VirtualList } from "../virtual_list.js";
 
 const WIDE_ROW = 32;

@@ -7,7 +7,7 @@ import { timeOf } from "../../model/times.js";
 import { CopyButton } from "../copy_button.js";
 import { Icon } from "../icon.js";
 import { JsonView } from "../json_view.js";
-import { ServiceChip } from "../service_chip.js";
+import { ServiceChip } from "../chips.js";
 
 export function Inspector({ span, event, now, onEvent, onZoom, onClose }) {
   const box = useRef();

@@ -6,7 +6,7 @@ import { agoText, momentText } from "../../model/format.js";
 import { DataTable } from "../data_table.js";
 import { Paging } from "../paging.js";
 import { Problem } from "../problem.js";
-import { StatusChip } from "../status_chip.js";
+import { StatusChip } from "../chips.js";
 import { useAction } from "../use_action.js";
 import { useLoaded } from "../use_loaded.js";
 

@@ -1,4 +1,4 @@
-/** A status in a word, with a colour that only repeats it. */
+/** Words with a colour that only repeats them. */
 import { html } from "../app/html.js";
 
 const LOOKS = {
@@ -9,4 +9,9 @@ const LOOKS = {
 
 export function StatusChip({ status }) {
   return html`<span class=${`chip ${LOOKS[status] ?? ""}`}>${status}</span>`;
+}
+
+/** The name of a service in its colour. */
+export function ServiceChip({ service }) {
+  return html`<span class=${`service ${service}`}>${service}</span>`;
 }
