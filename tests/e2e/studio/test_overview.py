@@ -30,7 +30,7 @@ def test_what_happens_is_shown_while_it_happens(open_page: Open, http: httpx.Cli
     begin(http, "hello", name=name, model="openai:stub-error-400")
     failed = page.get_by_role("region", name="Failed lately").get_by_role("listitem").filter(has_text=name)
     expect(failed).to_be_visible()
-    failed.get_by_role("link", name="What happened").click()
+    failed.get_by_role("link", name="Timeline").click()
     expect(page.get_by_role("row").filter(has_text="turn.failed")).to_be_visible()
 
 

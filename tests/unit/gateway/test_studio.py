@@ -62,14 +62,16 @@ async def test_everything_that_the_page_names_is_there_and_kept_for_ever(client:
 
 @pytest.mark.parametrize("name", ["", "nothing", *PAGES])
 async def test_a_page_names_all_that_it_begins_with_and_little_else(client: httpx.AsyncClient, name: str) -> None:
-    """Who is far away waits for each file that is named late, and for each that is named too much."""
+    """A browser that is far away waits for each file that is named late, and for each that is named too much."""
     page = await client.get(f"/studio/{name}/" if name else "/studio/", headers={"accept-encoding": "gzip"})
     named = re.findall(r'(?:href|src)="([^"]+)"', page.text)
     begins = {"/app/main.js", *([f"/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
     modules = {path for path in named if not path.endswith((".css", ".svg", "theme.js"))}
     assert begins <= {path.removeprefix(f"/studio/assets/{load().version}") for path in modules}
     assert modules == await modules_from(client, modules), "nothing is found only when it is imported"
-    sizes = [int((await client.get(path, headers={"accept-encoding": "gzip"})).headers["content-length"]) for path in named]
+    sizes = [
+        int((await client.get(path, headers={"accept-encoding": "gzip"})).headers["content-length"]) for path in named
+    ]
     assert len(named) <= MOST_FILES_OF_A_PAGE
     assert sum(sizes) <= MOST_BYTES_OF_A_PAGE
 
@@ -143,7 +145,11 @@ async def modules_of_the_widget(client: httpx.AsyncClient) -> set[str]:
 
 async def modules_from(client: httpx.AsyncClient, roots: set[str]) -> set[str]:
     """The modules, what they import, and so on."""
-    names = {name: f"/studio/assets/{load().version}/vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+    names = {
+        name: f"/studio/assets/{load().version}/vendor/{path}"
+        for package in vendored()
+        for name, path in package["imports"].items()
+    }
     found, waiting = set(roots), list(roots)
     while waiting:
         path = waiting.pop()

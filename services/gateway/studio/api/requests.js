@@ -63,7 +63,7 @@ export function randomKey() {
 /** An answer that says no, in the API's words. */
 export class ApiError extends Error {
   constructor(status, { type = "internal_error", message = "", details = null, correlation_id = null } = {}, retryAfter = null) {
-    super(message || `The service answered ${status}.`);
+    super(sentenceOf(message) || `The service answered ${status}.`);
     this.status = status;
     this.type = type;
     this.details = details ?? [];
@@ -75,6 +75,11 @@ export class ApiError extends Error {
   get passes() {
     return this.status === 429 || this.status >= 502;
   }
+}
+
+/** The API's words begin with a small letter; names of fields and types stay as they are. */
+function sentenceOf(message) {
+  return /^[a-z]+[ ,]/.test(message) ? message[0].toUpperCase() + message.slice(1) : message;
 }
 
 /** The service cannot be reached at all. */

@@ -31,7 +31,7 @@ export function drawnSegments(segments, place, width) {
 
 /** Places of marks, in percent, that are not on top of each other. */
 export function drawnMarks(moments, place, width) {
-  const inSight = moments.map(place).filter((at) => at >= -1 && at <= 101);
+  const inSight = moments.map(place).filter((at) => at >= 0 && at <= 100);
   if (inSight.length <= FEW) return inSight;
   const least = (100 / width) * 3;
   const drawn = [];

@@ -96,7 +96,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
       <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} onAgain=${again} />
       ${(failed || problem) && html`<p class="problem" role="alert">${failed || problem}</p>`}
       <${Composer}
-        draft=${`chat.${sessionId ?? "new"}`} disabled=${!sessionId && !chosen} running=${running} attachments=${attachments} onSend=${say}
+        draft=${`chat.${sessionId ?? "new"}`} disabled=${sessionId ? conversation.state === "failed" : !chosen} running=${running} attachments=${attachments} onSend=${say}
         onStop=${guarded(() => conversation.stop(running))}
       />
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
@@ -155,7 +155,7 @@ function Log({ conversation, sessionId, nobody, onAgain }) {
       <div ref=${inner}>
       ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${() => conversation.loadEarlier()}>Show ${earlier} earlier messages</button></p>`}
       ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
-      ${state === "failed" && html`<p class="problem" role="alert">${problem}</p>`}
+      ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
       ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
       ${turns.map((turn) => html`
         <${ChatTurn} key=${turn.key} turn=${turn} sessionId=${sessionId} onAgain=${onAgain}

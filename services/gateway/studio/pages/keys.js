@@ -64,7 +64,7 @@ function nameOf({ name, prefix }) {
 function columnsOf(onOpen) {
   return [
     { label: "Name", className: "plain", cell: (key) => html`<b>${key.name || "without a name"}</b>${key.id === session.value.me.key_id && html` <span class="muted">(this one)</span>`}` },
-    { label: "Begins with", cell: ({ prefix }) => html`<code>${prefix}…</code>` },
+    { label: "Begins with", className: "nowrap", cell: ({ prefix }) => html`<code>${prefix}…</code>` },
     { label: "Status", cell: (key) => html`<${StatusChip} status=${keyState(key)} />` },
     { label: "Scopes", cell: ({ scopes }) => html`<span title=${scopes.join(", ")}>${scopes.length}</span>` },
     { label: "A minute", cell: ({ rate_limit: limit }) => (limit ? numberText(limit) : "no limit") },

@@ -13,5 +13,5 @@ export function StatusChip({ status }) {
 
 /** The name of a service in its colour. */
 export function ServiceChip({ service }) {
-  return html`<span class=${`service ${service}`}>${service}</span>`;
+  return html`<span class=${`service of-${service}`}>${service}</span>`;
 }

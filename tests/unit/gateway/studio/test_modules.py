@@ -4,7 +4,8 @@ from tests.unit.gateway.studio.conftest import Run
 
 
 def test_all_pages_are_put_together(run: Run) -> None:
-    pages = run("app/pages.js", "m.PAGES.map(({ path, page }) => [path, typeof page])")
+    fetched = "m.PAGES.map(async (page) => [page.path, typeof (await m.fetchPage(page))])"
+    pages = run("app/pages.js", f"await Promise.all({fetched})")
     assert pages[0] == ["", "function"]
     assert {kind for _, kind in pages} == {"function"}
     assert len({path for path, _ in pages}) == len(pages)

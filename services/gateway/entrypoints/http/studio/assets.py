@@ -98,7 +98,7 @@ def _import_map(base: str) -> str:
 
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
-    """What the application imports when it shows an address, by its first part: `chat/…` is `pages/chat.js`."""
+    """Modules that the application imports for an address, by its first part: `pages/chat.js` for `chat/…`."""
     named = {posixpath.splitext(path)[0].removeprefix("pages/"): [path] for path in files if path.startswith("pages/")}
     return {**named, "": named["overview"], NO_PAGE: []}
 

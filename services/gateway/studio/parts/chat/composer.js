@@ -44,11 +44,11 @@ export function Composer({ draft, disabled, running, attachments, onSend, onStop
         <button type="button" class="button" aria-label="Attach files" onClick=${() => chooser.current.click()}><${Icon} name="attach" /></button>
         <input type="file" multiple hidden ref=${chooser} onChange=${(event) => (attachments.add([...event.target.files]), (event.target.value = ""))} />
         <textarea
-          ref=${field} rows="1" aria-label="Message" placeholder="Write a message; Enter sends" value=${text}
+          ref=${field} rows="1" aria-label="Message" placeholder="Write a message" value=${text}
           onInput=${(event) => setText(event.target.value)} onKeyDown=${onKey} onPaste=${onPaste}
         ></textarea>
-        ${running && html`<button type="button" class="button danger" onClick=${onStop}><${Icon} name="stop" />Stop</button>`}
-        <button class="button primary" disabled=${!possible}><${Icon} name="send" />Send</button>
+        ${running && html`<button type="button" class="button danger" aria-label="Stop" onClick=${onStop}><${Icon} name="stop" /><span>Stop</span></button>`}
+        <button class="button primary" aria-label="Send" disabled=${!possible}><${Icon} name="send" /><span>Send</span></button>
       </div>
     </form>`;
 }

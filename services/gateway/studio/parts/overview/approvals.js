@@ -32,7 +32,7 @@ export function Approvals({ changes }) {
             <${Icon} name="tool" /><b>${action.tool_call.name}</b>
             <span>asked ${agoText(action.created_at)}</span>
             <a href=${hrefOf(`chat/${action.session_id}/`)}>Conversation</a>
-            <a href=${hrefOf("timeline/", { turn_id: action.turn_id })}>What happened</a>
+            <a href=${hrefOf("timeline/", { turn_id: action.turn_id })}>Timeline</a>
           </p>
           <${JsonView} value=${action.tool_call.arguments} label="Arguments" />
           <${Approval} onResolve=${(answer) => resolve(action, answer)} />

@@ -18,7 +18,7 @@ export function TurnList({ title, turns, names, now, empty }) {
               <${StatusChip} status=${turn.status} />
               <b>${names.get(turn.sessionId) ?? "Session"}</b>
               <span class="muted">${turn.ended ? `${durationText(now - turn.ended)} ago` : `for ${durationText(Math.max(0, now - turn.begun))}`}</span>
-              <a href=${hrefOf("timeline/", { turn_id: turn.id })}>What happened</a>
+              <a href=${hrefOf("timeline/", { turn_id: turn.id })}>Timeline</a>
               <a href=${hrefOf(`chat/${turn.sessionId}/`)}>Conversation</a>
             </p>
             ${turn.error && html`<p class="turn-error">${turn.error}</p>`}

@@ -69,5 +69,5 @@ function labels(scale, view, width) {
 
 /** All ticks, whether there is room for their texts or not. */
 export function ticksIn(scale, view, width) {
-  return scale.ticks(Math.max(2, Math.floor(width / 110)), ...view);
+  return scale.ticks(Math.max(2, Math.floor(width / 80)), ...view);
 }

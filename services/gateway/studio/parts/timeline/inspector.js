@@ -54,7 +54,7 @@ function SpanDetails({ span, now, onEvent, onZoom }) {
       <dt>State</dt><dd class=${`state ${span.state}`}>${span.state}</dd>
       <dt>Began</dt><dd>${clockText(span.start)}</dd>
       <dt>Took</dt><dd>${durationText((span.end ?? now) - span.start)}${span.end === null ? " so far" : ""}</dd>
-      ${times.map(([kind, length]) => html`<dt key=${kind}><i class=${`bar ${kind} ${span.service}`}></i>${LEGEND[kind]}</dt><dd>${durationText(length)}</dd>`)}
+      ${times.map(([kind, length]) => html`<dt key=${kind}><i class=${`bar ${kind} of-${span.service}`}></i>${LEGEND[kind]}</dt><dd>${durationText(length)}</dd>`)}
       ${span.usage && html`<dt>Tokens</dt><dd>${numberText(span.usage.input_tokens)} in, ${numberText(span.usage.output_tokens)} out</dd>`}
     </dl>
     <p class="actions"><button class="button small" onClick=${onZoom}>Zoom to it</button></p>

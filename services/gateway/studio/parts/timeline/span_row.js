@@ -26,7 +26,7 @@ export function SpanRow({ item, index, active, selected, scale, view, width, now
         ${parent
           ? html`<span class=${open ? "twist open" : "twist"} onClick=${(event) => (event.stopPropagation(), onToggle(span))}><${Icon} name="chevron" /></span>`
           : html`<span class="twist"></span>`}
-        <i class=${`swatch ${span.service}`}></i>
+        <i class=${`swatch of-${span.service}`}></i>
         <b>${span.label}</b>
         <small>${span.detail}</small>
         <span class="for-screen-readers">${span.service}, ${span.state}, ${length}</span>
@@ -44,21 +44,13 @@ function Bars({ span, scale, view, width, now, length }) {
   return html`
     ${span.children.length > 0 && html`<span class="extent" style=${box(left, right)}></span>`}
     ${drawnSegments(span.segments, place, width).map(({ kind, left: a, right: b, length: long, count }, at) => html`
-      <span key=${at} class=${`bar ${kind} ${thin} ${span.service}`} style=${box(a, b)} title=${`${LEGEND[kind]}: ${durationText(long)}${count > 1 ? ` in ${numberText(count)}` : ""}`}></span>`)}
-    ${drawnMarks(span.marks ?? [], place, width).map((a, at) => html`<span key=${`m${at}`} class=${`mark ${span.service}`} style=${{ left: `${a}%` }}></span>`)}
+      <span key=${at} class=${`bar ${kind} ${thin} of-${span.service}`} style=${box(a, b)} title=${`${LEGEND[kind]}: ${durationText(long)}${count > 1 ? ` in ${numberText(count)}` : ""}`}></span>`)}
+    ${drawnMarks(span.marks ?? [], place, width).map((a, at) => html`<span key=${`m${at}`} class=${`mark of-${span.service}`} style=${{ left: `${a}%` }}></span>`)}
     ${span.end === null && html`<span class="running" style=${{ left: `${Math.min(100, right)}%` }}></span>`}
-    <${Length} left=${left} right=${right} text=${span.end === span.start ? "" : length} />`;
+    ${span.end !== span.start && html`<span class="length" aria-hidden="true" style=${{ left: `calc(${Math.min(100, Math.max(0, right))}% + 8px)` }}>${length}</span>`}`;
 }
 
 function box(left, right) {
-  const from = Math.max(-5, left);
-  return { left: `${from}%`, width: `max(2px, ${Math.min(105, right) - from}%)` };
-}
-
-/** Behind the bar where there is room, else before it, else within. */
-function Length({ left, right, text }) {
-  if (!text) return null;
-  if (right < 88) return html`<span class="length" aria-hidden="true" style=${{ left: `calc(${Math.max(0, right)}% + 8px)` }}>${text}</span>`;
-  if (left > 12) return html`<span class="length" aria-hidden="true" style=${{ right: `calc(${100 - left}% + 8px)` }}>${text}</span>`;
-  return html`<span class="length within" aria-hidden="true">${text}</span>`;
+  const from = Math.max(0, left);
+  return { left: `${from}%`, width: `max(2px, ${Math.min(100, right) - from}%)` };
 }

@@ -25,7 +25,7 @@ export function Toolbar({ state, isTrace, all, shown, waiting, trace, services, 
       </p>
       <div class="services" role="group" aria-label="Services">
         ${SERVICES.filter((service) => counts.has(service)).map((service) => html`
-          <button key=${service} class=${`service-filter ${service}`} aria-pressed=${services.has(service)} onClick=${() => toggle(service)}>
+          <button key=${service} class=${`service-filter of-${service}`} aria-pressed=${services.has(service)} onClick=${() => toggle(service)}>
             ${service} <small>${numberText(counts.get(service))}</small>
           </button>`)}
       </div>

@@ -75,7 +75,7 @@ function flattened(spans, isOpen, depth = 0, rows = []) {
 function Legend({ trace }) {
   const used = new Set([...walk(trace.roots)].flatMap((span) => span.segments.map(({ kind }) => kind)));
   const shown = Object.entries(LEGEND).filter(([kind]) => used.has(kind));
-  return html`<p class="legend">${shown.map(([kind, text]) => html`<span key=${kind}><i class=${`bar ${kind} runtime`}></i>${text}</span>`)}</p>`;
+  return html`<p class="legend">${shown.map(([kind, text]) => html`<span key=${kind}><i class=${`bar ${kind} of-runtime`}></i>${text}</span>`)}</p>`;
 }
 
 /** The part of the scale that a span takes, with a little around it. */
