@@ -104,7 +104,7 @@ def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
 
 
 def _modules_of(files: Mapping[str, bytes], roots: Sequence[str]) -> list[str]:
-    """The modules and all that they import, the nearest first. What is imported only when it is needed is not among them."""
+    """The modules and all that they import, the nearest first, without imports that run only when they are needed."""
     bare = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
     found = list(roots)
     for path in found:
@@ -116,7 +116,7 @@ def _modules_of(files: Mapping[str, bytes], roots: Sequence[str]) -> list[str]:
 
 
 def _page(template: str, base: str, import_map: str, modules: Sequence[str]) -> Asset:
-    """Names every module that is needed at once, because a browser would find each only after the one that imports it."""
+    """Names the modules that are needed at once, because a browser would find each only after its importer."""
     head = (
         f'<script src="{base}/app/theme.js"></script>',
         f'<link rel="stylesheet" href="{base}/{_STYLES}">',
