@@ -51,6 +51,7 @@ ARG SOURCE_DATE_EPOCH=0
 COPY libs /app/libs
 COPY services /app/services
 COPY cli /app/cli
+COPY clients/python/aes_client /app/aes_client
 COPY deploy /app/deploy
 COPY examples /app/examples
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash -s /app -p /app /app \
@@ -135,6 +136,7 @@ COPY --from=code /app/deploy/local /app/deploy/local
 COPY --from=code /app/examples /app/examples
 COPY --from=code /app/services /app/services
 COPY --from=code /app/cli /app/cli
+COPY --from=code /app/aes_client /app/aes_client
 # A volume that is mounted here is given to the user that writes the first key.
 USER root
 RUN install -d -m 0700 -o 10001 -g 10001 /first-key

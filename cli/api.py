@@ -1,74 +1,72 @@
-"""Calls the API for client commands and retries while the service is busy."""
+"""The Python client as commands use it: its failures say what to do, and a wrong address is one at once."""
 
-import time
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from threading import Event
 from typing import Any
-from uuid import uuid4
 
 import httpx
+from aes_client import AesError, ApiError, Client, ConnectionFailed, RetryPolicy, UnexpectedAnswer
 
-from cli.demo.api import explained, unreachable
+from cli.connection import Connection
 from deploy.local.errors import StackError
-from libs.retry import RetryPolicy, Transient, retry_blocking
 
-_RETRIES = RetryPolicy(first=1.0, longest=30.0, attempts=6)
-_BUSY = (429, 503)
-_ASKED_WRONGLY = (404, 409, 422)
-_PAGE = 200
+_ADDRESS = "Is that the right address? For the embedded stack see what runs with: ./aes status"
+_REMEDIES = {
+    "invalid_request_error": "Change what the message names.",
+    "validation_error": "Change what the message names.",
+    "authentication_error": "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
+    "permission_error": "Use a key that has it. What yours has is in: GET /api/v1/me/",
+    "not_found_error": "Check the address and the ids.",
+    "rate_limit_error": "Wait a moment and try again.",
+    "budget_exceeded": "See the budgets with: ./aes budgets list",
+    "model_error": "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
+    "service_unavailable": "A part of the service is down or starting. See: ./aes status",
+    "timeout_error": "The service is busy or a part of it is down. See: ./aes status",
+    "internal_error": "See: ./aes logs gateway",
+}
 
 
-class _Busy(Transient):
-    def __init__(self, response: httpx.Response) -> None:
-        after = response.headers.get("retry-after", "")
-        super().__init__("the service is busy", min(float(after), _RETRIES.longest) if after.isdigit() else None)
-        self.response = response
+@dataclass(frozen=True)
+class _RetriesOnceAnswered(RetryPolicy):
+    """Gives up at once while nothing has ever answered: that is a wrong address, and no outage."""
+
+    answered: Event = field(default_factory=Event)
+
+    def pause_after(self, failures: int, problem: Exception) -> float | None:
+        is_nowhere = not self.answered.is_set() and not isinstance(problem, ApiError)
+        return None if is_nowhere else super().pause_after(failures, problem)
 
 
-class RetryingApi:
-    """Calls that are repeated for some minutes while the service is busy. Raises StackError."""
-
-    def __init__(self, client: httpx.Client, sleep: Callable[[float], None] = time.sleep) -> None:
-        self.client = client
-        self._sleep = sleep
-
-    def call(self, method: str, path: str, body: Any = None, **params: Any) -> dict[str, Any]:
-        """Returns the answer's body."""
-        # A retry after a 503 must not create a second one.
-        headers = {} if method == "GET" else {"Idempotency-Key": str(uuid4())}
-        call = f"{method} {path}"
-        send = partial(self.client.request, method, path, json=body, headers=headers, params=params or None)
-        return self.checked(call, self.answer(call, send))
-
-    def items(self, path: str, name: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Yields the items of all pages of a list."""
-        offset, more = 0, True
-        while more:
-            page = self.call("GET", path, limit=_PAGE, offset=offset, **params)
-            yield from page[name]
-            offset, more = offset + _PAGE, page["has_more"]
-
-    def answer(self, call: str, send: Callable[[], httpx.Response]) -> httpx.Response:
-        """Returns the first answer that is none of a busy service, or its last one."""
-
-        def attempt() -> httpx.Response:
-            response = send()
-            if response.status_code in _BUSY:
-                raise _Busy(response)
-            return response
-
+@contextmanager
+def open_client(
+    connection: Connection, *, retries: int, timeout: float, headers: Mapping[str, str]
+) -> Iterator[Client]:
+    """As ``Connection.client``."""
+    policy = _RetriesOnceAnswered(retries=retries)
+    hooks = {"response": [lambda _: policy.answered.set()]}
+    with http_client(headers=headers, event_hooks=hooks) as http:
         try:
-            return retry_blocking(attempt, _RETRIES, on=_Busy, sleep=self._sleep)
-        except _Busy as busy:
-            return busy.response
-        except httpx.HTTPError as problem:
-            address = str(self.client.base_url).removesuffix("/api/v1/")
-            raise unreachable(call, address, problem) from problem
+            yield Client(connection.base_url, connection.api_key, timeout=timeout, retries=policy, http=http)
+        except AesError as error:
+            raise explained(error, connection.base_url) from error
+        except ValueError as error:
+            # An argument that no request can be made of, such as an empty id.
+            raise StackError(f"{error}.") from error
 
-    def checked(self, call: str, response: httpx.Response) -> dict[str, Any]:
-        """Returns the body of a successful answer."""
-        if response.status_code in _ASKED_WRONGLY:
-            raise StackError(response.json()["error"]["message"])
-        if response.status_code >= 400:
-            raise explained(call, response.status_code, response.content)
-        return dict(response.json()) if response.content else {}
+
+def http_client(**how: Any) -> httpx.Client:
+    return httpx.Client(**how)
+
+
+def explained(error: AesError, address: str = "the service") -> StackError:
+    """Renders an error of the client for the terminal."""
+    if isinstance(error, ApiError):
+        lines = [error.message]
+        for detail in error.details:
+            hint = f" ({detail.hint})" if detail.hint else ""
+            lines.append(f"  {'.'.join(map(str, detail.loc))}: {detail.message}{hint}")
+        return StackError("\n".join(lines), _REMEDIES.get(error.type, ""))
+    nowhere = isinstance(error, ConnectionFailed | UnexpectedAnswer)
+    return StackError(f"{address}: {error}", _ADDRESS) if nowhere else StackError(str(error), "See: ./aes status")

@@ -1,7 +1,6 @@
 """The table of `aes` commands. Each has a module of its own, imported when it is called."""
 
 import logging
-import tomllib
 from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
@@ -99,6 +98,8 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
+        import tomllib
+
         from deploy.local.home import PROJECT_ROOT
 
         project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]

@@ -1,17 +1,22 @@
 """Finds the service's address and the API key for client commands."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from urllib.parse import urlsplit
 
-import httpx
 import typer
 
 from deploy.local.development_key import known_key
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from deploy.local.state import StackState
+
+if TYPE_CHECKING:
+    from aes_client import Client
 
 BaseUrl = Annotated[
     str | None,
@@ -30,16 +35,27 @@ class Connection:
     """Address without `/api/v1`."""
     api_key: str
 
-    def client(self, timeout: float = 150) -> httpx.Client:
-        """Opens a client for paths below `/api/v1`, such as `/me/`. The caller closes it."""
-        headers = {"x-api-key": self.api_key}
-        return httpx.Client(base_url=f"{self.base_url}/api/v1", headers=headers, timeout=timeout)
+    @contextmanager
+    def client(
+        self, *, retries: int = 7, timeout: float = 150, headers: Mapping[str, str] | None = None
+    ) -> Iterator[Client]:
+        """Yields a client of the service. Raises StackError in place of the client's errors.
+
+        ``timeout``: seconds for one attempt; the service answers a write when its owner has carried it out.
+        """
+        # The client takes longer to import than most commands to run.
+        from cli.api import open_client
+
+        with open_client(self, retries=retries, timeout=timeout, headers=headers or {}) as client:
+            yield client
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
     """Completes the given address and key from the running stack. Raises StackError when one is missing."""
     home = Home.from_environment()
     if base_url is None:
+        from deploy.local.state import StackState
+
         state = StackState.read(home.state_file)
         if not (state.is_supervised() and state.phase == "running"):
             raise StackError(

@@ -1,8 +1,7 @@
 """The address of the studio that signs in who opens it, once."""
 
-import httpx
-
 from cli.connection import Connection
+from deploy.local.errors import StackError
 
 # Long enough to find the browser.
 _SECONDS = 3600
@@ -15,10 +14,7 @@ def studio_link(connection: Connection, shown_as: str | None = None) -> str:
     """
     address = f"{shown_as or connection.base_url}/studio/"
     try:
-        with connection.client(timeout=10) as client:
-            reply = client.post("/auth/token/", json={"expires_in": _SECONDS})
-    except httpx.HTTPError:
+        with connection.client(retries=0, timeout=10) as client:
+            return f"{address}#token={client.tokens.create(expires_in=_SECONDS).access_token}"
+    except StackError:
         return address
-    if reply.status_code != httpx.codes.OK:
-        return address
-    return f"{address}#token={reply.json()['access_token']}"

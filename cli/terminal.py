@@ -4,8 +4,9 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -15,9 +16,17 @@ from deploy.local.errors import StackError
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, for scripts.")]
 
 
-def print_json(document: Mapping[str, Any]) -> None:
-    """Prints one line of JSON on stdout."""
-    print(json.dumps(document), flush=True)
+def print_json(document: Any) -> None:
+    """Prints one line of JSON on stdout. Answers of the client look as the service sent them."""
+    print(json.dumps(document, default=_as_sent), flush=True)
+
+
+def _as_sent(value: Any) -> Any:
+    if isinstance(value, datetime):
+        from libs.contracts.timestamps import format_time
+
+        return format_time(value)
+    return value.model_dump(by_alias=True, exclude_unset=True)
 
 
 def note(text: str = "") -> None:
@@ -78,3 +87,8 @@ def _say(label: str, style: int, text: str) -> None:
 def _folded(line: str, width: int) -> str:
     indent = line[: len(line) - len(line.lstrip())]
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+
+
+def place_in(passage: Any) -> str:
+    """Page and row of a passage, as far as it has them: ``, page 2``."""
+    return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

@@ -1,17 +1,20 @@
 """`aes actions`."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from cli.api import RetryingApi
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, failures_explained, note, print_json, print_table
 from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from aes_client import Client
+    from aes_client.models import OpenAction
 
 app = typer.Typer(help="See and answer what turns are waiting for.", no_args_is_help=True, add_completion=False)
 ActionId = Annotated[str, typer.Argument(help="Id of the action, as `aes actions list` shows it.")]
@@ -27,14 +30,13 @@ def list_open(
     api_key: ApiKey = None,
 ) -> None:
     """List the open actions of your sessions, oldest first."""
-    wanted = {"kind": kind, "session_id": session}
-    filters = {name: value for name, value in wanted.items() if value is not None}
-    with failures_explained(json_output), _api(base_url, api_key) as api:
-        found = list(api.items("/actions/", "actions", **filters))
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        # What no kind is called, the service says.
+        found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
     if json_output:
         print_json({"actions": found})
         return
-    rows = [(each["action_id"], each["kind"], _moment(each["expires_at"]), _call(each)) for each in found]
+    rows = [(each.action_id, each.kind, _moment(each.expires_at), _call(each)) for each in found]
     print_table(("id", "kind", "expires", "call"), rows)
 
 
@@ -73,12 +75,6 @@ def answer(
     _answer(action_id, given, json_output, base_url, api_key)
 
 
-@contextmanager
-def _api(base_url: str | None, api_key: str | None) -> Iterator[RetryingApi]:
-    with connect(base_url, api_key).client() as client:
-        yield RetryingApi(client)
-
-
 def _result_of(output: str | None, output_json: str | None, error: str | None) -> dict[str, Any]:
     given: list[dict[str, Any]] = [
         {name: value} for name, value in (("output", output), ("error", error)) if value is not None
@@ -94,29 +90,26 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
 
 
 def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: str | None, api_key: str | None) -> None:
-    with failures_explained(json_output), _api(base_url, api_key) as api:
-        action = _find(api, action_id)
-        place = f"/runtime/{action['session_id']}/turns/{action['turn_id']}/actions/{action_id}/"
-        turn = api.call("POST", place, body)
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        turn = client.actions.resolve(_find(client, action_id), **body)
     if json_output:
         print_json(turn)
         return
-    left = len(turn["required_actions"])
-    note(f"The turn {turn['turn_id']} waits for {left} more." if left else f"The turn {turn['turn_id']} goes on.")
+    left = len(turn.required_actions)
+    note(f"The turn {turn.turn_id} waits for {left} more." if left else f"The turn {turn.turn_id} goes on.")
 
 
-def _find(api: RetryingApi, action_id: str) -> dict[str, Any]:
-    for action in api.items("/actions/", "actions"):
-        if action["action_id"] == action_id:
+def _find(client: Client, action_id: str) -> OpenAction:
+    for action in client.actions.list():
+        if action.action_id == action_id:
             return action
     raise StackError(f"There is no open action {action_id!r}.", "See what is open with: ./aes actions list")
 
 
-def _call(action: dict[str, Any]) -> str:
-    call = action["tool_call"]
-    text = f"{call['name']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+def _call(action: OpenAction) -> str:
+    text = f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"
     return text if len(text) <= _WIDEST_CALL else text[:_WIDEST_CALL] + "…"
 
 
-def _moment(text: str) -> str:
-    return f"{datetime.fromisoformat(text).astimezone():%Y-%m-%d %H:%M}"
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"

@@ -17,7 +17,6 @@ from cli.demo import (
     validation,
     waiting,
 )
-from cli.demo.api import Api
 from cli.demo.screen import Screen
 from cli.terminal import Json, failures_explained, print_json
 from libs.contracts.identifiers import new_id
@@ -52,19 +51,19 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
     correlation_id = f"demo-{new_id()[-12:]}"
     provider.check_caller(model, will_start=base_url is None and not start.is_running())
     stack = start.ensure(screen, base_url, api_key)
-    with Api(stack.connection, correlation_id) as api:
-        provider.check_service(api, model, ours=base_url is None)
-        verdicts = validation.show(screen, api, library)
-        base = knowledge.build(screen, api, library)
+    with stack.connection.client(headers={"X-Correlation-ID": correlation_id}) as client:
+        provider.check_service(client, stack.connection.base_url, model, ours=base_url is None)
+        verdicts = validation.show(screen, client, library)
+        base = knowledge.build(screen, client, library)
         talks = [
-            conversation.hold(screen, api, agent, base, step=step, letter=letter)
+            conversation.hold(screen, client, agent, base, step=step, letter=letter)
             for step, letter, agent in zip((3, 4), "AB", library.agents, strict=True)
         ]
-        clerk, saved = files.hold(screen, api, library, step=5, letter="C", place=start.downloads())
+        clerk, saved = files.hold(screen, client, library, step=5, letter="C", place=start.downloads())
         talks.append(clerk)
-        talks.append(waiting.hold(screen, api, library.cashier, step=6, letter="D", restart=start.restarter(stack)))
-        messages = timeline.show_history(screen, api, talks)
-        events = timeline.show(screen, api, stack, correlation_id, base, talks)
+        talks.append(waiting.hold(screen, client, library.cashier, step=6, letter="D", restart=start.restarter(stack)))
+        messages = timeline.show_history(screen, talks)
+        events = timeline.show(screen, client, stack, correlation_id, base, talks)
     next_steps.show(screen, stack, talks[0])
     return {
         "base_url": stack.connection.base_url,

@@ -3,10 +3,15 @@
 from dataclasses import dataclass, field
 from typing import Any
 
-from cli.demo.api import Api
+from aes_client import Client, SessionHandle
+from aes_client.models import KnowledgeBase
+from aes_client.runners import SyncRunner
+
 from cli.demo.materials import Agent
 from cli.demo.screen import Screen
 from cli.demo.turn_view import TurnView
+
+Session = SessionHandle[SyncRunner]
 
 
 @dataclass
@@ -15,41 +20,40 @@ class Talk:
 
     letter: str
     """Short name of the session in the demo."""
-    session_id: str
+    session: Session
     agent: Agent
     turns: list[dict[str, Any]] = field(default_factory=list)
+    """Each question with its reply."""
     artifacts: list[str] = field(default_factory=list)
     """Ids of the files that were uploaded or generated, in that order."""
 
     def as_json(self) -> dict[str, Any]:
         return {
-            "session_id": self.session_id,
+            "session_id": self.session.session_id,
             "agent": self.agent.path,
             "turns": self.turns,
             "artifacts": self.artifacts,
         }
 
 
-def hold(screen: Screen, api: Api, agent: Agent, base: dict[str, Any], *, step: int, letter: str) -> Talk:
+def hold(screen: Screen, client: Client, agent: Agent, base: KnowledgeBase, *, step: int, letter: str) -> Talk:
     """Opens a session and sends it the agent's messages."""
     screen.heading(step, agent.part.title, "POST /api/v1/runtime/{session_id}/execute/")
-    created = api.post("/sessions/", {**agent.configuration, "knowledge_bases": [base["id"]]})
-    talk = Talk(letter, created["session_id"], agent)
-    screen.line(f"session {letter}  {talk.session_id}", "dim")
+    session = client.sessions.create(config={**agent.configuration, "knowledge_bases": [base.id]})
+    talk = Talk(letter, session, agent)
+    screen.line(f"session {letter}  {session.session_id}", "dim")
     screen.line(f"model      {agent.model}", "dim")
-    screen.line(f"knowledge  {base['name']}, {base['datasource_count']} documents", "dim")
+    screen.line(f"knowledge  {base.name}, {base.datasource_count} documents", "dim")
     for question in agent.part.questions:
         screen.blank()
         screen.said("you", question)
-        ask(screen, api, talk, question, question)
+        ask(screen, talk, question, question)
     return talk
 
 
-def ask(screen: Screen, api: Api, talk: Talk, question: str, content: Any) -> dict[str, Any]:
+def ask(screen: Screen, talk: Talk, question: str, content: Any) -> None:
     """Sends a message, shows its turn and keeps the result; ``content`` is the question with its attachments."""
     view = TurnView(screen)
-    for event in api.stream(f"/runtime/{talk.session_id}/execute/", {"content": content}):
+    for event in talk.session.stream(content):
         view.show(event)
-    turn = view.finish(question)
-    talk.turns.append(turn)
-    return turn
+    talk.turns.append(view.finish(question))

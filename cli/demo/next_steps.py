@@ -33,7 +33,7 @@ def show(screen: Screen, stack: Running, talk: Talk) -> None:
     commands = _COMMANDS.format(
         base_url=base_url,
         key=_key(stack),
-        session_id=talk.session_id,
+        session_id=talk.session.session_id,
         question=talk.agent.part.questions[-1].replace("'", "").replace('"', ""),
         agent=near(Path(talk.agent.path)),
     )

@@ -2,7 +2,8 @@
 
 import os
 
-from cli.demo.api import Api
+from aes_client import Client
+
 from deploy.local.errors import StackError
 
 
@@ -19,18 +20,18 @@ def check_caller(model: str | None, *, will_start: bool) -> None:
         )
 
 
-def check_service(api: Api, model: str | None, *, ours: bool) -> None:
+def check_service(client: Client, base_url: str, model: str | None, *, ours: bool) -> None:
     """Raises StackError when the running service does not have the provider's key."""
     if model is None:
         return
     name = _provider(model)
-    known = {provider["provider"]: provider for provider in api.get("/models/")["providers"]}
+    known = {provider["provider"]: provider for provider in client.request("GET", "/models/")["providers"]}
     if name in known and known[name]["configured"]:
         return
     variable = _variables(name)[0] if _variables(name) else "its key"
     if not ours:
         raise StackError(
-            f"The service at {api.base_url} has no key for {name}.", f"Its operator sets {variable} for the runtime."
+            f"The service at {base_url} has no key for {name}.", f"Its operator sets {variable} for the runtime."
         )
     again = f"./aes down && ./aes demo --model {model}"
     if _configured_here(name):

@@ -1,16 +1,14 @@
 """Steps 7 and 8: the history of the sessions, and all events of the demo by its correlation id."""
 
 import sys
-import time
-from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from aes_client import Client, TimeLimitReached
+from aes_client.models import KnowledgeBase, TimelineEventView
 from rich.text import Text
 
 from cli.bus_address import BusAddress
-from cli.demo.api import Api
 from cli.demo.conversation import Talk
 from cli.demo.next_steps import near
 from cli.demo.screen import Screen
@@ -18,41 +16,39 @@ from cli.demo.start import Running
 from deploy.local.errors import StackError
 
 _TIMEOUT_SECONDS = 15.0
-_PAUSE_SECONDS = 0.2
 _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
 
-def show_history(screen: Screen, api: Api, talks: list[Talk]) -> list[dict[str, Any]]:
-    """Returns the pages of messages, one per session."""
+def show_history(screen: Screen, talks: list[Talk]) -> list[dict[str, Any]]:
+    """Returns the messages of each session."""
     screen.heading(7, "Read the history", "GET /api/v1/runtime/{session_id}/messages/")
-    pages = []
+    history = []
     for talk in talks:
-        page = api.get(f"/runtime/{talk.session_id}/messages/")
-        pages.append({"session_id": talk.session_id, **page})
-        screen.line(f"session {talk.letter} · {page['total']} messages", "dim")
-        for message in page["messages"]:
-            moment = Text(message["timestamp"][11:23], style="dim")
-            screen.row(moment, Text(f"{message['role']:<9}"), Text(" ".join(message["content"].split())))
-    return pages
+        messages = list(talk.session.messages())
+        history.append({"session_id": talk.session.session_id, "messages": messages, "total": len(messages)})
+        screen.line(f"session {talk.letter} · {len(messages)} messages", "dim")
+        for message in messages:
+            moment = Text(message.timestamp.isoformat()[11:23], style="dim")
+            screen.row(moment, Text(f"{message.role:<9}"), Text(" ".join(message.content.split())))
+    return history
 
 
 def show(
-    screen: Screen, api: Api, stack: Running, correlation_id: str, base: dict[str, Any], talks: list[Talk]
-) -> list[dict[str, Any]]:
+    screen: Screen, client: Client, stack: Running, correlation_id: str, base: KnowledgeBase, talks: list[Talk]
+) -> list[TimelineEventView]:
     """Returns the events, in the order of the timeline."""
     screen.heading(8, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
-    events = read(api, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
+    events = read(client, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
     names = _names(base, talks)
-    widest = max((len(event["type"]) for event in events), default=0)
-    first = _moment(events[0]) if events else 0.0
-    moments = [f"+{_moment(event) - first:.3f} s" for event in events]
+    widest = max((len(event.type) for event in events), default=0)
+    moments = [f"+{(event.time - events[0].time).total_seconds():.3f} s" for event in events]
     longest = max(map(len, moments), default=0)
     for event, moment in zip(events, moments, strict=True):
         screen.row(
             Text(f"{moment:>{longest}}", style="dim"),
-            Text(f"{names.get(event['subject'], event['subject'][-9:]):<10}"),
-            Text(f"{event['type']:<{widest}}", style="green" if event["type"] == "turn.completed" else ""),
-            Text(f"{event['source'].removeprefix('/aes/')} {event['position']}", style="dim"),
+            Text(f"{names.get(event.subject, event.subject[-9:]):<10}"),
+            Text(f"{event.type:<{widest}}", style="green" if event.type == "turn.completed" else ""),
+            Text(f"{event.source.removeprefix('/aes/')} {event.position}", style="dim"),
         )
     screen.line(f"{len(events)} events, each with its service and position. Follow: ./aes events tail", "dim")
     if stack.bus is not None:
@@ -61,22 +57,19 @@ def show(
     return events
 
 
-def read(
-    api: Api, correlation_id: str, turns: set[str], sleep: Callable[[float], None] = time.sleep
-) -> list[dict[str, Any]]:
+def read(client: Client, correlation_id: str, turns: set[str]) -> list[TimelineEventView]:
     """Reads the events of a correlation id until these turns have ended. Raises StackError when that takes too long."""
-    found: list[dict[str, Any]] = []
-    open_turns, after, waited = set(turns), 0, 0.0
-    while open_turns:
-        page = api.get(f"/events/?correlation_id={correlation_id}&after={after}&limit=200")
-        found += page["events"]
-        after = page["next"]
-        open_turns -= {event["subject"] for event in page["events"] if event["type"] in _ENDS}
-        if open_turns and not page["has_more"]:
-            if waited >= _TIMEOUT_SECONDS:
-                raise StackError("The timeline did not get all events in time.", "See: ./aes logs gateway")
-            sleep(_PAUSE_SECONDS)
-            waited += _PAUSE_SECONDS
+    found: list[TimelineEventView] = []
+    open_turns = set(turns)
+    try:
+        for event in client.events.follow(after=0, correlation_id=correlation_id, timeout=_TIMEOUT_SECONDS):
+            found.append(event)
+            if event.type in _ENDS:
+                open_turns.discard(event.subject)
+            if not open_turns:
+                break
+    except TimeLimitReached as late:
+        raise StackError("The timeline did not get all events in time.", "See: ./aes logs gateway") from late
     return found
 
 
@@ -94,18 +87,14 @@ def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id
     return " \\\n     ".join(command)
 
 
-def _names(base: dict[str, Any], talks: list[Talk]) -> dict[str, str]:
+def _names(base: KnowledgeBase, talks: list[Talk]) -> dict[str, str]:
     """Short names for the subjects of events."""
-    names = {base["id"]: "knowledge"}
-    names |= {document["id"]: f"file {number}" for number, document in enumerate(base["datasources"], 1)}
+    names = {base.id: "knowledge"}
+    names |= {document.id: f"file {number}" for number, document in enumerate(base.datasources, 1)}
     for talk in talks:
-        names[talk.session_id] = f"session {talk.letter}"
+        names[talk.session.session_id] = f"session {talk.letter}"
         for number, turn in enumerate(talk.turns, 1):
             names[turn["turn_id"]] = f"turn {talk.letter}{number}"
         for number, artifact_id in enumerate(talk.artifacts, 1):
             names[artifact_id] = f"artifact {number}"
     return names
-
-
-def _moment(event: dict[str, Any]) -> float:
-    return datetime.fromisoformat(event["time"]).timestamp()

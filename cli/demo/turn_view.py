@@ -5,16 +5,17 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from cli.demo.api import remedy_of
+from aes_client import AesError, StreamedEvent, models
+
+from cli.api import explained
 from cli.demo.screen import Screen
-from cli.demo.sse import ServerEvent
 from cli.demo.typewriter import Typewriter
+from cli.terminal import place_in
 from deploy.local.errors import StackError
 
 _LONGEST_OUTPUT = 300
 _LONGEST_PASSAGE = 90
 _MOST_SOURCES = 4
-_STATUSES = {"model_error": 502, "service_unavailable": 503, "timeout_error": 504, "rate_limit_error": 429}
 
 
 class TurnView:
@@ -28,43 +29,37 @@ class TurnView:
         self._early: list[str] = []
         self._open_calls: set[str] = set()
         self._events: list[str] = []
-        self._reply: dict[str, Any] | None = None
+        self._reply: models.ExecuteReply | None = None
 
-    def show(self, event: ServerEvent) -> None:
+    def show(self, event: StreamedEvent) -> None:
         """Shows an event of the turn. Raises StackError for `turn.failed`."""
-        self._events.append(event.name)
-        match event.name:
-            case "turn.output_text.delta":
-                self._take_text(event.data["step"], event.data["text"])
-            case "turn.tool_call.started":
-                self._begin_call(event.data)
-            case "turn.tool_call.completed":
-                self._end_call(event.data, f"→ {_shortened(event.data['output'])}")
-            case "turn.tool_call.failed":
-                self._end_call(event.data, f"✗ {_shortened(event.data['reason'])}")
-            case "turn.restarted":
-                self._restart(event.data["resumed_from_step"])
-            case "turn.completed":
-                self._complete(event.data)
-            case "turn.failed" | "turn.cancelled" | "error":
-                self._end_text()
-                raise _failure(event)
+        self._events.append(event.type)
+        match event.data:
+            case models.OutputTextDelta(step=step, text=text):
+                self._take_text(step, text)
+            case models.ToolCallStarted() as call:
+                self._begin_call(call)
+            case models.ToolCallCompleted() as call:
+                self._end_call(call, f"→ {_shortened(call.output)}")
+            case models.ToolCallFailed() as call:
+                self._end_call(call, f"✗ {_shortened(call.reason)}")
+            case models.TurnRestarted(resumed_from_step=step):
+                self._restart(step)
+        if event.is_last:
+            self._end(event)
 
     def finish(self, question: str) -> dict[str, Any]:
-        """Returns the turn's reply. Raises StackError when the stream ended before the turn did."""
-        if self._reply is None:
-            self._end_text()
-            raise StackError(
-                "The stream ended before the turn did. The turn itself goes on.", "See: ./aes logs gateway"
-            )
+        """Returns what came of the turn."""
+        assert self._reply is not None
+        response = self._reply.response
         return {
             "question": question,
-            "turn_id": self._reply["turn_id"],
-            "content": self._reply["response"]["content"],
-            "tool_calls": self._reply["response"]["tool_calls"],
-            "citations": self._reply["response"].get("citations", []),
-            "artifacts": self._reply["response"].get("artifacts", []),
-            "usage": self._reply["usage"],
+            "turn_id": self._reply.turn_id,
+            "content": response.content,
+            "tool_calls": response.tool_calls,
+            "citations": response.citations,
+            "artifacts": response.artifacts,
+            "usage": self._reply.usage,
             "events": self._events,
         }
 
@@ -96,18 +91,17 @@ class TurnView:
             self._show_text(text)
         self._early.clear()
 
-    def _begin_call(self, call: dict[str, Any]) -> None:
+    def _begin_call(self, call: models.ToolCallStarted) -> None:
         self._end_text()
-        self._open_calls.add(call["call_id"])
-        arguments = _shortened(json.dumps(call["arguments"], ensure_ascii=False))
-        self._screen.said("tool", f"{call['name']} {arguments}", "cyan")
+        self._open_calls.add(call.call_id)
+        self._screen.said("tool", f"{call.name} {_shortened(json.dumps(call.arguments, ensure_ascii=False))}", "cyan")
 
-    def _end_call(self, call: dict[str, Any], outcome: str) -> None:
+    def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
         self._screen.said("", outcome)
-        self._open_calls.discard(call["call_id"])
+        self._open_calls.discard(call.call_id)
         if not self._open_calls:
-            self._reach(call["step"] + 1)
+            self._reach(call.step + 1)
 
     def _restart(self, step: int) -> None:
         self._end_text()
@@ -115,46 +109,45 @@ class TurnView:
         self._step = step + 1
         self._screen.said("", "(another worker took over; it goes on after the last recorded step)")
 
-    def _complete(self, reply: dict[str, Any]) -> None:
-        self._reply = reply
+    def _end(self, event: StreamedEvent) -> None:
+        try:
+            self._reply = event.reply()
+        except AesError as error:
+            self._end_text()
+            failure = explained(error)
+            raise StackError(f"The turn has failed: {failure.problem}", failure.remedy) from error
+        self._complete(self._reply)
+
+    def _complete(self, reply: models.ExecuteReply) -> None:
         self._reach(self._step)
         self._end_text()
-        content = reply["response"]["content"]
+        content = reply.response.content
         # Deltas may be lost; the terminal event's text is authoritative.
         if self._written != content:
             self._screen.said("agent", content, "green")
-        for source in _sources(reply["response"].get("citations", ())):
+        for source in _sources(reply.response.citations):
             self._screen.said("", source, "dim")
-        for warning in reply.get("warnings", ()):
+        for warning in reply.warnings:
             self._screen.said("", f"warning: {warning}", "yellow")
-        self._screen.said("", " · ".join(self._figures(reply["usage"])), "dim")
+        self._screen.said("", " · ".join(self._figures(reply.usage)), "dim")
 
-    def _figures(self, usage: dict[str, int]) -> list[str]:
+    def _figures(self, usage: models.Usage) -> list[str]:
         figures = [f"{(time.monotonic() - self._began) * 1000:,.0f} ms"]
         if self._first_text is not None:
             figures.append(f"first words after {(self._first_text - self._began) * 1000:,.0f} ms")
-        if usage["output_tokens"]:
-            figures.append(f"{usage['input_tokens']:,} + {usage['output_tokens']:,} tokens")
+        if usage.output_tokens:
+            figures.append(f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
         return figures
 
 
-def _failure(event: ServerEvent) -> StackError:
-    error = event.data.get("error") or {"type": event.name, "message": event.data.get("reason", "")}
-    return StackError(
-        f"The turn failed with {error['type']}: {error['message']}", remedy_of(_STATUSES.get(error["type"], 500))
-    )
-
-
-def _sources(citations: Iterable[dict[str, Any]]) -> list[str]:
+def _sources(citations: Iterable[models.Citation]) -> list[str]:
     """Lists the cited documents, each page or row once."""
     places: dict[str, str] = {}
     for citation in citations:
-        if citation.get("file_name"):
-            numbers = [f"{kind} {citation[kind]}" for kind in ("page", "row") if citation.get(kind) is not None]
-            place = ", ".join([citation["file_name"], *numbers])
-            places.setdefault(
-                place, f"from {place}: “{_shortened(' '.join(citation['passage'].split()), _LONGEST_PASSAGE)}”"
-            )
+        if citation.file_name:
+            place = f"{citation.file_name}{place_in(citation)}"
+            passage = _shortened(" ".join(citation.passage.split()), _LONGEST_PASSAGE)
+            places.setdefault(place, f"from {place}: “{passage}”")
     return list(places.values())[:_MOST_SOURCES]
 
 

@@ -2,10 +2,12 @@
 
 import json
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
 
-from cli.demo.api import Api
+from aes_client import ActionRequired, Client, TurnHandle
+from aes_client.models import RequiredAction
+from aes_client.runners import SyncRunner
+
 from cli.demo.conversation import Talk
 from cli.demo.materials import Agent
 from cli.demo.screen import Screen
@@ -15,70 +17,64 @@ from deploy.local.errors import StackError
 
 Restart = Callable[[], None]
 """Restarts the runtime, and returns when it works again."""
+Turn = TurnHandle[SyncRunner]
 
 
-def hold(screen: Screen, api: Api, agent: Agent, *, step: int, letter: str, restart: Restart | None) -> Talk:
+def hold(screen: Screen, client: Client, agent: Agent, *, step: int, letter: str, restart: Restart | None) -> Talk:
     """Opens a session, sends it a message, and answers what its turn is waiting for. No ``restart``: none is made."""
     screen.heading(step, agent.part.title, "POST /api/v1/runtime/…/actions/{action_id}/")
-    talk = Talk(letter, api.post("/sessions/", agent.configuration)["session_id"], agent)
-    screen.line(f"session {letter}  {talk.session_id}", "dim")
+    talk = Talk(letter, client.sessions.create(config=agent.configuration), agent)
+    screen.line(f"session {letter}  {talk.session.session_id}", "dim")
     screen.line(f"model      {agent.model}", "dim")
     for question in agent.part.questions:
         screen.blank()
         screen.said("you", question)
-        _ask(screen, api, talk, question, restart)
+        _ask(screen, talk, question, restart)
     return talk
 
 
-def _ask(screen: Screen, api: Api, talk: Talk, question: str, restart: Restart | None) -> None:
-    def execute() -> Any:
-        # The same key: the same turn, whose reply is the answer once there is one.
-        return api.post(
-            f"/runtime/{talk.session_id}/execute/", {"content": question}, idempotency_key=f"demo-{talk.session_id}"
-        )
-
-    view = TurnView(screen)
-    answer = execute()
-    if answer.get("status") == "waiting":
-        _show_open(screen, answer["required_actions"])
+def _ask(screen: Screen, talk: Talk, question: str, restart: Restart | None) -> None:
+    try:
+        turn = talk.session.turn(talk.session.execute(question).turn_id)
+    except ActionRequired as waiting:
+        turn = talk.session.turn(waiting.turn_id)
+        _show_open(screen, waiting.actions)
         if restart is not None:
-            _restart(screen, api, talk, answer["turn_id"], restart)
-    while answer.get("status") == "waiting":
-        for action in answer["required_actions"]:
-            _resolve(screen, api, talk, answer["turn_id"], action)
-        answer = execute()
-    for event in api.follow(f"/runtime/{talk.session_id}/turns/{answer['turn_id']}/events/"):
+            _restart(screen, turn, restart)
+    while (state := turn.wait()).status == "waiting":
+        for action in state.required_actions:
+            _resolve(screen, turn, action)
+    view = TurnView(screen)
+    for event in turn.stream():
         view.show(event)
     talk.turns.append(view.finish(question))
 
 
-def _show_open(screen: Screen, actions: list[dict[str, Any]]) -> None:
+def _show_open(screen: Screen, actions: Sequence[RequiredAction]) -> None:
     screen.said("", "202: the turn is waiting, in no process, for")
     for action in actions:
-        wanted = "a person to allow" if action["kind"] == "approval" else "this program to run"
+        wanted = "a person to allow" if action.kind == "approval" else "this program to run"
         screen.said("", f"{wanted} {_call(action)}", "yellow")
 
 
-def _restart(screen: Screen, api: Api, talk: Talk, turn_id: str, restart: Restart) -> None:
+def _restart(screen: Screen, turn: Turn, restart: Restart) -> None:
     began = time.monotonic()
     restart()
-    status = api.get(f"/runtime/{talk.session_id}/turns/{turn_id}/")["status"]
+    status = turn.get().status
     if status != "waiting":
         raise StackError(f"The turn did not wait through the restart: it is {status}.", "See: ./aes logs runtime")
     screen.good(f"runtime restarted in {time.monotonic() - began:.1f} s; the turn is still waiting")
 
 
-def _resolve(screen: Screen, api: Api, talk: Talk, turn_id: str, action: dict[str, Any]) -> None:
-    place = f"/runtime/{talk.session_id}/turns/{turn_id}/actions/{action['action_id']}/"
-    if action["kind"] == "approval":
-        api.post(place, {"decision": "approve"})
+def _resolve(screen: Screen, turn: Turn, action: RequiredAction) -> None:
+    if action.kind == "approval":
+        turn.resolve(action, decision="approve")
         screen.good(f"allowed {_call(action)}")
         return
-    output = {**action["tool_call"]["arguments"], "free_seats": FREE_SEATS}
-    api.post(place, {"output": output})
-    screen.good(f"gave the result of {action['tool_call']['name']}: {json.dumps(output)}")
+    output = {**action.tool_call.arguments, "free_seats": FREE_SEATS}
+    turn.resolve(action, output=output)
+    screen.good(f"gave the result of {action.tool_call.name}: {json.dumps(output)}")
 
 
-def _call(action: dict[str, Any]) -> str:
-    call = action["tool_call"]
-    return f"{call['name']} {json.dumps(call['arguments'], ensure_ascii=False)}"
+def _call(action: RequiredAction) -> str:
+    return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"

@@ -1,18 +1,23 @@
 """`aes events`."""
 
+from __future__ import annotations
+
 import json
-from datetime import datetime
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.events.following import TimelineFollower
 from cli.terminal import Json, failures_explained, note, print_json
 
+if TYPE_CHECKING:
+    from aes_client.models import TimelineEventView
+
 app = typer.Typer(help="Look at what happens in the company.", no_args_is_help=True, add_completion=False)
+# In a row, until an event comes: services may be away for some minutes.
+_RETRIES = 20
 _STYLES = (
     ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("required", "yellow"),
     ("completed", "green"), ("ready", "green"),
@@ -46,13 +51,18 @@ def tail(
 
     With --json each event is one line of JSON.
     """
-    wanted = {"correlation_id": correlation_id, "session_id": session, "turn_id": turn, "type": kind}
-    parameters = {name: value for name, value in wanted.items() if value}
     console = Console(highlight=False)
-    with failures_explained(json_output), connect(base_url, api_key).client() as client:
-        follower = TimelineFollower(client, parameters, after=after, on_lost=lambda why: note(f"{why} Going on …"))
+    with failures_explained(json_output), connect(base_url, api_key).client(retries=_RETRIES) as client:
+        following = client.events.follow(
+            after=after,
+            type=",".join(kind or ()) or None,
+            correlation_id=correlation_id,
+            session_id=session,
+            turn_id=turn,
+            on_lost=lambda why: note(f"{why}. Going on …"),
+        )
         try:
-            for event in follower.events():
+            for event in following:
                 if json_output:
                     print_json(event)
                 else:
@@ -62,17 +72,16 @@ def tail(
             raise typer.Exit(0) from None
 
 
-def line_of(event: dict[str, Any]) -> Text:
+def line_of(event: TimelineEventView) -> Text:
     """An event on one line: position, local time, type, subject, and what is worth knowing of its data."""
-    moment = datetime.fromisoformat(event["time"]).astimezone()
-    name = event["type"]
+    moment, name = event.time.astimezone(), event.type
     style = next((style for word, style in _STYLES if name.endswith(word)), "")
     return Text.assemble(
-        (f"{event['position']:>8}  ", "dim"),
+        (f"{event.position:>8}  ", "dim"),
         (f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}  ", "dim"),
         (f"{name:<28} ", style),
-        (f"{event['subject']}  ", "cyan"),
-        summary_of(event["data"]),
+        (f"{event.subject}  ", "cyan"),
+        summary_of(event.data),
     )
 
 

@@ -1,9 +1,11 @@
 """`aes kb`."""
 
-from collections.abc import Iterator
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -11,15 +13,19 @@ from rich.padding import Padding
 from rich.text import Text
 
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.knowledge.api import KnowledgeApi
 from cli.knowledge.folder import find_files
 from cli.knowledge.following import follow
 from cli.knowledge.uploads import upload
-from cli.terminal import Json, failures_explained, note, print_json, print_table
+from cli.terminal import Json, failures_explained, note, place_in, print_json, print_table
 from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from aes_client import Client
+    from aes_client.models import Citation, Collection, File, KnowledgeBase
 
 app = typer.Typer(help="Manage knowledge bases.", no_args_is_help=True, add_completion=False)
 _WIDEST_PASSAGE = 400
+_FILES_AT_ONCE = 1000
 
 
 @app.command()
@@ -76,8 +82,8 @@ def create(
     if embedding is not None:
         provider, _, model = embedding.partition(":")
         settings["embedding_config"] = {"provider": provider, "model": model}
-    with failures_explained(json_output), _api(base_url, api_key) as api:
-        complete = _create(api, settings, paths, json_output)
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        complete = _create(client, settings, paths, json_output)
     if not complete:
         raise typer.Exit(1)
 
@@ -85,8 +91,8 @@ def create(
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
     """List the knowledge bases of the company."""
-    with failures_explained(json_output), _api(base_url, api_key) as api:
-        found = list(api.knowledge_bases())
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        found = list(client.knowledge_bases.list())
     if json_output:
         print_json({"knowledge_bases": found})
         return
@@ -104,22 +110,31 @@ def search(
     api_key: ApiKey = None,
 ) -> None:
     """Search a knowledge base as agents do."""
-    with failures_explained(json_output), _api(base_url, api_key) as api:
-        base = api.find(knowledge_base)
-        reply = api.search(base["id"], {"query": " ".join(query), "mode": mode, "top_k": top_k})
+    wanted: Any = {"query": " ".join(query), "mode": mode, "top_k": top_k}
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        reply = client.knowledge_bases.search(_find(client, knowledge_base).id, **wanted)
     if json_output:
         print_json(reply)
         return
-    _show_passages(reply["results"])
+    _show_passages(reply.results)
 
 
-@contextmanager
-def _api(base_url: str | None, api_key: str | None) -> Iterator[KnowledgeApi]:
-    with connect(base_url, api_key).client() as client:
-        yield KnowledgeApi(client)
+def _find(client: Client, name_or_id: str) -> KnowledgeBase:
+    """The knowledge base of that id, else of that name."""
+    from aes_client import NotFoundError
+
+    with suppress(NotFoundError):
+        return client.knowledge_bases.get(name_or_id)
+    named = [base for base in client.knowledge_bases.list() if base.name == name_or_id]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        ids = ", ".join(base.id for base in named)
+        raise StackError(f"{len(named)} knowledge bases are called {name_or_id!r}.", f"Give one's id: {ids}")
+    raise StackError(f"There is no knowledge base {name_or_id!r}.", "See what there is with: ./aes kb list")
 
 
-def _create(api: KnowledgeApi, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
+def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
     """Uploads and ingests; returns whether everything succeeded."""
     console = Console(stderr=True, highlight=False)
     files, skipped = find_files(paths)
@@ -129,16 +144,17 @@ def _create(api: KnowledgeApi, settings: dict[str, Any], paths: list[Path], json
     if not files:
         raise StackError("There is no file to take up.", "Name files, or folders that hold documents.")
     # Settings are checked before files are uploaded, so that a mistake shows at once.
-    base = api.create(settings)
-    with _removed_unless_filled(api, base["id"]):
-        uploaded = upload(api, files, console)
+    base = client.knowledge_bases.create(**settings, ingest=False)
+    with _removed_unless_filled(client, base.id):
+        uploaded = upload(client, files, console)
         if not uploaded.files:
             raise StackError("No file was accepted, and so there is no knowledge base.")
-        collection = api.create_collection(settings["name"], [file["id"] for file in uploaded.files])
-        api.fill(base["id"], collection["id"])
-    note(f"knowledge base {base['id']}")
+        collection = _collection(client, base.name, uploaded.files)
+        client.knowledge_bases.update(base.id, collection_ids=[collection.id])
+        client.knowledge_bases.ingest(base.id)
+    note(f"knowledge base {base.id}")
     try:
-        base = follow(api, base["id"], console)
+        base = follow(client, base.id, console)
     except KeyboardInterrupt:
         note("\nThe ingestion goes on. See how far it is with: ./aes kb list")
         raise
@@ -146,45 +162,54 @@ def _create(api: KnowledgeApi, settings: dict[str, Any], paths: list[Path], json
         refused = [{"path": str(path), "reason": reason} for path, reason in uploaded.refused]
         skipped_paths = [str(path) for path in skipped]
         print_json(
-            {"knowledge_base": base, "collection_id": collection["id"], "refused": refused, "skipped": skipped_paths}
+            {"knowledge_base": base, "collection_id": collection.id, "refused": refused, "skipped": skipped_paths}
         )
-    failed = len(base["failed_datasources"]) + len(uploaded.refused)
-    outcome = f"{base['datasource_count']} of {len(files)} documents are searchable"
+    failed = len(base.failed_datasources) + len(uploaded.refused)
+    outcome = f"{base.datasource_count} of {len(files)} documents are searchable"
     note(f"{outcome}, {failed} are not." if failed else f"{outcome}.")
-    note(f'Try it: ./aes kb search {base["id"]} "your question"')
-    return failed == 0 and base["status"] == "completed"
+    note(f'Try it: ./aes kb search {base.id} "your question"')
+    return failed == 0 and base.status == "completed"
+
+
+def _collection(client: Client, name: str, files: Sequence[File]) -> Collection:
+    collection = client.collections.create(name=name)
+    for start in range(0, len(files), _FILES_AT_ONCE):
+        client.collections.add_files(collection.id, [file.id for file in files[start : start + _FILES_AT_ONCE]])
+    return collection
 
 
 @contextmanager
-def _removed_unless_filled(api: KnowledgeApi, knowledge_base_id: str) -> Iterator[None]:
+def _removed_unless_filled(client: Client, knowledge_base_id: str) -> Iterator[None]:
+    from aes_client import AesError
+
     try:
         yield
     except BaseException:
         # The error itself is reported; a failed clean-up after it is not.
-        with suppress(StackError):
-            api.delete(knowledge_base_id)
+        with suppress(AesError):
+            client.knowledge_bases.delete(knowledge_base_id)
         raise
 
 
-def _show_knowledge_bases(found: list[dict[str, Any]]) -> None:
+def _show_knowledge_bases(found: list[KnowledgeBase]) -> None:
     rows = []
     for base in found:
-        status = f"{base['status']} {base['progress']} %" if base["status"] == "running" else base["status"]
-        documents = f"{base['datasource_count']}/{base['total_datasources']}"
-        rows.append((base["id"], base["name"], status, documents, base["processing_engine"]))
+        status = f"{base.status} {base.progress} %" if base.status == "running" else base.status
+        documents = f"{base.datasource_count}/{base.total_datasources}"
+        rows.append((base.id, base.name, status, documents, base.processing_engine))
     print_table(("id", "name", "status", "files", "engine"), rows)
 
 
-def _show_passages(passages: list[dict[str, Any]]) -> None:
+def _show_passages(passages: Sequence[Citation]) -> None:
     console = Console(highlight=False)
     if not passages:
         note("Nothing fits.")
     for number, passage in enumerate(passages, 1):
-        text = " ".join(passage["passage"].split())
+        text = " ".join(passage.passage.split())
         if len(text) > _WIDEST_PASSAGE:
             text = text[:_WIDEST_PASSAGE] + "…"
-        place = "".join(f", {kind} {passage[kind]}" for kind in ("page", "row") if passage.get(kind) is not None)
-        score = f"  {passage['score']:.3f}" if passage.get("score") is not None else ""
-        heading = (f"{number}  ", "bold cyan"), (f"{passage.get('file_name') or ''}{place}", "bold"), (score, "dim")
+        place = place_in(passage)
+        score = f"  {passage.score:.3f}" if passage.score is not None else ""
+        heading = (f"{number}  ", "bold cyan"), (f"{passage.file_name or ''}{place}", "bold"), (score, "dim")
         console.print(Text.assemble(*heading))
         console.print(Padding(Text(text), (0, 0, 1, 3)))

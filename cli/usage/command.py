@@ -4,14 +4,12 @@ from typing import Annotated, Any
 
 import typer
 
-from cli.api import RetryingApi
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, failures_explained, print_json, print_table
 
 app = typer.Typer(help="Show what turns took.", add_completion=False)
 _FIELDS = {"day": "day", "agent": "agent_id", "model": "model", "user": "user_id", "key": "key_id"}
 _NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "cost")
-_PAGE = 1000
 
 
 @app.callback(invoke_without_command=True)
@@ -24,30 +22,18 @@ def usage(
     api_key: ApiKey = None,
 ) -> None:
     """Show what turns took: your own, with a `company:…` scope the company's."""
-    given = {"from": begin, "to": end, "group_by": by}
-    params = {name: value for name, value in given.items() if value}
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
-        report = _whole(RetryingApi(client), params)
+        report = client.usage(begin=begin, end=end, group_by=by.split(","))
     if json_output:
         print_json(report)
         return
-    groups = [_FIELDS[name] for name in report["group_by"]]
-    rows = [(*(each[name] or "-" for name in groups), *_shown(each)) for each in report["usage"]]
+    groups = [_FIELDS[name] for name in report.group_by]
+    rows = [(*(getattr(each, name) or "-" for name in groups), *_shown(each)) for each in report.usage]
     label = ("total", *("" for _ in groups[1:])) if groups else ()
-    total = (*label, *_shown(report["totals"]))
+    total = (*label, *_shown(report.totals))
     print_table((*groups, *(name.replace("_", " ") for name in _NUMBERS)), [*rows, total] if groups else [total])
 
 
-def _whole(api: RetryingApi, params: dict[str, Any]) -> dict[str, Any]:
-    """The report with all of its pages."""
-    report = api.call("GET", "/usage/", limit=_PAGE, **params)
-    while report["has_more"]:
-        page = api.call("GET", "/usage/", limit=_PAGE, offset=len(report["usage"]), **params)
-        report["usage"] += page["usage"]
-        report["has_more"] = page["has_more"]
-    return report
-
-
-def _shown(sums: dict[str, Any]) -> tuple[Any, ...]:
-    cost = f"{sums['cost']} + {sums['unpriced_turns']} unpriced" if sums["unpriced_turns"] else sums["cost"]
-    return (*(sums[name] for name in _NUMBERS[:-1]), cost)
+def _shown(sums: Any) -> tuple[Any, ...]:
+    cost = f"{sums.cost} + {sums.unpriced_turns} unpriced" if sums.unpriced_turns else sums.cost
+    return (*(getattr(sums, name) for name in _NUMBERS[:-1]), cost)

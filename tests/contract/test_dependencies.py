@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks"}
+OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks", "aes_client"}
 # What a library brings along as part of its own interface.
 BROUGHT_ALONG = {
     "a2a-sdk": {"protobuf"},
@@ -19,7 +19,7 @@ BROUGHT_ALONG = {
     "fastapi": {"starlette"},
     "minio": {"urllib3"},
     "psycopg": {"psycopg-pool"},
-    "pydantic": {"pydantic-core"},
+    "pydantic": {"pydantic-core", "typing-extensions"},
     "wordllama": {"tokenizers"},
 }
 # Modules of a library that do not import without another one, which the library does not bring along.
@@ -30,7 +30,7 @@ HOLDERS = {
     "runtime": ["services/runtime", "libs/json_schema", "libs/outbound", "libs/tables"],
     "ingestion": ["services/ingestion", "libs/objects", "libs/tables"],
     "artifacts": ["services/artifacts", "libs/objects", "libs/tables"],
-    "cli": ["cli", "libs/secrets"],
+    "cli": ["cli", "clients/python/aes_client", "libs/secrets"],
     "local": ["deploy/local"],
 }
 

@@ -7,6 +7,9 @@ from typing import Any
 
 import httpx
 import orjson
+from aes_client import models
+
+from tests.support.cli_service import document
 
 
 class FakeKnowledgeApi:
@@ -23,11 +26,14 @@ class FakeKnowledgeApi:
         self.looks = 0
         self.busy = 0
         self.keys: list[str | None] = []
+        self.pauses: list[float] = []
+        self.added: list[list[str]] = []
 
-    def client(self) -> httpx.Client:
-        return httpx.Client(base_url="http://service/api/v1", transport=httpx.MockTransport(self._answer))
+    def add(self, name: str) -> None:
+        """Adds an empty knowledge base."""
+        self._create({"name": name, "chunking_strategy": {"strategy": "page"}})
 
-    def _answer(self, request: httpx.Request) -> httpx.Response:
+    def __call__(self, request: httpx.Request) -> httpx.Response:
         request.read()
         if self.busy:
             self.busy -= 1
@@ -41,10 +47,11 @@ class FakeKnowledgeApi:
             case "POST", "collections":
                 name = f"c{len(self.collections)}"
                 self.collections[name] = []
-                return httpx.Response(201, json={"id": name})
+                return httpx.Response(201, json=document(models.Collection, id=name))
             case "POST", "collections", collection, "files":
-                self.collections[collection] += orjson.loads(request.content)["file_ids"]
-                return httpx.Response(200, json={"success": True})
+                self.added.append(orjson.loads(request.content)["file_ids"])
+                self.collections[collection] += self.added[-1]
+                return httpx.Response(200, json=document(models.CollectionFilesReply))
             case "POST", "knowledge-bases":
                 return self._create(orjson.loads(request.content))
             case "PATCH", "knowledge-bases", base:
@@ -56,11 +63,9 @@ class FakeKnowledgeApi:
                 del self.bases[base]
                 return httpx.Response(204)
             case "GET", "knowledge-bases", base if base in self.bases:
-                return httpx.Response(200, json=self.bases[base])
+                return httpx.Response(200, json=self._look(base))
             case "GET", "knowledge-bases":
                 return self._page(request.url.params)
-            case "GET", "knowledge-bases", base, "check_status":
-                return httpx.Response(200, json={"success": True, "knowledge_base": self._look(base)})
             case "POST", "knowledge-bases", base, "search":
                 body = orjson.loads(request.content)
                 self.searches.append({"id": base, **body})
@@ -76,32 +81,30 @@ class FakeKnowledgeApi:
             return _error(415, "unsupported_media_type", f"{name} is no document")
         file_id = f"f{len(self.files)}"
         self.files[file_id] = (name, content)
-        return httpx.Response(201, json={"id": file_id, "name": name})
+        return httpx.Response(201, json=document(models.File, id=file_id, name=name))
 
     def _create(self, settings: dict[str, Any]) -> httpx.Response:
         if settings["chunking_strategy"]["strategy"] == "magic":
             return _error(422, "validation_error", "there is no strategy 'magic'")
         base_id = f"kb{len(self.bases)}"
-        self.bases[base_id] = {
-            **settings,
-            "id": base_id,
-            "status": "pending",
-            "progress": 0,
-            "processing_engine": settings.get("processing_engine", "pgvector"),
-            "datasource_count": 0,
-            "total_datasources": 0,
-            "failed_datasources": [],
-            "datasource_errors": {},
-            "datasource_snapshots": {},
-            "processing_metadata": {"phase": "queued"},
-            "created_at": "2026-01-02T03:04:05.000000Z",
-        }
+        self.bases[base_id] = document(
+            models.KnowledgeBase,
+            **{"processing_engine": "pgvector", **settings},
+            id=base_id,
+            status="pending",
+            failed_datasources=[],
+            datasource_errors={},
+            datasource_snapshots={},
+            processing_metadata={"phase": "queued"},
+        )
         return httpx.Response(201, json=self.bases[base_id])
 
     def _fill(self, base: dict[str, Any], collection_ids: list[str]) -> httpx.Response:
         files = [file for collection in collection_ids for file in self.collections[collection]]
         base["collection_ids"], base["total_datasources"] = collection_ids, len(files)
-        base["datasource_snapshots"] = {file: {"name": self.files[file][0]} for file in files}
+        base["datasource_snapshots"] = {
+            file: document(models.DatasourceSnapshot, name=self.files[file][0]) for file in files
+        }
         return httpx.Response(200, json=base)
 
     def _look(self, base_id: str) -> dict[str, Any]:
@@ -111,9 +114,9 @@ class FakeKnowledgeApi:
         if waiting:
             base["status"], base["processing_metadata"] = "running", {"phase": "parsing", "processed_chunks": 3}
             if b"poison" in self.files[waiting[0]][1]:
-                error = {"code": "damaged", "message": "It is [damaged].", "phase": "parsing", "attempt": 1}
-                base["datasource_errors"][waiting[0]] = error
-                base["failed_datasources"].append({"id": waiting[0]})
+                error = {"code": "damaged", "message": "It is [damaged].", "phase": "parsing"}
+                base["datasource_errors"][waiting[0]] = document(models.DatasourceError, **error)
+                base["failed_datasources"].append(document(models.Datasource, id=waiting[0]))
             else:
                 base["datasource_count"] += 1
         else:
@@ -122,7 +125,7 @@ class FakeKnowledgeApi:
         return base
 
     def _page(self, params: httpx.QueryParams) -> httpx.Response:
-        offset, limit = int(params["offset"]), int(params["limit"])
+        offset, limit = int(params.get("offset", 0)), int(params["limit"])
         page = list(self.bases.values())[offset : offset + limit]
         more = len(self.bases) > offset + limit
         return httpx.Response(200, json={"knowledge_bases": page, "total": len(self.bases), "has_more": more})

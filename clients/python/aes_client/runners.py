@@ -43,12 +43,15 @@ class Address:
     def arguments(self, request: Request[Any], files: list[Any] | None) -> dict[str, Any]:
         """The arguments of ``httpx``'s ``build_request``."""
         seconds = request.timeout or self.timeout
+        is_yaml = isinstance(request.body, str)
+        headers = {**self.headers, **request.headers}
         return {
             "method": request.method,
             "url": self.base_url + request.path,
             "params": dict(request.query) or None,
-            "headers": {**self.headers, **request.headers},
-            "json": request.body,
+            "headers": {**headers, "Content-Type": "application/yaml"} if is_yaml else headers,
+            "content": request.body.encode() if is_yaml else None,
+            "json": None if is_yaml else request.body,
             "files": files,
             "timeout": httpx.Timeout(seconds, connect=min(seconds, 10.0)),
         }

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from aes_client.errors import ApiError, ConnectionFailed, UnexpectedAnswer, error_in
-from aes_client.flows import Close, Deadline, Open, OpenAnswer, Pause, Read
+from aes_client.flows import Call, Close, Deadline, Open, OpenAnswer, Pause, Read
 from aes_client.requests import Request, nothing
 from aes_client.retries import RetryPolicy, refusal
 from aes_client.sse import EventParser, ServerEvent
@@ -54,11 +54,17 @@ class _Lost(Exception):
         self.problem = problem
 
 
-def follow(source: Source, take: Taking, policy: RetryPolicy, deadline: Deadline) -> Generator[Any, Any, None]:
+def follow(
+    source: Source,
+    take: Taking,
+    policy: RetryPolicy,
+    deadline: Deadline,
+    on_lost: Callable[[Exception], Any] | None = None,
+) -> Generator[Any, Any, None]:
     """Gives events to ``take`` until that says to stop, or the stream is at its end.
 
-    Goes on after a lost connection. Raises the error of a refusal, and ``ConnectionFailed`` when the service stays
-    away.
+    Goes on after a lost connection, which ``on_lost`` is told of. Raises the error of a refusal, and
+    ``ConnectionFailed`` when the service stays away.
     """
     source.request = source.request.with_key()
     failures = 0
@@ -77,6 +83,8 @@ def follow(source: Source, take: Taking, policy: RetryPolicy, deadline: Deadline
             if isinstance(problem, ApiError):
                 raise problem
             raise ConnectionFailed(f"{source.request.path}: {problem or type(problem).__name__}") from problem
+        if on_lost is not None:
+            yield Call(on_lost, (problem,))
         yield Pause(pause)
 
 

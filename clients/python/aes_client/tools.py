@@ -8,14 +8,16 @@ import logging
 import re
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, get_type_hints, overload
 
 import pydantic
 from pydantic.json_schema import GenerateJsonSchema
 
-from aes_client import params
 from aes_client.flows import Call
 from aes_client.models import RequestedToolCall, RequiredAction
+
+if TYPE_CHECKING:
+    from aes_client import params
 
 P = ParamSpec("P")
 T = TypeVar("T")

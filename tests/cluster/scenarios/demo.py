@@ -22,8 +22,8 @@ def through_a_port_forward(small: Installation, say: Say) -> None:
         small.forwarded("objects", 9000, 9000, "/health"),
         tempfile.TemporaryDirectory() as home,
     ):
-        command = [sys.executable, "-m", "cli", "demo", "--json", "--base-url", base_url, "--api-key", small.api_key]
-        own = {"AES_HOME": home, "NO_COLOR": "1"}
+        command = [PROJECT_ROOT / "aes", "demo", "--json", "--base-url", base_url, "--api-key", small.api_key]
+        own = {"AES_HOME": home, "AES_PYTHON": sys.executable, "NO_COLOR": "1"}
         done = subprocess.run(
             command,
             cwd=PROJECT_ROOT,

@@ -63,6 +63,10 @@ def test_an_image_has_its_own_service_and_no_other(service: str) -> None:
     assert stages()[f"{service}-packages"].all("RUN")[-1] == f"install-packages {service} /opt/own"
 
 
+def test_the_command_line_brings_the_client_that_it_calls_the_api_with() -> None:
+    assert "/app/aes_client" in copied("cli", "code")
+
+
 def test_images_start_what_they_are_named_after_as_nobody_in_particular() -> None:
     for target in TARGETS:
         stage = stages()[target]

@@ -6,9 +6,11 @@ from typing import Any
 
 import httpx
 import pytest
+from aes_client.models import Turn
 from typer.testing import CliRunner
 
 from cli.actions import command
+from tests.support.cli_service import document, serve
 
 
 def action(number: int, **fields: Any) -> dict[str, Any]:
@@ -35,14 +37,11 @@ class Service:
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
         if request.method == "GET":
-            offset, limit = int(request.url.params["offset"]), int(request.url.params["limit"])
+            offset, limit = int(request.url.params.get("offset", 0)), int(request.url.params["limit"])
             page = [action(number) for number in range(offset, min(offset + limit, 250))]
             return httpx.Response(200, json={"actions": page, "total": 250, "has_more": offset + limit < 250})
-        turn = {"turn_id": "turn-1", "status": "queued", "required_actions": self.left}
+        turn = document(Turn, turn_id="turn-1", status="queued", required_actions=self.left)
         return self.refusal or httpx.Response(200, json=turn)
-
-    def client(self) -> httpx.Client:
-        return httpx.Client(transport=httpx.MockTransport(self), base_url="http://service/api/v1")
 
     @property
     def answer(self) -> Any:
@@ -52,7 +51,7 @@ class Service:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     service = Service()
-    monkeypatch.setattr(command, "connect", lambda *_: SimpleNamespace(client=service.client))
+    serve(monkeypatch, service)
     return service
 
 

@@ -2,74 +2,64 @@ import io
 from dataclasses import replace
 from typing import Any
 
+import orjson
 import pytest
+from aes_client import models
 from rich.console import Console
 
 from cli.demo import knowledge, materials
 from cli.demo.materials import Document
 from cli.demo.screen import Screen
 from deploy.local.errors import StackError
-
-ERROR = {"code": "damaged", "message": "It is damaged.", "phase": "parsing", "attempt": 1, "retryable": False}
-
-
-class FakeApi:
-    """Answers looks at the ingestion with the `states` one after the other."""
-
-    def __init__(self, *states: dict[str, Any]) -> None:
-        self._states = iter(states)
-        self.uploaded: list[tuple[str, bytes]] = []
-        self.posted: list[tuple[str, Any]] = []
-
-    def upload(self, path: str, name: str, content: bytes) -> dict[str, Any]:
-        assert path == "/files/"
-        self.uploaded.append((name, content))
-        return {"id": f"f{len(self.uploaded)}", "size": len(content), "content_type": "text/markdown"}
-
-    def post(self, path: str, body: Any) -> dict[str, Any]:
-        self.posted.append((path, body))
-        if path.endswith("/search/"):
-            return {"results": [{"file_name": "fees.md", "row": 4, "passage": "Fees.", "score": 0.5}]}
-        return {"id": "kb1", **state("pending")}
-
-    def get(self, path: str) -> dict[str, Any]:
-        assert path == "/knowledge-bases/kb1/check_status/"
-        return {"knowledge_base": {"id": "kb1", **next(self._states)}}
+from tests.support.cli_service import document
+from tests.support.client_service import FakeService, blocking
 
 
 def state(status: str, phase: str = "", progress: int = 0, **more: Any) -> dict[str, Any]:
-    return {
-        "name": "Skarholm Line",
-        "status": status,
-        "progress": progress,
-        "processing_metadata": {"phase": phase} if phase else {},
-        "datasource_count": 2,
-        "datasource_errors": {},
-        "datasource_snapshots": {"f1": {"name": "fees.md"}},
+    return document(
+        models.KnowledgeBase,
+        id="kb1",
+        name="Skarholm Line",
+        status=status,
+        progress=progress,
+        processing_metadata={"phase": phase} if phase else {},
+        datasource_count=2,
+        datasource_snapshots={"f1": document(models.DatasourceSnapshot, name="fees.md")},
         **more,
-    }
+    )
 
 
-def build(api: FakeApi) -> tuple[dict[str, Any], str]:
+def build(*looks: dict[str, Any]) -> tuple[models.KnowledgeBase, FakeService, str]:
+    """Builds a knowledge base whose ingestion is seen in these states, one after the other."""
+    service = FakeService()
+    files = [document(models.File, id=name, content_type="text/markdown") for name in ("f1", "f2")]
+    service.on("POST", "/files/", *files)
+    service.on("POST", "/knowledge-bases/", state("pending"))
+    service.on("GET", "/knowledge-bases/kb1/", *looks)
+    found = document(models.Citation, file_name="fees.md", row=4, passage="Fees.", score=0.5)
+    service.on("POST", "/knowledge-bases/kb1/search/", document(models.SearchReply, results=[found]))
     out = io.StringIO()
     documents = [Document("examples/documents/fees.md", b"fees"), Document("examples/documents/b.csv", b"b")]
     library = replace(materials.load(None), documents=documents)
     screen = Screen(console=Console(file=out, width=80, highlight=False))
-    base = knowledge.build(screen, api, library, pause=lambda _: None)  # type: ignore[arg-type]
-    return base, out.getvalue()
+    base = knowledge.build(screen, blocking(service), library)
+    return base, service, out.getvalue()
 
 
-def test_documents_become_a_knowledge_base_that_is_searched() -> None:
+def test_documents_become_a_knowledge_base_that_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("aes_client.runners.time.sleep", lambda _: None)
     looks = (state("pending", "queued"), state("running", "parsing", 10), state("running", "parsing", 20))
-    api = FakeApi(*looks, state("completed", progress=100))
-    base, shown = build(api)
-    assert base["status"] == "completed"
-    assert api.uploaded == [("fees.md", b"fees"), ("b.csv", b"b")]
-    assert api.posted[0] == ("/knowledge-bases/", {"name": "Skarholm Line", "file_ids": ["f1", "f2"]})
+    base, service, shown = build(*looks, state("completed", progress=100))
+    assert base.status == "completed"
+    uploads = [each.content for each in service.calls("POST", "/files/")]
+    assert [b"fees.md" in uploads[0], b"b.csv" in uploads[1], len(uploads)] == [True, True, 2]
+    [made] = service.calls("POST", "/knowledge-bases/")
+    assert orjson.loads(made.content) == {"name": "Skarholm Line", "file_ids": ["f1", "f2"]}
     assert [shown.count(text) for text in ("queued", "parsing", "2 documents are searchable")] == [1, 1, 1]
     assert "fees.md, row 4 · score 0.50" in shown
 
 
 def test_a_document_that_fails_ends_the_demo_with_the_reason() -> None:
+    error = document(models.DatasourceError, code="damaged", message="It is damaged.", phase="parsing")
     with pytest.raises(StackError, match="Not every document"):
-        build(FakeApi(state("failed", datasource_errors={"f1": ERROR})))
+        build(state("failed", datasource_errors={"f1": error}))

@@ -1,23 +1,17 @@
-from typing import Any
-
 import pytest
 
 from cli.demo import provider
 from deploy.local.errors import StackError
+from tests.support.client_service import FakeService, blocking
 
 
-class Service:
-    """Stands for the API of a service that has keys for some providers."""
-
-    base_url = "http://service"
-
-    def __init__(self, *configured: str) -> None:
-        self._configured = configured
-
-    def get(self, path: str) -> Any:
-        assert path == "/models/"
-        names = ("builtin", "openai", "anthropic", "ollama")
-        return {"providers": [{"provider": name, "configured": name in self._configured} for name in names]}
+def check(*configured: str, model: str = "openai:gpt-4o", ours: bool = True) -> None:
+    """Checks a service that has keys for these providers."""
+    names = ("builtin", "openai", "anthropic", "ollama")
+    service = FakeService()
+    providers = [{"provider": name, "configured": name in configured} for name in names]
+    service.on("GET", "/models/", {"models": [], "providers": providers})
+    provider.check_service(blocking(service), "http://service", model, ours=ours)
 
 
 @pytest.fixture(autouse=True)
@@ -47,22 +41,22 @@ def test_a_server_without_keys_is_configured_by_its_address() -> None:
 
 def test_a_running_service_that_has_the_key_is_enough() -> None:
     provider.check_caller("openai:gpt-4o", will_start=False)
-    provider.check_service(Service("openai"), "openai:gpt-4o", ours=True)
+    check("openai")
 
 
 def test_a_running_stack_without_the_key_is_to_be_restarted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     with pytest.raises(StackError) as failure:
-        provider.check_service(Service("builtin"), "openai:gpt-4o", ours=True)
+        check("builtin")
     assert "./aes down && ./aes demo --model openai:gpt-4o" in failure.value.remedy
 
 
 def test_a_service_elsewhere_is_its_operators_to_configure() -> None:
     with pytest.raises(StackError) as failure:
-        provider.check_service(Service("builtin"), "openai:gpt-4o", ours=False)
+        check("builtin", ours=False)
     assert "operator" in failure.value.remedy
 
 
 def test_the_builtin_model_needs_nothing() -> None:
     provider.check_caller("builtin:extractive", will_start=True)
-    provider.check_service(Service("builtin"), "builtin:extractive", ours=True)
+    check("builtin", model="builtin:extractive")

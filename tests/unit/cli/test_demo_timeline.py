@@ -1,42 +1,44 @@
 import shlex
 import sys
 from pathlib import Path
-from typing import Any, cast
 
 import pytest
+from aes_client.models import TimelineEventView
 
 from cli.bus_address import BusAddress
 from cli.demo import timeline
-from cli.demo.api import Api
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 from libs.eventing import KafkaConnection
+from tests.support.cli_service import document
+from tests.support.client_service import FakeService, blocking, events
+from tests.support.client_service import event as sent
 
 
-class FakeApi:
-    """Answers one page after the other; the last one is repeated."""
-
-    def __init__(self, *pages: list[tuple[int, str, str]]) -> None:
-        self.pages = list(pages)
-        self.asked: list[str] = []
-
-    def get(self, path: str) -> dict[str, Any]:
-        self.asked.append(path)
-        page = self.pages.pop(0) if self.pages else []
-        events = [{"position": position, "type": kind, "subject": subject} for position, kind, subject in page]
-        return {"events": events, "has_more": False, "next": events[-1]["position"] if events else 9}
+def happened(position: int, kind: str, subject: str) -> bytes:
+    return sent(str(position), kind, **document(TimelineEventView, position=position, type=kind, subject=subject))
 
 
 def test_the_timeline_is_read_until_the_turns_have_ended() -> None:
-    api = FakeApi([(3, "turn.started", "a"), (5, "turn.completed", "a")], [], [(9, "turn.failed", "b")])
-    found = timeline.read(cast(Api, api), "mine", {"a", "b"}, sleep=lambda _: None)
-    assert [event["position"] for event in found] == [3, 5, 9]
-    assert [path.split("after=")[1].split("&")[0] for path in api.asked] == ["0", "5", "9"]
+    service = FakeService()
+    service.on(
+        "GET",
+        "/events/",
+        events(happened(3, "turn.started", "a"), happened(5, "turn.completed", "a")),
+        events(happened(9, "turn.failed", "b"), happened(10, "turn.started", "c")),
+    )
+    found = timeline.read(blocking(service), "mine", {"a", "b"})
+    assert [event.position for event in found] == [3, 5, 9]
+    assert [each.headers.get("last-event-id") for each in service.requests] == [None, "5"]
+    assert {each.url.params["correlation_id"] for each in service.requests} == {"mine"}
 
 
-def test_a_timeline_that_gets_nothing_ends_the_demo() -> None:
+def test_a_timeline_that_gets_nothing_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timeline, "_TIMEOUT_SECONDS", 0.0)
+    service = FakeService()
+    service.on("GET", "/events/", events(b": keep-alive\n\n"))
     with pytest.raises(StackError, match="timeline"):
-        timeline.read(cast(Api, FakeApi()), "mine", {"a"}, sleep=lambda _: None)
+        timeline.read(blocking(service), "mine", {"a"})
 
 
 def test_the_command_for_kafka_can_be_copied(tmp_path: Path) -> None:

@@ -2,32 +2,33 @@ import io
 from typing import Any
 
 import pytest
+from aes_client import StreamedEvent, models
 from rich.console import Console
 
 from cli.demo.screen import Screen
-from cli.demo.sse import ServerEvent, events_in
 from cli.demo.turn_view import TurnView
 from deploy.local.errors import StackError
-
-CALL = {"step": 1, "call_id": "c1", "name": "calculator"}
-STARTED = ServerEvent("turn.tool_call.started", {**CALL, "arguments": {"expression": "6 * 7"}})
-ENDED = ServerEvent("turn.tool_call.completed", {**CALL, "output": "42"})
+from tests.support.cli_service import document
 
 
-def delta(text: str, step: int = 1) -> ServerEvent:
-    return ServerEvent("turn.output_text.delta", {"step": step, "text": text})
+def event(kind: str, **data: Any) -> StreamedEvent:
+    model = models.TURN_EVENTS[kind]
+    return StreamedEvent("1", kind, model.model_validate(document(model, **data)))
 
 
-def completed(content: str) -> ServerEvent:
-    reply: dict[str, Any] = {
-        "turn_id": "t1",
-        "response": {"content": content, "tool_calls": []},
-        "usage": {"input_tokens": 3, "output_tokens": 2},
-    }
-    return ServerEvent("turn.completed", reply)
+STARTED = event("turn.tool_call.started", step=1, call_id="c1", name="calculator", arguments={"expression": "6 * 7"})
+ENDED = event("turn.tool_call.completed", step=1, call_id="c1", name="calculator", output="42")
 
 
-def shown(*events: ServerEvent) -> str:
+def delta(text: str, step: int = 1) -> StreamedEvent:
+    return event("turn.output_text.delta", step=step, text=text)
+
+
+def completed(content: str) -> StreamedEvent:
+    return event("turn.completed", response={"content": content}, usage={"input_tokens": 3, "output_tokens": 2})
+
+
+def shown(*events: StreamedEvent) -> str:
     out = io.StringIO()
     view = TurnView(Screen(console=Console(file=out, width=80, highlight=False)))
     for event in events:
@@ -55,7 +56,7 @@ def test_lost_pieces_are_made_good_by_the_final_text() -> None:
 
 
 def test_text_of_an_attempt_that_was_given_up_is_dropped() -> None:
-    restarted = ServerEvent("turn.restarted", {"attempt": 2, "resumed_from_step": 1})
+    restarted = event("turn.restarted", attempt=2, resumed_from_step=1)
     output = shown(delta("stale", step=2), restarted, delta("fresh", step=2), completed("fresh"))
     assert "stale" not in output
     assert output.count("fresh") == 1
@@ -64,18 +65,6 @@ def test_text_of_an_attempt_that_was_given_up_is_dropped() -> None:
 def test_a_failed_turn_says_why_and_what_to_do() -> None:
     error = {"type": "model_error", "message": "the provider refused the key"}
     with pytest.raises(StackError) as failure:
-        shown(ServerEvent("turn.failed", {"error": error}))
+        shown(event("turn.failed", error=error))
     assert "the provider refused the key" in failure.value.problem
     assert "key" in failure.value.remedy
-
-
-def test_a_stream_that_breaks_off_is_a_failure() -> None:
-    view = TurnView(Screen(quiet=True))
-    view.show(delta("Forty "))
-    with pytest.raises(StackError, match="ended before the turn did"):
-        view.finish("?")
-
-
-def test_events_are_read_from_lines() -> None:
-    lines = ["event: a", 'data: {"n":', "data: 1}", "", ": keep-alive", "", "event: b", 'data:{"n":2}', "", "event: c"]
-    assert list(events_in(lines)) == [ServerEvent("a", {"n": 1}), ServerEvent("b", {"n": 2})]

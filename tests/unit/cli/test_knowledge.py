@@ -3,21 +3,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 
+import httpx
 import pytest
+from aes_client import models
 from typer.testing import CliRunner
 
+from cli.connection import Connection
 from cli.knowledge import command
-from cli.knowledge.api import KnowledgeApi
 from cli.knowledge.folder import find_files
-from deploy.local.errors import StackError
+from tests.support.cli_service import document, serve
 from tests.support.knowledge_api import FakeKnowledgeApi
 
 
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeKnowledgeApi]:
     service = FakeKnowledgeApi()
-    monkeypatch.setattr(command, "connect", lambda *_: SimpleNamespace(client=service.client))
-    monkeypatch.setattr("cli.knowledge.following.follow.__defaults__", (lambda _: None,))
+    service.pauses = serve(monkeypatch, service)
     return service
 
 
@@ -27,9 +28,6 @@ def folder(tmp_path: Path) -> Path:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(f"text of {name}")
     return tmp_path
-
-
-SETTINGS = {"name": "n", "chunking_strategy": {"strategy": "page"}}
 
 
 def run(*arguments: str) -> SimpleNamespace:
@@ -100,7 +98,7 @@ def test_an_interrupted_upload_leaves_no_knowledge_base(
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cli.knowledge.uploads._upload", interrupted)
+    monkeypatch.setattr(command, "upload", interrupted)
     result = run("create", "Towers", str(folder))
     assert (result.code, service.bases) == (130, {})
 
@@ -111,7 +109,7 @@ def test_an_ingestion_goes_on_when_nobody_follows_it(
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("cli.knowledge.following.follow.__defaults__", (interrupted,))
+    monkeypatch.setattr("aes_client.runners.time.sleep", interrupted)
     result = run("create", "Towers", str(folder))
     assert (result.code, list(service.bases)) == (130, ["kb0"])
     assert "The ingestion goes on" in result.told
@@ -138,33 +136,39 @@ def test_a_name_must_be_of_exactly_one(service: FakeKnowledgeApi, folder: Path) 
 
 
 def test_every_page_of_the_list_is_read(service: FakeKnowledgeApi) -> None:
-    with service.client() as client:
-        api = KnowledgeApi(client)
-        for _ in range(201):
-            api.create(SETTINGS)
-        assert len(list(api.knowledge_bases())) == 201
+    for number in range(201):
+        service.add(f"base {number}")
+    assert len(json.loads(run("list", "--json").out)["knowledge_bases"]) == 201
 
 
-def test_a_busy_service_is_asked_again_with_the_same_key(service: FakeKnowledgeApi) -> None:
-    pauses: list[float] = []
-    with service.client() as client:
-        api = KnowledgeApi(client, pauses.append)
-        service.busy = 2
-        api.create(SETTINGS)
-        assert pauses == [1.0, pytest.approx(1.5, abs=0.5)]
-        assert len(service.bases) == 1
-        assert service.keys[0] is not None
-        assert len(set(service.keys)) == 1
-        service.busy = 100
-        with pytest.raises(StackError, match="503"):
-            api.create(SETTINGS)
+def test_a_busy_service_is_asked_again_with_the_same_key(service: FakeKnowledgeApi, folder: Path) -> None:
+    service.busy = 2
+    assert run("create", "Towers", str(folder)).code == 0
+    assert service.pauses[:2] == [pytest.approx(1.3, abs=0.2), pytest.approx(1.4, abs=0.3)]
+    assert len(service.bases) == 1
+    assert service.keys[0] is not None
+    assert len(set(service.keys[:3])) == 1
+    service.busy = 100
+    refused = run("list")
+    assert (refused.code, "busy" in refused.told, "./aes status" in refused.told) == (1, True, True)
+
+
+def test_an_address_where_nothing_answers_is_told_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    def nowhere(_: httpx.Request) -> httpx.Response:
+        raise httpx.ConnectError("connection refused")
+
+    pauses = serve(monkeypatch, nowhere)
+    refused = run("list")
+    assert (refused.code, pauses) == (1, [])
+    assert "http://service: GET /knowledge-bases/ got no answer, tried once: connection refused" in refused.told
 
 
 def test_more_files_than_one_call_takes_are_added_in_several(service: FakeKnowledgeApi) -> None:
-    with service.client() as client:
-        KnowledgeApi(client).create_collection("c", [f"f{number}" for number in range(2500)])
+    files = [models.File.model_validate(document(models.File, id=f"f{number}")) for number in range(2500)]
+    with Connection("http://service", "key").client() as client:
+        command._collection(client, "c", files)
     assert len(service.collections["c0"]) == 2500
-    assert len(service.keys) == 4
+    assert list(map(len, service.added)) == [1000, 1000, 500]
 
 
 def test_folders_that_link_in_a_circle_are_read_once(folder: Path) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import httpx
 import pytest
 import typer
+from aes_client import models
 from typer.testing import CliRunner
 
 from cli.administration.service_database import ServiceDatabase
@@ -16,20 +17,22 @@ from cli.usage import budgets, command, prices
 from libs.contracts.errors import NotFound
 from libs.contracts.timestamps import parse_time
 from services.runtime.administration import ListedPrice
+from tests.support.cli_service import document, serve
 
 SUMS = {"turns": 3, "input_tokens": 1000, "output_tokens": 20, "tool_calls": 1, "seconds": 2.5}
 PRICED = {**SUMS, "cost": "0.15", "unpriced_turns": 0}
 UNPRICED = {**SUMS, "cost": "0.15", "unpriced_turns": 2}
-BUDGET = {
-    "id": "budget-1",
-    "user_id": None,
-    "key_id": None,
-    "period": "month",
-    "cost": "12.5",
-    "tokens": None,
-    "used": {"cost": "3", "tokens": 4000},
-    "renews_at": "2030-02-01T00:00:00.000000Z",
-}
+BUDGET = document(
+    models.Budget,
+    id="budget-1",
+    user_id=None,
+    key_id=None,
+    period="month",
+    cost="12.5",
+    tokens=None,
+    used={"cost": "3", "tokens": 4000},
+    renews_at="2030-02-01T00:00:00.000000Z",
+)
 OTHERS = (
     {**BUDGET, "id": "budget-2", "user_id": "ada", "cost": None, "tokens": 5000},
     {**BUDGET, "id": "budget-3", "key_id": "key-1"},
@@ -62,10 +65,8 @@ class Service:
         groups = [name for name in asked["group_by"].split(",") if name]
         lines = [{name: each.get(name) for name in ("day", "agent_id", "model", "user_id", "key_id")} | each
                  for each in self.lines[begin:end]]  # fmt: skip
-        return {"group_by": groups, "usage": lines, "totals": UNPRICED, "has_more": end < len(self.lines)}
-
-    def client(self) -> httpx.Client:
-        return httpx.Client(transport=httpx.MockTransport(self), base_url="http://service/api/v1")
+        more = end < len(self.lines)
+        return document(models.UsageReport, group_by=groups, usage=lines, totals=UNPRICED, has_more=more)
 
     @property
     def body(self) -> Any:
@@ -75,8 +76,7 @@ class Service:
 @pytest.fixture
 def service(monkeypatch: pytest.MonkeyPatch) -> Service:
     service = Service()
-    for module in (command, budgets):
-        monkeypatch.setattr(module, "connect", lambda *_: SimpleNamespace(client=service.client))
+    serve(monkeypatch, service)
     return service
 
 
@@ -106,6 +106,7 @@ def test_usage_of_some_days_by_agent_and_model(service: Service) -> None:
 def test_a_report_of_several_pages_is_one(service: Service) -> None:
     service.lines = [{"day": f"day {number}", **PRICED} for number in range(2500)]
     report = json.loads(run(command.app, "--json").out)
+    assert report["has_more"] is False
     assert [line["day"] for line in report["usage"]] == [f"day {number}" for number in range(2500)]
     assert [request.url.params.get("offset") for request in service.asked] == [None, "1000", "2000"]
 

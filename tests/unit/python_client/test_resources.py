@@ -103,6 +103,37 @@ def test_many_uploads_go_on_after_a_refusal(client: Any, service: FakeService, t
     assert [(each.done, each.total) for each in seen] == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_a_file_that_cannot_be_read_stops_no_other(client: Any, service: FakeService, tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    service.on("POST", "/files/", httpx.Response(201, json=file(name="a.md")))
+    gone, kept = client.files.upload_many([tmp_path / "gone.md", tmp_path / "a.md"])
+    assert (type(gone.error), gone.file) == (FileNotFoundError, None)
+    assert (kept.error, kept.file.name) == (None, "a.md")
+
+
+def test_a_report_of_usage_has_all_of_its_pages(client: Any, service: FakeService) -> None:
+    sums = dict.fromkeys(("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "unpriced_turns"), 1)
+    line = {**sums, "cost": "1"}
+    moments = {"from": "2030-01-01T00:00:00.000000Z", "to": "2030-02-01T00:00:00.000000Z"}
+    report = {**moments, "group_by": ["user"], "totals": line, "total": 3}
+    service.on(
+        "GET",
+        "/usage/",
+        {**report, "usage": [{**line, "user_id": "a"}, {**line, "user_id": "b"}], "has_more": True},
+        {**report, "usage": [{**line, "user_id": "c"}], "has_more": False},
+    )
+    found = client.usage(group_by=["user"])
+    assert ([each.user_id for each in found.usage], found.has_more) == (["a", "b", "c"], False)
+    assert [each.url.params.get("offset") for each in service.requests] == [None, "2"]
+
+
+def test_a_configuration_may_be_a_text_in_yaml(client: Any, service: FakeService) -> None:
+    service.on("POST", "/agent/validate/", {"valid": True})
+    assert client.agents.validate("name: Fare analyst").valid
+    [asked] = service.requests
+    assert (asked.headers["content-type"], asked.content) == ("application/yaml", b"name: Fare analyst")
+
+
 def test_many_uploads_end_with_what_would_meet_every_file(client: Any, service: FakeService, tmp_path: Path) -> None:
     (tmp_path / "a.md").write_text("a")
     service.on("POST", "/files/", error(403, "permission_error"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from aes_client import params
 from aes_client.flows import Emitting
 from aes_client.models import ActionKind, OpenAction, Turn
 from aes_client.requests import Request, given, one, path_of
@@ -12,6 +11,8 @@ from aes_client.resource import R, Resource, iteration, operation
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from aes_client import params
 
 
 class Actions(Resource[R]):

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from aes_client import params
 from aes_client.flows import Emit, Emitting
 from aes_client.models import Agent, AgentVersion, ValidationReport
 from aes_client.requests import Request, nothing, one, path_of
@@ -14,14 +13,17 @@ from aes_client.resource import R, Resource, iteration, operation
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from aes_client import params
+
 
 class Agents(Resource[R]):
     """``client.agents``."""
 
     @operation
-    def validate(self, config: params.AgentConfiguration | Mapping[str, Any]) -> Request[ValidationReport]:
-        """Says what is wrong with a configuration and what is doubtful; nothing is stored."""
-        return Request("POST", "/agent/validate/", one(ValidationReport), body=dict(config))
+    def validate(self, config: params.AgentConfiguration | Mapping[str, Any] | str) -> Request[ValidationReport]:
+        """Says what is wrong with a configuration and what is doubtful; nothing is stored. A text is one in YAML."""
+        body = config if isinstance(config, str) else dict(config)
+        return Request("POST", "/agent/validate/", one(ValidationReport), body=body)
 
     @operation
     def create(self, **agent: Unpack[params.CreateAgentBody]) -> Request[Agent]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from aes_client import params
 from aes_client.flows import Emitting
 from aes_client.models import Collection, CollectionFilesReply, File
 from aes_client.requests import Request, nothing, one, path_of
@@ -13,6 +12,8 @@ from aes_client.resource import R, Resource, iteration, operation
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from aes_client import params
 
 
 class Collections(Resource[R]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 from aes_client.flows import Deadline, Emit, Emitting
@@ -51,14 +51,16 @@ class Events(Resource[R]):
         session_id: str | None = None,
         turn_id: str | None = None,
         timeout: float | None = None,
+        on_lost: Callable[[Exception], Any] | None = None,
     ) -> Emitting[TimelineEventView]:
         """Yields events as they happen, without end: after a position, or from now on.
 
-        Goes on after a lost connection: no event is missing, none comes twice. Raises ``TimeLimitReached`` after
-        ``timeout`` seconds.
+        Goes on after a lost connection, which ``on_lost`` is told of: no event is missing, none comes twice. Raises
+        ``TimeLimitReached`` after ``timeout`` seconds.
         """
         query = given(after=after, type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id)
-        yield from follow(Source(Request("GET", _PATH, nothing, query=query)), _take, self._policy, Deadline(timeout))
+        source = Source(Request("GET", _PATH, nothing, query=query))
+        yield from follow(source, _take, self._policy, Deadline(timeout), on_lost)
 
 
 def _take(event: ServerEvent) -> Generator[Any, Any, bool]:

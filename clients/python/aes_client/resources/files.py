@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from aes_client import params
 from aes_client.errors import ApiError
 from aes_client.flows import Emit, Emitting, Flow, Together, batches
 from aes_client.models import BulkReply, File, FileStatus, FileText
@@ -18,14 +17,16 @@ from aes_client.resources.downloads import TRANSFER_SECONDS, saved
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from aes_client import params
+
 
 @dataclass(frozen=True)
 class UploadProgress:
-    """One file of many: its record, or why the service does not take it."""
+    """One file of many: its record, or why the service does not take it, or why it cannot be read."""
 
     path: str
     file: File | None
-    error: ApiError | None
+    error: ApiError | OSError | None
     done: int
     total: int
 
@@ -42,8 +43,8 @@ class Files(Resource[R]):
     def upload_many(self, paths: Iterable[str | os.PathLike[str]], *, at_once: int = 4) -> Emitting[UploadProgress]:
         """Uploads files, several at once, and yields what became of each, in their order.
 
-        A file that the service refuses stops no other. Raises ``ConnectionFailed``, and other errors that would meet
-        every file.
+        A file that the service refuses, or that cannot be read, stops no other. Raises ``ConnectionFailed``, and other
+        errors that would meet every file.
         """
         all_paths = [os.fspath(path) for path in paths]
         done = 0
@@ -51,10 +52,10 @@ class Files(Resource[R]):
             outcomes = yield Together([self._send(_upload(path, None)) for path in batch])
             for path, outcome in zip(batch, outcomes, strict=True):
                 done += 1
-                refused = isinstance(outcome, ApiError) and outcome.status in (409, 413, 415, 422)
-                if isinstance(outcome, BaseException) and not refused:
+                failed = isinstance(outcome, BaseException)
+                if failed and not _concerns_one_file(outcome):
                     raise outcome
-                file, error = (None, outcome) if refused else (outcome, None)
+                file, error = (None, outcome) if failed else (outcome, None)
                 yield Emit(UploadProgress(path, file, error, done, len(all_paths)))
 
     @iteration
@@ -98,6 +99,12 @@ class Files(Resource[R]):
     def bulk(self, **change: Unpack[params.BulkBody]) -> Request[BulkReply]:
         """Changes or deletes many files, each on its own."""
         return Request("POST", "/files/bulk/", one(BulkReply), body=dict(change))
+
+
+def _concerns_one_file(problem: BaseException) -> bool:
+    if isinstance(problem, ApiError):
+        return problem.status in (409, 413, 415, 422)
+    return isinstance(problem, OSError)
 
 
 def _upload(file: Content, name: str | None) -> Request[File]:

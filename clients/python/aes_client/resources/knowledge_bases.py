@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
-from aes_client import params
 from aes_client.flows import Call, Deadline, Emit, Emitting, Flow, Pause
 from aes_client.models import AvailableCollections, DatasourceSnapshot, KnowledgeBase, KnowledgeBaseState, SearchReply
 from aes_client.requests import Request, nothing, one, path_of
@@ -14,7 +14,11 @@ from aes_client.resource import R, Resource, iteration, operation
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
+    from aes_client import params
+
 _SHORTEST_LOOK, _LONGEST_LOOK = 0.25, 2.0
+# A look takes a fifth of the time at most.
+_SHARE = 4
 
 
 class KnowledgeBases(Resource[R]):
@@ -103,18 +107,20 @@ class KnowledgeBases(Resource[R]):
     def _ingested(
         self, knowledge_base_id: str, deadline: Deadline, tell: Callable[[KnowledgeBase], Generator[Any, Any, None]]
     ) -> Generator[Any, Any, KnowledgeBase]:
-        """Looks at growing intervals, and begins anew with each change."""
+        """Looks at growing intervals, and begins anew with each change; the answer grows with the documents."""
         seen, pause = None, _SHORTEST_LOOK
         while True:
+            asked = time.monotonic()
             base = yield from self._send(Request("GET", _path(knowledge_base_id), one(KnowledgeBase)))
-            mark = base.status, base.progress, base.datasource_count, base.processing_metadata.get("phase")
+            took = time.monotonic() - asked
+            mark = base.status, base.progress, base.datasource_count, base.datasource_errors, base.processing_metadata
             if mark != seen:
                 yield from tell(base)
                 seen, pause = mark, _SHORTEST_LOOK
             if base.status in ("completed", "failed"):
                 return base
             deadline.check(f"The ingestion of {base.name}")
-            yield Pause(pause)
+            yield Pause(max(pause, took * _SHARE))
             pause = min(pause * 1.5, _LONGEST_LOOK)
 
 

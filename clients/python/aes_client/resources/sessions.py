@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Union
 
-from aes_client import params
 from aes_client.errors import ActionRequired
 from aes_client.flows import Deadline, Emitting, Flow
 from aes_client.models import ExecuteReply, Message, Session, SessionCreatedReply, TurnAccepted
@@ -20,6 +19,8 @@ from aes_client.tools import Answers, Approval, Tools
 
 if TYPE_CHECKING:
     import httpx
+
+    from aes_client import params
 
 # Shorter than what proxies usually allow for one request; a turn that takes longer is asked for again.
 _WAIT_SECONDS = 50.0

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from aes_client import params
 from aes_client.flows import Emitting
 from aes_client.models import CallToolReply, HttpToolset, McpToolset, OpenApiToolset, Secret, Toolset
 from aes_client.requests import Answer, Request, nothing, one, path_of, validated
@@ -14,6 +13,8 @@ from aes_client.resource import R, Resource, iteration, operation
 if TYPE_CHECKING:
     import httpx
     from typing_extensions import Unpack
+
+    from aes_client import params
 
 AnyToolset = McpToolset | OpenApiToolset | HttpToolset
 # The service asks a toolset's target for its tools before it answers, and has two minutes to try a tool.

@@ -8,7 +8,6 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from aes_client import params
 from aes_client.errors import ActionRequired, ConflictError, error_of
 from aes_client.flows import Deadline, Emit, Emitting, Flow
 from aes_client.models import (
@@ -31,6 +30,8 @@ from aes_client.tools import Answers, Approval, Tools
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from aes_client import params
 
 _log = logging.getLogger("aes_client")
 _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})

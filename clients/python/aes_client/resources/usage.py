@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from aes_client import params
-from aes_client.flows import Emitting
-from aes_client.models import Budget, UsageReport
+from aes_client.flows import Emitting, Flow
+from aes_client.models import Budget, UsageItem, UsageReport
 from aes_client.requests import Request, given, nothing, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
+
+    from aes_client import params
+
+
+_PAGE = 1000
 
 
 class Usage(Resource[R]):
@@ -25,15 +29,19 @@ class Usage(Resource[R]):
         begin: str | None = None,
         end: str | None = None,
         group_by: Iterable[str] = (),
-        limit: int = 1000,
-        offset: int = 0,
-    ) -> Request[UsageReport]:
+    ) -> Flow[UsageReport]:
         """Returns sums over turns, told apart by ``day``, ``agent``, ``model``, ``user`` and ``key``, as asked for.
 
         ``begin`` and ``end`` are days (``2026-05-01``), which are both included, or timestamps; 30 days when left out.
         """
-        query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=limit, offset=offset)
-        return Request("GET", "/usage/", one(UsageReport), query=query)
+        query = given(**{"from": begin, "to": end}, group_by=",".join(group_by) or None, limit=_PAGE)
+        items: list[UsageItem] = []
+        while True:
+            report = yield from self._send(Request("GET", "/usage/", one(UsageReport), query=query))
+            items += report.usage
+            if not (report.has_more and report.usage):
+                return report.model_copy(update={"usage": items})
+            query["offset"] = len(items)
 
 
 class Budgets(Resource[R]):
