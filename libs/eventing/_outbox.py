@@ -1,8 +1,8 @@
 """Transactional outbox: messages are recorded with the state that they report and published after the commit."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -10,7 +10,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.eventing import _outbox_table as table
-from libs.eventing._messages import MessageContext, MessageDraft
+from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import Publisher
 from libs.persistence import Connection, Database
@@ -78,6 +78,7 @@ class Outbox:
         self._publisher = publisher
         self._writer = new_id()
         self._sequences = SequenceCache()
+        self._expected: dict[str, list[OutboxMessage]] = {}
 
     @asynccontextmanager
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
@@ -129,8 +130,29 @@ class Outbox:
     def publish(self, recorded: Sequence[OutboxMessage]) -> None:
         """Hand recorded messages to the publisher, in the order of the commits. Returns at once."""
         if self._publisher is not None:
-            self._publisher.publish(recorded)
+            self._publisher.publish(recorded, urgent=self._is_waited_for(recorded))
         self._sequences.remember(recorded)
+
+    @contextmanager
+    def expecting(self, command_id: str) -> Iterator[Sequence[OutboxMessage]]:
+        """Yields a list into which the command's outcome is put when this process commits it within the block."""
+        outcomes = self._expected.setdefault(command_id, [])
+        try:
+            yield outcomes
+        finally:
+            self._expected.pop(command_id, None)
+
+    def _is_waited_for(self, committed: Sequence[OutboxMessage]) -> bool:
+        """Whether somebody waits on the bus for one of them; hands those out that are waited for in this process."""
+        urgent = False
+        for message in committed:
+            if is_terminal(message.type):
+                expected = self._expected.get(message.causation_id or "")
+                if expected is None:
+                    urgent = True
+                else:
+                    expected.append(message)
+        return urgent
 
     def send_now(self) -> None:
         """Send committed messages that still linger, because something of another way is about to follow them."""

@@ -91,15 +91,18 @@ class Publisher:
         """Whether this process has sent the message and the broker has not acknowledged it yet."""
         return message.id in self._in_flight
 
-    def publish(self, messages: Iterable[OutboxMessage]) -> None:
+    def publish(self, messages: Iterable[OutboxMessage], *, urgent: bool | None = None) -> None:
         """Queue messages whose transaction has been committed.
 
         An outcome, for which a caller waits, goes at once and takes along what is queued before it. Other messages
-        linger for 10 ms, so that a short turn's beginning and end travel in one request.
+        linger for 10 ms, so that a short turn's beginning and end travel in one request. ``urgent`` tells when that
+        does not follow from the types.
         """
         arrived = list(messages)
         self._queue.extend(arrived)
-        if any(is_terminal(message.type) for message in arrived):
+        if urgent is None:
+            urgent = any(is_terminal(message.type) for message in arrived)
+        if urgent:
             self._wake.set()
         elif arrived and self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._wake.set)

@@ -49,6 +49,8 @@ class CommandState:
 
 AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
+HandOver = Callable[[str, Envelope, bytes, Identity], Awaitable[CommandState]]
+"""Has an owner carry out a signed command: ``(owner, envelope, payload, identity)``. Raises ``ServiceUnavailable``."""
 OnEvent = Callable[[Envelope, bytes], None]
 
 
@@ -168,10 +170,12 @@ class CommandSender:
         *,
         source: str,
         topics: Sequence[Topic] = TOPICS,
+        hand_over: HandOver | None = None,
     ) -> None:
         self._producer = producer
         self._signer = signer
         self._ask = ask
+        self._hand_over = hand_over
         self._payloads = payloads
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
@@ -223,8 +227,12 @@ class CommandSender:
         identity: Identity,
         expires_in: float,
         traceparent: str | None = None,
-    ) -> None:
+        directly: bool = False,
+    ) -> CommandState:
         """Send a command; ``expires_in`` seconds later its owner refuses it.
+
+        ``directly`` hands it to its owner, who answers with the outcome, and sends it over the bus only if that fails:
+        carried out twice, it takes effect once. For commands that end at once, and that none of their subject precedes.
 
         Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
         """
@@ -246,7 +254,14 @@ class CommandSender:
         payload = command.encode()
         envelope = self._signer.sign_command(envelope, identity, payload)
         with send_span(command.TOPIC.name, envelope):
-            await self._produce(command.TOPIC.name, with_current_span(envelope), payload)
+            envelope = with_current_span(envelope)
+            if directly and self._hand_over is not None:
+                try:
+                    return await self._hand_over(command.TOPIC.owner, envelope, payload, identity)
+                except ServiceUnavailable as problem:
+                    _log.info("command.not_handed_over", command_id=command_id, problem=problem.message)
+            await self._produce(command.TOPIC.name, envelope, payload)
+        return CommandState(known=False)
 
     async def _produce(self, topic: str, envelope: Envelope, payload: bytes) -> None:
         try:

@@ -13,16 +13,19 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from libs import tracing
+from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, NotFound, ServiceError, ServiceUnavailable, error_from
 from libs.contracts.identity import Identity
 from libs.eventing import CommandState, IdentitySigner
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
-from libs.service_defaults.internal_routes import BEARER, decode_event
+from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_event, encode_event
 from libs.service_defaults.observed_requests import HEADER
 from libs.tracing import current_correlation_id
 
 DEADLINE_SECONDS: Final = 5.0
 """The longest time for a call. A service that asks others before it answers gives them less."""
+# Then the bus takes the command; a caller waits for its outcome for longer.
+_HAND_OVER_SECONDS: Final = 2.0
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
@@ -195,14 +198,14 @@ class UpstreamClient:
 
     async def command_state(self, upstream: str, command_id: str, identity: Identity) -> CommandState:
         """The upstream's record of a command (the ``ask`` of a ``CommandSender``)."""
-        response = await self.get(upstream, f"/internal/commands/{command_id}", identity)
-        if response.status == 404:
-            return CommandState(known=False)
-        if response.status == 202:
-            return CommandState(known=True)
-        if response.status != 200:
-            raise ServiceUnavailable(f"the {upstream} service answered {response.status}")
-        return CommandState(known=True, outcome=decode_event(response.body))
+        response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
+        return CommandState(known=False) if response.status == 404 else _command_state(upstream, response)
+
+    async def hand_over(self, upstream: str, envelope: Envelope, payload: bytes, identity: Identity) -> CommandState:
+        """Has the upstream carry out a command at once (the ``hand_over`` of a ``CommandSender``)."""
+        body = encode_event(envelope, payload)
+        response = await self.request("POST", upstream, COMMANDS_PATH, identity, body=body, deadline=_HAND_OVER_SECONDS)
+        return _command_state(upstream, response)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
         """A payload too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
@@ -261,6 +264,14 @@ def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> Service
         except ValidationError:
             pass
     return ServiceUnavailable("A part of the service did not answer as expected.", retry_after=5)
+
+
+def _command_state(upstream: str, response: UpstreamResponse) -> CommandState:
+    if response.status == 202:
+        return CommandState(known=True)
+    if response.status != 200:
+        raise ServiceUnavailable(f"the {upstream} service answered {response.status}")
+    return CommandState(known=True, outcome=decode_event(response.body))
 
 
 async def _first_reached(

@@ -9,6 +9,7 @@ import structlog
 from fastapi import FastAPI
 from prometheus_client import Gauge
 
+from libs.contracts.messages import Command
 from libs.eventing import (
     BatchHandler,
     CommandRouter,
@@ -34,7 +35,7 @@ from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
-from libs.service_defaults.internal_routes import amounts_routes, bus_routes
+from libs.service_defaults.internal_routes import amounts_routes, bus_routes, direct_commands_route
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.settings import ServiceSettings
 
@@ -129,6 +130,11 @@ class Service:
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
+    def take_directly(self, *commands: type[Command]) -> None:
+        """Carries out these commands when they are handed over by HTTP, too, in processes of role ``api``."""
+        self.http.include_router(direct_commands_route(commands, self.commands, self.outbox, source=self.source))
+        self.background("keys.revoked.api", self._follow_revocations_without_consumers, role=API)
+
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
         """Deletes old rows in the process that sweeps, those about ended entities after the days of the settings.
 
@@ -186,6 +192,12 @@ class Service:
     async def _follow_revocations(self) -> None:
         if self.commands.topics:
             self.ready_check("revoked keys", self._revocations_known)
+            await self.revoked_keys.run()
+        await self.lifecycle.stopping.wait()
+
+    async def _follow_revocations_without_consumers(self) -> None:
+        # Not a readiness check: reads are answered while the bus is away, and commands that came over it wait for it.
+        if not self.consumers.carry_out_commands:
             await self.revoked_keys.run()
         await self.lifecycle.stopping.wait()
 

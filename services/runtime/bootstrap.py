@@ -7,6 +7,7 @@ from pathlib import Path
 
 import structlog
 
+from libs.contracts.commands import runtime as commands
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
 from libs.persistence import Database, Presence, is_outage
@@ -269,6 +270,7 @@ def build(settings: RuntimeSettings) -> Service:
     )
     reads = PostgresSessionReads(service.database)
     handle_commands(service, worker, reads, settings)
+    service.take_directly(commands.CreateSession)
     include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)

@@ -1,6 +1,6 @@
-"""Finds what a session begins with when a protocol names its agent as a model."""
+"""Finds what a session begins with: its agent's normalised configuration."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import orjson
@@ -14,47 +14,66 @@ from services.gateway.domain.ports import Upstreams
 from services.gateway.use_cases.principals import TTLCache
 
 _LONGEST_NAME: Final = 200
-_Named = tuple[Identity, str]
+_LARGEST: Final = 8 * 1024
+_REMEMBERED: Final = 2000
+_Asked = tuple[Identity, bytes]
 
 
 class AgentConfigurations:
-    """Normalised configurations by caller and model, kept for 30 s or until an event about the agent (``forget``).
+    """Asks the registry, and keeps answers for 30 s or until an event about the agent (``forget``).
 
-    A model is an agent's key, or ``provider:name`` for an agent without instructions. A call of a protocol without
-    sessions would otherwise cost a request to the registry each time.
+    Sessions that one after the other begin with the same agent would otherwise cost a request each. Configurations
+    that name something of the company's own, knowledge bases or toolsets, are checked every time.
     """
 
     def __init__(self, upstreams: Upstreams, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
         self._upstreams = upstreams
-        self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic)
+        self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic, size=_REMEMBERED)
 
     async def of(self, identity: Identity, model: str) -> SessionBeginning:
-        """Raises ``NotFound`` for a model that is neither, or not for the caller."""
-        found = await self._known.find((identity, model))
-        if found is None:
-            raise NotFound(f"There is no model {model[:_LONGEST_NAME]!r}.", details=[_unknown(model)])
-        return found
+        """The beginning with an agent's key, or ``provider:name`` for an agent without instructions.
 
-    def forget(self, agent_id: str) -> None:
-        self._known.forget(agent_id)
-
-    async def _look_up(self, named: _Named) -> SessionBeginning | None:
-        identity, model = named
+        Raises ``NotFound`` for a model that is neither, or not for the caller.
+        """
         wanted = _wanted(model)
         if wanted is None:
-            return None
-        path = "/internal/agents/normalize"
-        reply = await self._upstreams.request("POST", "registry", path, identity, body=orjson.dumps(wanted))
+            raise NotFound(f"There is no model {model[:_LONGEST_NAME]!r}.", details=[_unknown(model)])
         try:
-            return SessionBeginning.model_validate_json(checked(reply))
+            return await self.of_document(identity, wanted)
         except NotFound:
-            # Not kept as a miss: the agent may be created at any moment.
             raise NotFound(f"There is no model {model!r}.", details=[_unknown(model)]) from None
         except (ValidationFailed, InvalidRequest) as problem:
             if "agent_key" in wanted:
                 raise
             # The provider is unknown, or not configured.
             raise NotFound(problem.message, details=[_unknown(model)]) from None
+
+    async def of_document(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
+        """The beginning with a whole configuration or a reference to a stored agent; raises the registry's errors."""
+        asked = (identity, orjson.dumps(wanted))
+        found = await (self._known.find(asked) if _may_be_kept(wanted, asked[1]) else self._look_up(asked))
+        assert found is not None
+        return found
+
+    def forget(self, agent_id: str) -> None:
+        self._known.forget(agent_id)
+
+    async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
+        """Never None: what is not found is an error, and not kept, as an agent may be created at any moment."""
+        identity, body = asked
+        reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)
+        return SessionBeginning.model_validate_json(checked(reply))
+
+
+def _may_be_kept(wanted: Mapping[str, Any], body: bytes) -> bool:
+    if len(body) > _LARGEST:
+        return False
+    if {"agent_id", "agent_key"} & wanted.keys():
+        return True
+    tools = wanted.get("tools") or []
+    own = wanted.get("knowledge_bases") or wanted.get("tool_policies")
+    # Names with a dot are of toolsets.
+    return not own and isinstance(tools, list) and not any("." in str(tool) for tool in tools)
 
 
 def _wanted(model: str) -> dict[str, Any] | None:

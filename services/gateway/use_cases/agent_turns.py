@@ -382,7 +382,7 @@ def agent_turns(
     configurations: AgentConfigurations,
 ) -> AgentTurns:
     """These use cases on the gateway's mechanisms."""
-    open_session = OpenSession(commands, upstreams)
+    open_session = OpenSession(commands, configurations)
     return AgentTurns(
         list_agents=ListAgents(upstreams),
         list_provider_models=ListProviderModels(upstreams),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final, TypeVar
 
-from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
 from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
@@ -33,6 +33,8 @@ _UNFINISHED: Final = (
 _TRANSIENT: Final = frozenset(
     {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
 )
+# Who asks for a session waits for nothing else, and its first message follows the answer.
+_HANDED_OVER: Final = frozenset({CreateSession})
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command that has the given id; may call other services, and raises errors for the caller."""
 
@@ -128,7 +130,10 @@ class CommandDispatcher:
                         if command is ExecuteTurn:
                             await self.rates.take(write.identity.company_id, TURNS)
                         made = make(record.command_id)
-                        await self._send(write, record, await made if isawaitable(made) else made, subject)
+                        sent = await self._send(write, record, await made if isawaitable(made) else made, subject)
+                        replies.accepted |= sent.known
+                        if sent.outcome is not None:
+                            replies.arrive(sent.outcome)
                     yield pending(record.command_id, replies, state.known)
                     return
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
@@ -139,8 +144,10 @@ class CommandDispatcher:
                 correlation_id=write.correlation_id,
             )
 
-    async def _send(self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None) -> None:
-        await self.bus.send(
+    async def _send(
+        self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None
+    ) -> CommandState:
+        return await self.bus.send(
             command,
             subject=subject or record.command_id,
             command_id=record.command_id,
@@ -148,6 +155,7 @@ class CommandDispatcher:
             identity=write.identity,
             expires_in=_EXPIRES_SECONDS,
             traceparent=write.traceparent,
+            directly=type(command) in _HANDED_OVER,
         )
 
     async def _record(self, write: Write) -> IdempotencyRecord:

@@ -2,16 +2,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import orjson
-
 from libs.contracts.api.sessions import HistoryMessage
 from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.ports import Upstreams
+from services.gateway.use_cases.agent_configurations import AgentConfigurations
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 
@@ -20,7 +17,7 @@ class OpenSession:
     """Opens a session with a configuration, or with a stored agent that ``seen_by`` may see."""
 
     commands: CommandDispatcher
-    upstreams: Upstreams
+    configurations: AgentConfigurations
 
     async def __call__(
         self, write: Write, wanted: dict[str, Any], seen_by: Identity, messages: Sequence[HistoryMessage] = ()
@@ -28,10 +25,9 @@ class OpenSession:
         """``messages``: the conversation that it begins with."""
 
         async def make(session_id: str) -> Command:
-            # The registry's answer is kept with the session: a turn never needs the registry.
-            reply = await self.upstreams.request(
-                "POST", "registry", "/internal/agents/normalize", seen_by, body=orjson.dumps(wanted)
-            )
-            return CreateSession(session_id=session_id, messages=list(messages), **orjson.loads(checked(reply)))
+            # The configuration is kept with the session: a turn never needs the registry.
+            beginning = await self.configurations.of_document(seen_by, wanted)
+            given = {**dict(beginning), "messages": list(messages)}
+            return CreateSession.model_construct(session_id=session_id, **given)
 
         return SessionCreated.decode((await self.commands.create(write, CreateSession, make)).payload)

@@ -133,11 +133,14 @@ class TTLCache(Generic[K, V]):
         id_of: Callable[[V], str],
         fresh: Callable[[], bool],
         monotonic: Callable[[], float],
+        *,
+        size: int = _CACHE_SIZE,
     ) -> None:
         self._look_up = look_up
         self._id_of = id_of
         self._fresh = fresh
         self._monotonic = monotonic
+        self._size = size
         self._found: dict[K, tuple[float, V]] = {}
         self._by_id: defaultdict[str, set[K]] = defaultdict(set)
         self._missed: dict[K, float] = {}
@@ -166,12 +169,12 @@ class TTLCache(Generic[K, V]):
         if forgotten != self._forgotten:
             return value
         if value is None:
-            if len(self._missed) >= _CACHE_SIZE:
+            if len(self._missed) >= self._size:
                 self._missed.clear()
             self._missed[presented] = self._monotonic() + MISS_SECONDS
             return None
         self._missed.pop(presented, None)
-        if len(self._found) >= _CACHE_SIZE:
+        if len(self._found) >= self._size:
             self._found.clear()
             self._by_id.clear()
         self._found[presented] = (self._monotonic() + CACHE_SECONDS, value)

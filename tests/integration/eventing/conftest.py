@@ -30,7 +30,7 @@ class Installation:
     port: int
 
     def owner(self, port: int | None = None, *, auto_migrate: bool = True) -> Service:
-        return sample_owner.build(
+        service = sample_owner.build(
             sample_owner.NotesSettings(
                 kafka_bootstrap_servers=self.kafka,
                 topic_prefix=self.prefix,
@@ -40,6 +40,8 @@ class Installation:
                 port=port or self.port,
             )
         )
+        service.take_directly(sample_owner.TakeNote)
+        return service
 
 
 @pytest.fixture
@@ -91,6 +93,7 @@ async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
         PayloadReader(calls.payload),
         source="/aes/test",
         topics=sample_owner.TOPICS,
+        hand_over=calls.hand_over,
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]

@@ -119,6 +119,23 @@ async def test_a_session_is_created_with_the_normalised_configuration(public: Ga
     assert command.agent_config == NORMALIZED["agent_config"]
 
 
+@pytest.mark.parametrize(
+    "own", [{"knowledge_bases": [new_id()]}, {"tools": ["orders.find"]}, {"tool_policies": {"*": {}}}]
+)
+async def test_what_names_something_of_the_company_is_checked_for_every_session(
+    public: Gateway, own: dict[str, Any]
+) -> None:
+    public.bus.upstream = upstream
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
+    for _ in range(3):
+        assert (await public.client.post("/sessions/", json=CONFIGURATION)).status_code == 201
+    assert len(public.upstreams.asked_paths("normalize")) == 1
+    for _ in range(3):
+        assert (await public.client.post("/sessions/", json={**CONFIGURATION, **own})).status_code == 201
+    assert len(public.upstreams.asked_paths("normalize")) == 4
+    assert len({sent.command_id for sent in public.bus.sent}) == 6
+
+
 async def test_a_session_begins_with_a_conversation_from_elsewhere(public: Gateway) -> None:
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, NORMALIZED)
     public.bus.upstream = lambda sent: [SessionCreated(session_id=sent.command_id, config_hash="abc")]
