@@ -49,7 +49,7 @@ class CommandState:
 
 AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
-HandOver = Callable[[str, Envelope, bytes, Identity], Awaitable[CommandState]]
+SubmitCommand = Callable[[str, Envelope, bytes, Identity], Awaitable[CommandState]]
 """Has an owner carry out a signed command: ``(owner, envelope, payload, identity)``. Raises ``ServiceUnavailable``."""
 OnEvent = Callable[[Envelope, bytes], None]
 
@@ -170,12 +170,12 @@ class CommandSender:
         *,
         source: str,
         topics: Sequence[Topic] = TOPICS,
-        hand_over: HandOver | None = None,
+        submit_command: SubmitCommand | None = None,
     ) -> None:
         self._producer = producer
         self._signer = signer
         self._ask = ask
-        self._hand_over = hand_over
+        self._submit_command = submit_command
         self._payloads = payloads
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
@@ -255,9 +255,9 @@ class CommandSender:
         envelope = self._signer.sign_command(envelope, identity, payload)
         with send_span(command.TOPIC.name, envelope):
             envelope = with_current_span(envelope)
-            if directly and self._hand_over is not None:
+            if directly and self._submit_command is not None:
                 try:
-                    return await self._hand_over(command.TOPIC.owner, envelope, payload, identity)
+                    return await self._submit_command(command.TOPIC.owner, envelope, payload, identity)
                 except ServiceUnavailable as problem:
                     _log.info("command.not_handed_over", command_id=command_id, problem=problem.message)
             await self._produce(command.TOPIC.name, envelope, payload)

@@ -25,7 +25,7 @@ from libs.tracing import current_correlation_id
 DEADLINE_SECONDS: Final = 5.0
 """The longest time for a call. A service that asks others before it answers gives them less."""
 # Then the bus takes the command; a caller waits for its outcome for longer.
-_HAND_OVER_SECONDS: Final = 2.0
+_SUBMIT_SECONDS: Final = 2.0
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
@@ -201,10 +201,12 @@ class UpstreamClient:
         response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
         return CommandState(known=False) if response.status == 404 else _command_state(upstream, response)
 
-    async def hand_over(self, upstream: str, envelope: Envelope, payload: bytes, identity: Identity) -> CommandState:
-        """Has the upstream carry out a command at once (the ``hand_over`` of a ``CommandSender``)."""
+    async def submit_command(
+        self, upstream: str, envelope: Envelope, payload: bytes, identity: Identity
+    ) -> CommandState:
+        """Has the upstream carry out a command at once (the ``submit_command`` of a ``CommandSender``)."""
         body = encode_event(envelope, payload)
-        response = await self.request("POST", upstream, COMMANDS_PATH, identity, body=body, deadline=_HAND_OVER_SECONDS)
+        response = await self.request("POST", upstream, COMMANDS_PATH, identity, body=body, deadline=_SUBMIT_SECONDS)
         return _command_state(upstream, response)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:

@@ -69,7 +69,7 @@ def direct_commands_route(
     topics = {command.TYPE: command.TOPIC.name for command in taken}
 
     @router.post(COMMANDS_PATH)
-    async def carry_out(request: Request, _: Caller) -> Response:
+    async def dispatch(request: Request, _: Caller) -> Response:
         """200 with the outcome, 202 while it is under way. The command's own signature tells who asks for what.
 
         An error leaves open whether it was carried out; given again, here or on the bus, it takes effect once.

@@ -197,7 +197,7 @@ class Service:
 
     async def _follow_revocations_without_consumers(self) -> None:
         # Not a readiness check: reads are answered while the bus is away, and commands that came over it wait for it.
-        if not self.consumers.carry_out_commands:
+        if not self.consumers.dispatch_commands:
             await self.revoked_keys.run()
         await self.lifecycle.stopping.wait()
 

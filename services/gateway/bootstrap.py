@@ -298,7 +298,7 @@ def build(settings: GatewaySettings) -> Service:
         service.calls.command_state,
         service.payloads,
         source=service.source,
-        hand_over=service.calls.hand_over,
+        submit_command=service.calls.submit_command,
     )
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)

@@ -93,7 +93,7 @@ async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
         PayloadReader(calls.payload),
         source="/aes/test",
         topics=sample_owner.TOPICS,
-        hand_over=calls.hand_over,
+        submit_command=calls.submit_command,
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]

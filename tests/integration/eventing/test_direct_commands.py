@@ -18,7 +18,7 @@ from tests.integration.eventing.test_sample_owner import take_note
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
-async def hand_over(sender: CommandSender, text: str, command_id: str) -> CommandState:
+async def submit(sender: CommandSender, text: str, command_id: str) -> CommandState:
     command = TakeNote(note_id="note-1", text=text)
     return await sender.send(
         command,
@@ -40,7 +40,7 @@ async def test_the_owner_answers_with_the_outcome_that_it_publishes(
 ) -> None:
     command_id = new_id()
     async with sender.replies(command_id, TakeNote, ALICE) as replies:
-        state = await hand_over(sender, "buy rope", command_id)
+        state = await submit(sender, "buy rope", command_id)
         assert state.outcome is not None
         assert (state.outcome.envelope.type, orjson.loads(state.outcome.payload)) == (
             NoteTaken.TYPE,
@@ -50,7 +50,7 @@ async def test_the_owner_answers_with_the_outcome_that_it_publishes(
     assert published is not None
     assert (published.envelope.id, published.payload) == (state.outcome.envelope.id, state.outcome.payload)
 
-    again = await hand_over(sender, "buy rope", command_id)
+    again = await submit(sender, "buy rope", command_id)
     over_the_bus = await take_note(sender, "buy rope", command_id=command_id, note_id="note-1")
     assert again.outcome is not None
     assert {again.outcome.envelope.id, over_the_bus.envelope.id} == {published.envelope.id}
@@ -58,7 +58,7 @@ async def test_the_owner_answers_with_the_outcome_that_it_publishes(
 
 
 async def test_a_refusal_is_an_outcome(owner: Service, sender: CommandSender, database: Database) -> None:
-    state = await hand_over(sender, "", new_id())
+    state = await submit(sender, "", new_id())
     assert state.outcome is not None
     assert state.outcome.envelope.type == TakeNote.rejected_type()
     assert await notes(database) == []
@@ -73,12 +73,12 @@ async def test_what_cannot_be_handed_over_goes_over_the_bus(
         await handed(upstream, envelope, payload, identity)
         raise ServiceUnavailable("the process has ended before it answered")
 
-    handed = sender._hand_over
+    handed = sender._submit_command
     assert handed is not None
-    monkeypatch.setattr(sender, "_hand_over", carried_out_without_an_answer)
+    monkeypatch.setattr(sender, "_submit_command", carried_out_without_an_answer)
     command_id = new_id()
     async with sender.replies(command_id, TakeNote, ALICE) as replies:
-        assert not (await hand_over(sender, "buy rope", command_id)).known
+        assert not (await submit(sender, "buy rope", command_id)).known
         outcome = await replies.outcome(60)
     assert outcome is not None
     assert outcome.envelope.type == NoteTaken.TYPE
