@@ -6,13 +6,16 @@ from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
 from libs.persistence._presence import Presence
+from libs.persistence._reclaiming import Holders, ReclaimWork
 
 __all__ = [
     "NEWEST_FIRST",
     "Connection",
     "Database",
+    "Holders",
     "Order",
     "Presence",
+    "ReclaimWork",
     "as_json",
     "embedded_json",
     "fetch_page",

@@ -11,6 +11,7 @@ from typing import Final
 import structlog
 
 from libs.objects import ObjectStore, StoreUnavailable, open_store
+from libs.persistence import ReclaimWork
 from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service
@@ -64,7 +65,10 @@ def build(settings: ArtifactsSettings) -> Service:
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(_start_of(store))
     garbage = PostgresGarbage(service.database)
-    tables = PeriodicWork("tables", _read_tables(service, settings, store), _POLL_SECONDS)
+    jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
+    tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
+    reclaim = PeriodicWork("reclaim", ReclaimWork(jobs, service.presence.gone), settings.lease_seconds / 4)
+    service.presence.on_change(reclaim.wake)
     commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
     deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS)
     collect = PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS)
@@ -73,15 +77,18 @@ def build(settings: ArtifactsSettings) -> Service:
     _add_http(service, settings, store, tables.wake, amounts)
     _add_messages(service, deleted.wake)
     service.background("tables.read", tables.run)
+    service.background("tables.reclaim", reclaim.run)
     service.background("commands.resend", commands.run)
     service.background("deleted.remove", deleted.run)
     service.background("garbage.collect", collect.run, role=API)
     return service
 
 
-def _read_tables(service: Service, settings: ArtifactsSettings, store: ObjectStore) -> ReadTables:
+def _read_tables(
+    service: Service, settings: ArtifactsSettings, store: ObjectStore, jobs: PostgresTableJobs
+) -> ReadTables:
     return ReadTables(
-        jobs=PostgresTableJobs(service.database),
+        jobs=jobs,
         store=store,
         reader=TableProcesses(seconds=settings.table_timeout_seconds, memory_bytes=settings.table_memory_bytes),
         outbox=service.outbox,

@@ -12,6 +12,7 @@ from typing import Final
 
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
+from libs.persistence import ReclaimWork
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import API, Service
 from libs.service_defaults.repeating import repeat, repeat_when_woken, repeat_while_busy
@@ -73,7 +74,6 @@ from services.ingestion.use_cases.parse_ahead import ParseAhead
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
 from services.ingestion.use_cases.read_file_text import ReadFileText
-from services.ingestion.use_cases.reclaim_work import ReclaimWork
 from services.ingestion.use_cases.renew_leases import RenewLeases
 from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
 from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase

@@ -2,16 +2,22 @@
 
 They carry the names that the Dockerfile and docker-compose.yml use, and are stand-ins: the same programs, built from
 Debian's packages, wheels, Maven's jars and Go modules, not the images that the names stand for elsewhere. Needs
-root (debootstrap), a Docker engine, and Go for the programs written in it. Images that are there already are left
-alone.
+the project's environment, root (debootstrap), a Docker engine, and Go for the programs written in it. Images that are
+there already are left alone.
 """
 
 import argparse
 import sys
 
-from deploy.images.fallback_images import debian
-from deploy.images.fallback_images.docker import build, exists
-from deploy.images.fallback_images.recipes import RECIPES, wanted_images
+try:
+    from deploy.images.fallback_images import debian
+    from deploy.images.fallback_images.docker import build, exists
+    from deploy.images.fallback_images.recipes import RECIPES, wanted_images
+except ModuleNotFoundError as missing:
+    sys.exit(
+        f"No module named '{missing.name}' here. Make the project's environment once by ./aes --version, then run "
+        ".aes/venv/bin/python -m deploy.images.fallback_images."
+    )
 
 
 def main() -> None:

@@ -29,7 +29,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTables:
-    """Reads ``at_once`` waiting files under leases: another process takes over ``lease_seconds`` after a crash."""
+    """Reads ``at_once`` waiting files under leases: another process takes over when they have ended."""
 
     jobs: TableJobs
     store: ObjectStore

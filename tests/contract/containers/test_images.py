@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 import threading
 import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -187,3 +189,12 @@ def test_the_health_check_fails_when_nobody_answers(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("sys.argv", ["healthcheck.py"])
     with pytest.raises(SystemExit, match="no answer"):
         healthcheck.main()
+
+
+def test_stand_ins_say_what_they_need_where_the_environment_is_not_made() -> None:
+    outside = [sys.executable, "-S", "-m", "deploy.images.fallback_images"]
+    ended = subprocess.run(outside, cwd=PROJECT_ROOT, capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 1
+    assert "No module named" in ended.stderr
+    assert "./aes --version" in ended.stderr
+    assert "Traceback" not in ended.stderr

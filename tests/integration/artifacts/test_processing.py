@@ -6,13 +6,14 @@ from typing import Any
 import psycopg
 import pytest
 
+from libs.persistence import ReclaimWork
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
+from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
-from services.ingestion.use_cases.reclaim_work import ReclaimWork
 from tests.support.artifact_world import World
 from tests.support.office_files import xls, xlsx
 
@@ -118,6 +119,26 @@ async def test_another_process_goes_on_after_one_that_died(world: World) -> None
     async with world.artifacts.outbox.transaction() as transaction:
         writer = _tables(world).writer(transaction)
         assert not await writer.ready(artifact["artifact_id"], {}, lease=died[0].lease), "it comes too late"
+
+
+async def test_tables_of_a_killed_process_are_read_before_their_leases_end(world: World) -> None:
+    gone, database = 7, world.artifacts.database
+    jobs = PostgresTableJobs(database, lambda: gone)
+    lost = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
+    put_off = await world.artifact(world.session(), "b.csv", b"a,b\n1,2\n")
+    claimed = {job.artifact.id: job for job in await jobs.claim(5, 600)}
+    await jobs.postpone(claimed[put_off["artifact_id"]].lease, 600, counts=False)
+    assert await world.maintain("tables.read") == 0, "it is in somebody's hands"
+
+    assert await ReclaimWork(jobs, {gone + 1}.intersection)() == 0
+    assert await ReclaimWork(jobs, {gone}.intersection)() == 1
+    assert await world.maintain("tables.read") == 1
+
+    assert (await world.record(lost))["processing_status"] == "ready"
+    assert (await world.record(put_off))["processing_status"] == "pending", "its pause is nobody's"
+    async with world.artifacts.outbox.transaction() as transaction:
+        writer = _tables(world).writer(transaction)
+        assert not await writer.ready(lost["artifact_id"], {}, lease=claimed[lost["artifact_id"]].lease)
 
 
 async def test_a_file_that_kills_its_process_each_time_fails(world: World) -> None:

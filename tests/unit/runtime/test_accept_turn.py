@@ -39,15 +39,16 @@ CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=fro
 
 
 class MemoryAdmissions:
-    """TurnAdmissions of one idle session, whose agent is blind; a batch of its own."""
+    """TurnAdmissions of one idle session, whose agent has this model; a batch of its own."""
 
-    def __init__(self) -> None:
+    def __init__(self, model: str) -> None:
+        self._model = model
         self.admitted: list[Submission] = []
         self.begun: Sequence[NewSession] = ()
 
     @property
     def view(self) -> AdmissionView:
-        session = SessionState(SESSION, "company", "user", True, 0, AgentSpec("llm_agent", model="blind:model"))
+        session = SessionState(SESSION, "company", "user", True, 0, AgentSpec("llm_agent", model=self._model))
         known = frozenset(submission.turn_id for submission in self.admitted)
         return AdmissionView({SESSION: session}, known, {}, {})
 
@@ -61,12 +62,12 @@ class MemoryAdmissions:
 
 
 class Accepting:
-    def __init__(self, artifacts: FakeArtifacts | None, *, sees: bool = True) -> None:
+    def __init__(self, artifacts: FakeArtifacts | None, *, sees: bool = True, model: str = "blind:model") -> None:
         def check_vision(model: str) -> None:
             if not sees:
                 raise VisionNotSupported(f"{model} takes text only")
 
-        self.admissions = MemoryAdmissions()
+        self.admissions = MemoryAdmissions(model)
         policy = AdmissionPolicy(Backlog(), lambda: WorkerSlots(0), check_vision, lambda _options, _agent: None)
         addresses = GuardedResolver(resolve=_resolve)
         self._accept = AcceptTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
@@ -187,6 +188,15 @@ async def test_an_image_that_is_not_on_the_public_internet_is_refused(artifacts:
     error = await Accepting(artifacts).refusal(text("Look."), web_image("https://example.com/a.png"), web_image(url))
     assert isinstance(error, ValidationFailed)
     assert [(each.loc, each.type) for each in error.details or []] == [(["content", 2], "image_url_address_refused")]
+
+
+@pytest.mark.parametrize("model", ["google:gemini-2.5-flash", "openai:gpt-4o", "anthropic:claude-sonnet-4-5"])
+async def test_a_private_address_is_refused_whichever_provider_would_fetch_it(
+    artifacts: FakeArtifacts, model: str
+) -> None:
+    error = await Accepting(artifacts, model=model).refusal(text("Look."), web_image("http://10.0.0.7/a.png"))
+    assert isinstance(error, ValidationFailed)
+    assert [each.type for each in error.details or []] == ["image_url_address_refused"]
 
 
 @pytest.mark.parametrize("url", ["https://example.com/a.png", "https://nowhere.example/a.png", "http://8.8.8.8/a.png"])

@@ -23,7 +23,7 @@ _FROM_STORED: Final = """
 STORED: Final = f"SELECT {COLUMNS} {_FROM_STORED}"
 _NEWEST_FIRST: Final = Order(("a.created_at", "a.id"), ("timestamptz", "text"))
 _PENDING = "id = %(id)s AND state = 'stored' AND status = 'pending'"
-_ENDED = "lease = NULL, lease_until = NULL, updated_at = clock_timestamp()"
+_ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_timestamp()"
 
 
 class PostgresArtifactReader:

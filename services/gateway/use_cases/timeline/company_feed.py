@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import Final
 
 import structlog
@@ -19,6 +20,10 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
+# Readers that write to their callers at once, and offers that are made, before others have the event loop.
+_AT_ONCE: Final = 16
+_EVENTS_AT_ONCE: Final = 8
+_OFFERS_AT_ONCE: Final = 2000
 _Key = tuple[str, str]
 
 
@@ -26,6 +31,9 @@ class CompanyFeed:
     """Gives the events after ``position`` to readers; reads nothing while it is not woken.
 
     The bus tells of an event about when the log gets it, so that the feed looks again until the event is there.
+
+    Many readers are woken a few at a time, with a rest as long as that took: however many a company has, they leave
+    half of the event loop to others. What comes meanwhile waits in their queues.
     """
 
     def __init__(self, company_id: str, timeline: Timeline, position: int, *, on_slow: Callable[[], None]) -> None:
@@ -38,6 +46,8 @@ class CompanyFeed:
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._pause = _FIRST_PAUSE
         self._task: asyncio.Task[None] | None = None
+        self._due: dict[FeedReader, None] = {}
+        self._waking: asyncio.Task[None] | None = None
 
     @property
     def has_readers(self) -> bool:
@@ -52,6 +62,7 @@ class CompanyFeed:
     def discard(self, reader: FeedReader) -> None:
         key = _key_of(reader.where)
         self._readers[key].discard(reader)
+        self._due.pop(reader, None)
         if not self._readers[key]:
             del self._readers[key]
 
@@ -92,16 +103,55 @@ class CompanyFeed:
         """Hands the next events to the readers; returns whether more are waiting."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
         now = asyncio.get_running_loop().time()
+        offers = 0
         for event in page.events:
+            if offers >= _OFFERS_AT_ONCE:
+                offers = 0
+                self._wake_readers()
+                await asyncio.sleep(0)
             self.position = event.position
             self._awaited.pop(event.id, None)
             self._seen[event.id] = None
             for reader in self._concerned(event):
-                if reader.where.admits(event) and reader.offer(event, now):
-                    self._on_slow()
+                offers += 1
+                if reader.where.admits(event):
+                    self._due[reader] = None
+                    if reader.offer(event, now):
+                        self._on_slow()
+        self._wake_readers()
         while len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
         return page.has_more
+
+    def _wake_readers(self) -> None:
+        if self._waking is not None:
+            return
+        if len(self._due) <= _AT_ONCE:
+            self._wake_next()
+        else:
+            self._waking = asyncio.create_task(self._wake_in_turn(), name="timeline.wake")
+
+    async def _wake_in_turn(self) -> None:
+        clock = asyncio.get_running_loop().time
+        try:
+            while self._due:
+                began = clock()
+                woken = self._wake_next(_EVENTS_AT_ONCE)
+                # They write before this goes on.
+                await asyncio.sleep(0)
+                await asyncio.sleep(clock() - began)
+                for reader in woken:
+                    if reader.has_unread and reader in self._readers.get(_key_of(reader.where), ()):
+                        self._due[reader] = None
+        finally:
+            self._waking = None
+
+    def _wake_next(self, most: int | None = None) -> list[FeedReader]:
+        readers = list(islice(self._due, _AT_ONCE))
+        for reader in readers:
+            del self._due[reader]
+            reader.wake(most)
+        return readers
 
     def _concerned(self, event: TimelineEvent) -> Iterator[FeedReader]:
         """Readers that the event may be for, without a look at all those of other sessions."""

@@ -20,7 +20,17 @@ class FeedReader:
     ``expires_at``: the end of the credential that the reader has come with.
     """
 
-    __slots__ = ("_active_at", "_problem", "_reached", "_unread", "_waiter", "expires_at", "joined_at", "where")
+    __slots__ = (
+        "_active_at",
+        "_allowed",
+        "_problem",
+        "_reached",
+        "_unread",
+        "_waiter",
+        "expires_at",
+        "joined_at",
+        "where",
+    )
 
     def __init__(self, where: TimelineFilter, *, joined_at: int, expires_at: datetime | None, now: float) -> None:
         self.where = where
@@ -30,10 +40,11 @@ class FeedReader:
         self._waiter: asyncio.Future[None] | None = None
         self._problem: ServiceError | None = None
         self._reached: int | None = None
+        self._allowed: int | None = None
         self._active_at = now
 
     def offer(self, event: TimelineEvent | Received, now: float) -> bool:
-        """Queues an event, or a text, for a reader that goes on; returns whether this one was too many."""
+        """Queues an event, or a text, for when the reader is woken; returns whether this one was too many."""
         if self._problem is not None:
             return False
         if len(self._unread) >= MOST_UNREAD:
@@ -41,28 +52,29 @@ class FeedReader:
             return True
         self._active_at = now
         self._unread.append(event)
-        self._wake()
         return False
 
     def end(self, problem: ServiceError) -> None:
         """Makes ``next`` raise the problem, from now on."""
         self._problem = problem
         self._unread.clear()
-        self._wake()
+        self.wake()
 
     def tick(self, now: float, position: int) -> None:
         """Makes ``next`` tell how far the feed is when nothing has come for a while."""
         if now - self._active_at >= KEEP_ALIVE_SECONDS:
             self._active_at = now
             self._reached = position
-            self._wake()
+            self.wake()
 
     async def next(self) -> TimelineEvent | Received | int:
         """The next event or text, or the position reached without one. Raises what the reader was ended with."""
         while True:
             if self._problem is not None:
                 raise self._problem
-            if self._unread:
+            if self._unread and self._allowed != 0:
+                if self._allowed is not None:
+                    self._allowed -= 1
                 return self._unread.popleft()
             if self._reached is not None:
                 reached, self._reached = self._reached, None
@@ -70,6 +82,12 @@ class FeedReader:
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
-    def _wake(self) -> None:
+    @property
+    def has_unread(self) -> bool:
+        return bool(self._unread)
+
+    def wake(self, most: int | None = None) -> None:
+        """Lets ``next`` go on, for at most so many events until it is woken again."""
+        self._allowed = most
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

@@ -25,6 +25,7 @@ class SessionTexts:
         now = asyncio.get_running_loop().time()
         for reader in readers:
             reader.offer(Received(envelope, payload), now)
+            reader.wake()
 
     @contextmanager
     def joined(self, reader: FeedReader, company_id: str, session_id: str) -> Iterator[None]:

@@ -1,6 +1,6 @@
 """Ports of knowledge bases and their ingestion: database and bus."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
@@ -150,16 +150,6 @@ class Runs(Protocol):
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
         """Counts and emits progress, at most once a second for each run; None when it was published just now."""
-
-
-class Holders(Protocol):
-    """Processes that hold leases, by the numbers that they have announced."""
-
-    async def numbers(self) -> list[int]:
-        """All that hold anything."""
-
-    async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these and queues what they held at once, as attempts that count; returns of how many."""
 
 
 class WorkQueue(Protocol):

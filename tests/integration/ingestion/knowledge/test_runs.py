@@ -11,11 +11,11 @@ from libs.contracts.commands.ingestion import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
+from libs.persistence import ReclaimWork
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ItemKey, RunKey
-from services.ingestion.use_cases.reclaim_work import ReclaimWork
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents, execute, until
 from tests.support.inline_ingestion import InlineWorker

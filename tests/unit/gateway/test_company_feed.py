@@ -1,0 +1,91 @@
+"""One company's feed with many readers, beside others that need the event loop."""
+
+import asyncio
+
+from services.gateway.domain.timeline import TimelineFilter
+from services.gateway.use_cases.timeline import company_feed
+from services.gateway.use_cases.timeline.company_feed import CompanyFeed
+from services.gateway.use_cases.timeline.feed_reader import FeedReader
+from tests.support.timeline import FakeTimeline
+
+WHERE = TimelineFilter(company_id="acme")
+READERS, EVENTS = 200, 30
+
+
+class Readers:
+    def __init__(self, feed: CompanyFeed, number: int) -> None:
+        self.feed = feed
+        self.reads = 0
+        self.seen: list[list[int]] = [[] for _ in range(number)]
+        self.readers = [FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0) for _ in range(number)]
+        for reader in self.readers:
+            feed.add(reader)
+        self.tasks = [asyncio.create_task(self._read(*each)) for each in zip(self.readers, self.seen, strict=True)]
+
+    async def _read(self, reader: FeedReader, seen: list[int]) -> None:
+        while True:
+            event = await reader.next()
+            assert not isinstance(event, int)
+            seen.append(event.position)  # type: ignore[union-attr]
+            self.reads += 1
+
+    async def complete(self, number: int) -> int:
+        """Waits until every reader has read so many; returns the most that were made before others had their turn."""
+        most = before = 0
+        async with asyncio.timeout(60):
+            while min(map(len, self.seen)) < number:
+                await asyncio.sleep(0)
+                most, before = max(most, self.reads - before), self.reads
+        return most
+
+    async def leave(self) -> None:
+        for reader, task in zip(self.readers, self.tasks, strict=True):
+            self.feed.discard(reader)
+            task.cancel()
+        await asyncio.gather(*self.tasks, return_exceptions=True)
+
+
+async def test_many_readers_leave_the_event_loop_to_others() -> None:
+    timeline = FakeTimeline()
+    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    readers = Readers(feed, READERS)
+    await asyncio.sleep(0)
+    for _ in range(EVENTS):
+        timeline.add(company_id="acme")
+    feed.wake()
+    most = await readers.complete(EVENTS)
+    assert most <= company_feed._AT_ONCE * company_feed._EVENTS_AT_ONCE
+    assert all(seen == list(range(1, EVENTS + 1)) for seen in readers.seen)
+    # What is woken later is not held to what was allowed before.
+    timeline.add(company_id="acme")
+    feed.wake()
+    await readers.complete(EVENTS + 1)
+    await readers.leave()
+
+
+async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
+    timeline = FakeTimeline()
+    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    readers = Readers(feed, READERS)
+    await asyncio.sleep(0)
+    for _ in range(EVENTS):
+        timeline.add(company_id="acme")
+    feed.wake()
+    while feed._waking is None:
+        await asyncio.sleep(0)
+    await readers.leave()
+    async with asyncio.timeout(60):
+        while feed._waking is not None:
+            await asyncio.sleep(0)
+
+
+async def test_a_few_readers_are_woken_at_once() -> None:
+    timeline = FakeTimeline()
+    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    readers = Readers(feed, company_feed._AT_ONCE)
+    await asyncio.sleep(0)
+    timeline.add(company_id="acme")
+    feed.wake()
+    await readers.complete(1)
+    assert feed._waking is None
+    await readers.leave()
