@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 SLOW: Final = "slow"
 TOGETHER: Final = (
     "tests/contract/",
+    # A browser's tests wait as long as all others of the stack together: two stacks are ready sooner than one.
+    "tests/e2e/studio/",
     "tests/e2e/",
     "tests/integration/benchmarks/test_reference_app.py",
     "tests/integration/deploy_local/test_lifecycle.py",
@@ -32,7 +34,9 @@ TOGETHER: Final = (
     "tests/integration/secured/",
     "tests/unit/gateway/studio/",
 )
-"""Directories and files whose tests share servers, a browser, or what is read once: one worker runs all of each."""
+"""Directories and files whose tests share servers, a browser, or what is read once: one worker runs all of each.
+
+Of two that fit, the first one counts."""
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
 _SLOWEST_SHOWN: Final = 10
