@@ -22,7 +22,7 @@ def _key() -> rsa.RSAPrivateKey:
 
 def _write_key(path: Path, key: rsa.RSAPrivateKey) -> None:
     plain = serialization.NoEncryption()
-    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.TraditionalOpenSSL, plain)
+    pem = key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, plain)
     path.touch(mode=0o600)
     path.write_bytes(pem)
 

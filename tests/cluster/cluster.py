@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import time
 import urllib.error
@@ -80,9 +81,9 @@ def until(condition: Callable[[], bool], what: str, seconds: float = _READY_SECO
 
 @dataclass
 class Installation:
-    """One overlay in its namespace."""
+    """A kustomization in its namespace."""
 
-    overlay: str
+    directory: Path
     namespace: str
 
     @property
@@ -90,13 +91,19 @@ class Installation:
         """Its first key, once a scenario has taken it."""
         return self._key_file.read_text()
 
-    @api_key.setter
-    def api_key(self, key: str) -> None:
-        self._key_file.write_text(key)
+    def take_key(self) -> None:
+        """Fetches the first key, which can be done once, for scenarios to come."""
+        until(lambda: bool(self.objects("job/first-key")[0].get("status", {}).get("ready")), "there is a first key")
+        take = ("python", "-m", "cli", "keys", "take", "/first-key/key")
+        self._key_file.write_text(self.ask("exec", "job/first-key", "--container=job", "--", *take).split()[-1])
 
     @property
     def _key_file(self) -> Path:
-        return settings.STATE / f"{self.overlay}-key"
+        return settings.STATE / f"{self.namespace}-key"
+
+    @property
+    def _volumes(self) -> Path:
+        return settings.STATE / "data" / "volumes" / self.namespace
 
     def ask(self, *arguments: str, seconds: float = _ASKED_SECONDS) -> str:
         return ask("--namespace", self.namespace, *arguments, seconds=seconds)
@@ -106,12 +113,11 @@ class Installation:
 
     def apply(self) -> None:
         """As a user does it, but for the volumes, which a cluster makes by itself."""
-        overlay = OVERLAYS / self.overlay
-        for claim in claims(rendered(overlay)):
-            directory = settings.STATE / "data" / "volumes" / self.namespace / claim
+        for claim in claims(rendered(self.directory)):
+            directory = self._volumes / claim
             directory.mkdir(parents=True, exist_ok=True)
             apply(volume(self.namespace, claim, str(directory)))
-        ask("apply", f"--kustomize={overlay}")
+        ask("apply", f"--kustomize={self.directory}")
         # Names of its Services without the namespace, as Kafka tells its own.
         domains = ("svc.cluster.local", "cluster.local")
         search = " ".join((f"{self.namespace}.svc.cluster.local", *domains))
@@ -182,6 +188,7 @@ class Installation:
         for volume in objects("persistentvolumes"):
             if volume["spec"]["claimRef"]["namespace"] == self.namespace:
                 ask("delete", "persistentvolume", volume["metadata"]["name"])
+        shutil.rmtree(self._volumes, ignore_errors=True)
 
 
 def complete(wanted: int, generation: int, status: Manifest) -> bool:

@@ -113,7 +113,13 @@ def _build_program(environment: Mapping[str, str], image: str, program: Path) ->
 
 
 def _save(environment: Mapping[str, str], name: str, images: list[str]) -> Path:
+    """An archive of the images; one that has them already stays, since writing it takes a minute."""
     _ARCHIVES.mkdir(parents=True, exist_ok=True)
-    archive = _ARCHIVES / f"{name}.tar"
-    subprocess.run(["docker", "save", "--output", str(archive), *images], env=environment, check=True)
+    archive, held = _ARCHIVES / f"{name}.tar", _ARCHIVES / f"{name}.txt"
+    inspect = ["docker", "image", "inspect", "--format={{.Id}} {{.RepoTags}}", *images]
+    wanted = subprocess.run(inspect, env=environment, stdout=subprocess.PIPE, text=True, check=True).stdout
+    if not archive.exists() or not held.exists() or held.read_text() != wanted:
+        held.unlink(missing_ok=True)
+        subprocess.run(["docker", "save", "--output", str(archive), *images], env=environment, check=True)
+        held.write_text(wanted)
     return archive

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 import sys
 import time
 from pathlib import Path
@@ -30,10 +31,11 @@ def main() -> int:
 
 
 def _held(name: str, say: Say) -> bool:
-    say(f"{name}: {(SCENARIOS[name].__doc__ or '').splitlines()[0]}")
+    scenario = SCENARIOS[name]
+    say(f"{name}: {inspect.getdoc(scenario)}")
     try:
-        SCENARIOS[name](SMALL, say)
-    except (ScenarioFailed, Lost) as failure:
+        scenario(SMALL, say)
+    except (ScenarioFailed, Lost, AssertionError) as failure:
         say(f"FAILED {name}: {failure}")
         for what in (["pods"], ["events", "--sort-by=.lastTimestamp", "--field-selector=type=Warning"]):
             print(attempt("get", *what, "--all-namespaces").stdout[-4000:], flush=True)

@@ -8,7 +8,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
@@ -94,6 +94,16 @@ def import_images(archive: Path) -> None:
     )
     if done.returncode != 0:
         raise RuntimeError(f"{archive} cannot be imported: {done.stderr[-2000:]}")
+
+
+def kill(pod: dict[str, Any]) -> None:
+    """Ends the processes of a pod's containers at once, as `kill -9` does; they have to be running."""
+    containers = [status["containerID"].rpartition("/")[2] for status in pod["status"]["containerStatuses"]]
+    processes = [pid for name in containers for pid in _members((_CGROUPS / "pids" / CGROUP).rglob(name))]
+    if not processes:
+        raise RuntimeError(f"{pod['metadata']['name']} has no processes")
+    for pid in processes:
+        os.kill(pid, signal.SIGKILL)
 
 
 def environment() -> dict[str, str]:
@@ -310,10 +320,14 @@ def _remove_pods() -> None:
 
 def _end_containers() -> None:
     """Kills processes of pods that the kubelet did not end any more, and those that held them for containerd."""
-    held = [int(pid) for file in (_CGROUPS / "pids" / CGROUP).rglob("cgroup.procs") for pid in file.read_text().split()]
+    held = _members(path.parent for path in (_CGROUPS / "pids" / CGROUP).rglob("cgroup.procs"))
     processes = [psutil.Process(pid) for pid in held if psutil.pid_exists(pid)]
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             if process.name().startswith("containerd-shim") and str(SOCKET) in process.cmdline():
                 processes.append(process)
     end(processes, signal.SIGKILL)
+
+
+def _members(cgroups: Iterable[Path]) -> list[int]:
+    return [int(pid) for cgroup in cgroups for pid in (cgroup / "cgroup.procs").read_text().split()]

@@ -122,7 +122,7 @@ def secured_kafka(directory: Path) -> Iterator[SecuredKafka]:
 
     async def begin() -> Any:
         running = await start(kafka, lambda _: None)
-        await _allow(kafka.bootstrap_servers, users)
+        await allow(kafka.bootstrap_servers, users)
         return running
 
     with ThreadPoolExecutor(1) as outside_of_any_loop:
@@ -143,7 +143,8 @@ class _CreateAcls(CreateAclsRequest):  # type: ignore[misc]
         return CreateAclsRequest_v1(self._creations)
 
 
-async def _allow(servers: str, users: Mapping[str, list[Rule]]) -> None:
+async def allow(servers: str, users: Mapping[str, list[Rule]]) -> None:
+    """Makes the rules of all users, as somebody for whom nothing is refused."""
     admin = AIOKafkaAdminClient(bootstrap_servers=servers)
     await admin.start()
     try:

@@ -2,10 +2,10 @@
 
 from collections.abc import Callable
 
-from tests.cluster.cluster import Installation, Say
+from tests.cluster.cluster import OVERLAYS, Installation, Say
 from tests.cluster.scenarios import demo, disruption, keda, overlays, scaling, small
 
-SMALL = Installation("small", "agent-execution-service-small")
+SMALL = Installation(OVERLAYS / "small", "agent-execution-service-small")
 Scenario = Callable[[Installation, Say], None]
 SCENARIOS: dict[str, Scenario] = {
     "small": small.fits_a_small_node,

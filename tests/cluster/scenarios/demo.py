@@ -16,6 +16,7 @@ _SECONDS = 300.0
 
 
 def through_a_port_forward(small: Installation, say: Say) -> None:
+    """`aes demo` as from a laptop: the gateway and the object store are reached by port-forwards."""
     with (
         small.forwarded("gateway", _PORT, 8000, "/health/live") as base_url,
         # Links to artifacts lead there.

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from tests.cluster import settings
 from tests.cluster.cluster import Installation, Say, ScenarioFailed, ask, attempt, until
 from tests.cluster.loaded import under_load
-from tests.cluster.node import environment, kubectl
+from tests.cluster.node import environment, kill, kubectl
 
 KILLED = ("gateway", "gateway-timeline", "runtime-worker", "ingestion-streams", "artifacts-worker", "registry")
 
@@ -41,6 +41,8 @@ def pods_killed(small: Installation, say: Say) -> None:
 def _killed(small: Installation, deployment: str) -> float:
     (victim, *_) = small.pods(deployment)
     name = victim["metadata"]["name"]
+    # Before the API server knows of it: a pod that is deleted, by force as well, is asked to end first.
+    kill(victim)
     small.ask("delete", "pod", name, "--grace-period=0", "--force", "--wait=false")
 
     def replaced() -> bool:

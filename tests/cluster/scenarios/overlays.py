@@ -2,32 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Final
 
-from tests.cluster.cluster import (
-    OVERLAYS,
-    Installation,
-    Manifest,
-    Say,
-    ScenarioFailed,
-    apply,
-    ask,
-    objects,
-    rendered,
-    until,
-)
+from tests.cluster.cluster import OVERLAYS, Installation, Say, ScenarioFailed, ask, objects, until
 from tests.cluster.node import limit_memory
-from tests.cluster.programs import KEDA
+from tests.cluster.operators import define_resources
 
-_SCHEMAS: Final = Path(__file__).parents[2] / "contract" / "kubernetes" / "custom_resources"
-_STRIMZI: Final = {
-    "Kafka": "kafkas",
-    "KafkaNodePool": "kafkanodepools",
-    "KafkaTopic": "kafkatopics",
-    "KafkaUser": "kafkausers",
-}
 _NAMESPACE: Final = "agent-execution-service"
 _SECRETS: Final = OVERLAYS.parent / "secrets.example.yaml"
 _OTHERS: Final = ("production", "managed-kafka", "keda")
@@ -37,14 +17,11 @@ def accepted(small: Installation, say: Say) -> None:
     """One after the other; `small` gives its place to them."""
     small.remove()
     limit_memory(12 * 2**30)
-    dev = Installation("dev", "agent-execution-service-dev")
+    dev = Installation(OVERLAYS / "dev", "agent-execution-service-dev")
     dev.apply()
     say(f"dev: applied; everything is ready after {dev.wait_ready():.0f} s")
     dev.remove()
-    apply(
-        *rendered(KEDA.directory / "config" / "crd"), *(_definition(kind, plural) for kind, plural in _STRIMZI.items())
-    )
-    ask("wait", "--for=condition=Established", "customresourcedefinitions", "--all", "--timeout=60s")
+    define_resources()
     for overlay in _OTHERS:
         _apply(overlay, say)
 
@@ -76,20 +53,3 @@ def _pods_are_let_in(overlay: str) -> None:
         until(lambda: not without(), "each Deployment has a pod", 60)
     except ScenarioFailed:
         raise ScenarioFailed(f"{overlay}: no pods of {', '.join(without())}") from None
-
-
-def _definition(kind: str, plural: str) -> Manifest:
-    """A resource of Strimzi's, by the schema that the tests hold the manifests against."""
-    schema = json.loads((_SCHEMAS / f"{kind}.json").read_text())
-    version = {"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.kafka.strimzi.io"},
-        "spec": {
-            "group": "kafka.strimzi.io",
-            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural, "singular": kind.lower()},
-            "scope": "Namespaced",
-            "versions": [version],
-        },
-    }

@@ -9,7 +9,7 @@ _MANY = 2
 
 
 def each_service_on_its_own(small: Installation, say: Say) -> None:
-    """One after the other from one replica to two and back, then up for good where others need two."""
+    """Each Deployment goes from one replica to two and back, one after the other."""
     deployments = small.deployments()
 
     def scale() -> None:

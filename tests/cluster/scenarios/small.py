@@ -9,10 +9,7 @@ def fits_a_small_node(small: Installation, say: Say) -> None:
     """Everything becomes ready, and nothing is ended for want of memory."""
     small.apply()
     say(f"applied; everything is ready after {small.wait_ready():.0f} s")
-    key = small.ask(
-        "exec", "job/first-key", "--container=job", "--", "python", "-m", "cli", "keys", "take", "/first-key/key"
-    )
-    small.api_key = key.split()[-1]
+    small.take_key()
     # Clients of the other scenarios find turns under way.
     small.ask("set", "env", "deployment/runtime-worker", "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS=0.3")
     small.wait_ready()

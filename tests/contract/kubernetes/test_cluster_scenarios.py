@@ -5,9 +5,9 @@ import yaml
 from tests.cluster.images import OURS, PROGRAM_IMAGES, VERSION
 from tests.cluster.scenarios import SCENARIOS, SMALL
 from tests.cluster.scenarios.disruption import KILLED
-from tests.cluster.scenarios.keda import SCALED, scaled_objects
+from tests.cluster.scenarios.keda import KEDA
 from tests.cluster.settings import DNS
-from tests.support.kustomize import ROOT, Manifest, containers_of, of_kind
+from tests.support.kustomize import ROOT, Manifest, built_at, containers_of, of_kind, pod, shared_settings
 
 _PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
 
@@ -23,7 +23,7 @@ def test_they_use_what_the_overlay_has(small: tuple[Manifest, ...]) -> None:
     deployments = {one["metadata"]["name"] for one in of_kind(small, "Deployment")}
 
     assert namespace["metadata"]["name"] == SMALL.namespace
-    assert {*KILLED, *SCALED} <= deployments
+    assert {*KILLED} <= deployments
 
 
 def test_all_images_of_the_project_are_built(small: tuple[Manifest, ...]) -> None:
@@ -35,16 +35,30 @@ def test_all_images_of_the_project_are_built(small: tuple[Manifest, ...]) -> Non
 
 
 def test_what_scales_is_the_overlays_own(keda: tuple[Manifest, ...]) -> None:
-    made = {one["metadata"]["name"]: one for one in scaled_objects(keda, "space") if one["kind"] == "ScaledObject"}
-    own = {one["metadata"]["name"]: one for one in of_kind(keda, "ScaledObject")}
+    made = _by_name(of_kind(built_at(KEDA.directory), "ScaledObject", "TriggerAuthentication"))
+    own = _by_name(of_kind(keda, "ScaledObject", "TriggerAuthentication"))
 
-    assert made.keys() == {*SCALED}
-    for name, scaled in made.items():
-        for trigger, original in zip(scaled["spec"]["triggers"], own[name]["spec"]["triggers"], strict=True):
-            kept = {key: value for key, value in trigger["metadata"].items() if key != "bootstrapServers"}
-            assert kept.items() <= original["metadata"].items()
-        for bound in ("minReplicaCount", "maxReplicaCount"):
-            assert scaled["spec"][bound] == own[name]["spec"][bound]
+    quicker = {"cooldownPeriod", "advanced"}
+    assert made.keys() == own.keys()
+    for name, one in made.items():
+        assert _without(one["spec"], quicker) == _without(own[name]["spec"], quicker)
+
+
+def test_strimzis_part_is_what_the_overlay_expects() -> None:
+    manifests = built_at(KEDA.directory)
+    mounted = {
+        volume["secret"]["secretName"]
+        for one in of_kind(manifests, "Deployment", "StatefulSet")
+        for volume in pod(one).get("volumes", [])
+        if "secret" in volume
+    }
+    (server,) = [one for one in of_kind(manifests, "StatefulSet") if one["metadata"]["name"] == "kafka"]
+    listeners = {variable["name"]: variable.get("value", "") for variable in containers_of(server)[0]["env"]}
+
+    assert mounted == {"aes-cluster-ca-cert", "kafka-server"}
+    servers = shared_settings(manifests)["data"]["AES_KAFKA_BOOTSTRAP_SERVERS"]
+    host, port = servers.split(":")
+    assert f"TLS://{host}.{KEDA.namespace}.svc:{port}" in listeners["KAFKA_ADVERTISED_LISTENERS"]
 
 
 def test_dns_answers_where_pods_ask() -> None:
@@ -54,3 +68,11 @@ def test_dns_answers_where_pods_ask() -> None:
 
     assert service["spec"]["clusterIP"] == DNS
     assert program == "localhost/coredns:1"
+
+
+def _by_name(manifests: list[Manifest]) -> dict[tuple[str, str], Manifest]:
+    return {(one["kind"], one["metadata"]["name"]): one for one in manifests}
+
+
+def _without(specification: Manifest, names: set[str]) -> Manifest:
+    return {name: value for name, value in specification.items() if name not in names}
