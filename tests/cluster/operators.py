@@ -1,4 +1,4 @@
-"""What overlays build on: KEDA and the metrics server run; of Strimzi there are the definitions of its resources."""
+"""The operators that overlays build on: KEDA and the metrics server run, Strimzi's resources are defined."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Strimzi's operator would make of an overlay's resources: an authority, users with their rules, topics."""
+"""Strimzi's part, by hand: an authority, users with their rules, and topics for the Kafka of an installation."""
 
 from __future__ import annotations
 

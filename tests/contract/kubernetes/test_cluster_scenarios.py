@@ -1,5 +1,8 @@
 """The scenarios of `tests/cluster` fit the manifests and the page."""
 
+from pathlib import Path
+
+import pytest
 import yaml
 
 from tests.cluster.images import OURS, PROGRAM_IMAGES, VERSION
@@ -26,8 +29,9 @@ def test_they_use_what_the_overlay_has(small: tuple[Manifest, ...]) -> None:
     assert {*KILLED} <= deployments
 
 
-def test_all_images_of_the_project_are_built(small: tuple[Manifest, ...]) -> None:
-    workloads = of_kind(small, "Deployment", "Job", "CronJob")
+@pytest.mark.parametrize("directory", [SMALL.directory, KEDA.directory], ids=lambda directory: directory.name)
+def test_all_images_of_the_project_are_built(directory: Path) -> None:
+    workloads = of_kind(built_at(directory), "Deployment", "Job", "CronJob")
     used = {container["image"] for one in workloads for container in containers_of(one)}
 
     ours = {image for image in used if image.startswith("agent-execution-service/")}
