@@ -100,7 +100,7 @@ async def _reads(bench: Bench) -> dict[str, float]:
     address = f"http://127.0.0.1:{bench.ports['aes']}/api/v1"
     headers = {"x-api-key": bench.api_key}
     async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60, trust_env=False) as client:
-        newest = (await client.get("/sessions/?limit=1")).raise_for_status().json()["sessions"][0]["id"]
+        newest = (await client.get("/sessions/?limit=1")).raise_for_status().json()["sessions"][0]["session_id"]
         paths = {
             "session": f"/sessions/{newest}/",
             "list of sessions": "/sessions/?limit=50",

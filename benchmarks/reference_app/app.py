@@ -8,7 +8,6 @@ from uuid import UUID
 import orjson
 from fastapi import FastAPI, Header, HTTPException
 from fastapi.responses import StreamingResponse
-from psycopg_pool import AsyncConnectionPool
 from pydantic import BaseModel
 
 from benchmarks.reference_app.agents import agent, tool_calls
@@ -47,13 +46,11 @@ class ExecuteReply(BaseModel):
 
 
 def create_app(database_url: str) -> FastAPI:
-    pool = AsyncConnectionPool(database_url, min_size=4, max_size=_CONNECTIONS, open=False, kwargs={"autocommit": True})
-    history = History(pool)
+    history = History(database_url, connections=_CONNECTIONS)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
-        async with pool:
-            await history.create_schema()
+        async with history.connected():
             yield
 
     app = FastAPI(title="Reference app", lifespan=lifespan)

@@ -1,13 +1,13 @@
 """Sessions and their messages in PostgreSQL: a row for each turn, a statement for each read and write."""
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
 from uuid import UUID, uuid4
 
+import asyncpg
 import orjson
-from psycopg.types.json import Jsonb, set_json_dumps, set_json_loads
-from psycopg_pool import AsyncConnectionPool
 from pydantic_ai.messages import ModelMessage, ModelRequest, ModelResponse, TextPart, UserPromptPart
 
 _SCHEMA: Final = """
@@ -27,17 +27,14 @@ CREATE TABLE IF NOT EXISTS turns (
     PRIMARY KEY (session_id, position)
 );
 """
-_CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES (%s, %s, %s, %s)"
+_CREATE: Final = "INSERT INTO sessions (id, tool, model, instructions) VALUES ($1, $2, $3, $4)"
 # One row, because each costs the driver and another round trip costs most.
 _LOAD: Final = """
 SELECT tool, model, instructions,
        (SELECT jsonb_agg(messages ORDER BY position) FROM turns WHERE session_id = sessions.id)
-FROM sessions WHERE id = %s
+FROM sessions WHERE id = $1
 """
-_ADD: Final = "INSERT INTO turns (id, session_id, messages) VALUES (%s, %s, %s)"
-
-set_json_loads(orjson.loads)
-set_json_dumps(orjson.dumps)
+_ADD: Final = "INSERT INTO turns (id, session_id, messages) VALUES ($1, $2, $3)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,22 +55,26 @@ class Conversation:
 
 
 class History:
-    def __init__(self, pool: AsyncConnectionPool) -> None:
-        self._pool = pool
+    def __init__(self, database_url: str, *, connections: int) -> None:
+        self._database_url = database_url
+        self._connections = connections
 
-    async def create_schema(self) -> None:
-        async with self._pool.connection() as connection:
-            await connection.execute(_SCHEMA)
+    @asynccontextmanager
+    async def connected(self) -> AsyncIterator[None]:
+        """The connections exist, and the tables, within the block."""
+        async with asyncpg.create_pool(
+            self._database_url, min_size=4, max_size=self._connections, init=_read_json
+        ) as self._pool:
+            await self._pool.execute(_SCHEMA)
+            yield
 
     async def create(self, tool: str, model: str, instructions: str) -> UUID:
         session = uuid4()
-        async with self._pool.connection() as connection:
-            await connection.execute(_CREATE, (session, tool, model, instructions))
+        await self._pool.execute(_CREATE, session, tool, model, instructions)
         return session
 
     async def load(self, session: UUID) -> Conversation | None:
-        async with self._pool.connection() as connection:
-            row = await (await connection.execute(_LOAD, (session,))).fetchone()
+        row = await self._pool.fetchrow(_LOAD, session)
         if row is None:
             return None
         tool, model, instructions, turns = row
@@ -82,6 +83,13 @@ class History:
     async def add(self, session: UUID, question: str, answer: str) -> UUID:
         """Store a turn's two messages together; returns the id of its row."""
         turn = uuid4()
-        async with self._pool.connection() as connection:
-            await connection.execute(_ADD, (turn, session, Jsonb([question, answer])))
+        await self._pool.execute(_ADD, turn, session, [question, answer])
         return turn
+
+
+async def _read_json(connection: asyncpg.Connection) -> None:
+    await connection.set_type_codec("jsonb", schema="pg_catalog", encoder=_to_json, decoder=orjson.loads)
+
+
+def _to_json(value: object) -> str:
+    return orjson.dumps(value).decode()
