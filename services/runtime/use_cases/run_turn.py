@@ -176,9 +176,7 @@ class RunTurn:
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome:
         began = monotonic()
-        if turn.stream and not await claim.confirm():
-            raise TurnLost(turn.id)
-        deltas = DeltaStream(turn, self.deltas)
+        deltas = DeltaStream(turn, self.deltas, claim)
         watch.on_request = deltas.send_again
         try:
             recorded: list[RecordedStep] = []
@@ -200,6 +198,8 @@ class RunTurn:
             )
             journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
             ended = await self.agent.run(task, journal)
+            if turn.stream and not await claim.confirm():
+                raise TurnLost(turn.id)
             deltas.finish()
         finally:
             deltas.stop_timer()

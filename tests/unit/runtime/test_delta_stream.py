@@ -3,6 +3,7 @@
 import asyncio
 
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
+from services.runtime.use_cases.engine.group_commit import ClaimFuture
 from services.runtime.use_cases.engine.turn_journal import DeltaStream, TurnWatch
 from tests.support.runtime_nodes import DeltaLog, until
 from tests.support.runtime_turns import claimed_turn
@@ -14,7 +15,7 @@ def texts(log: DeltaLog) -> list[tuple[int, int, str]]:
 
 async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(attempt=2), log)
+    stream = DeltaStream(claimed_turn(attempt=2), log, ClaimFuture.confirmed())
     stream.add("one ", 1, 1)
     assert texts(log) == [(1, 0, "one ")]
     stream.add("two ", 1, 1)
@@ -27,7 +28,7 @@ async def test_the_first_piece_goes_at_once_and_the_rest_gathers() -> None:
 
 async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
     for piece, step in (("ab", 1), ("cd", 1), ("xyz", 2)):
         stream.add(piece, step, 1)
     stream.finish()
@@ -38,7 +39,7 @@ async def test_a_finished_step_says_its_length_and_the_next_counts_from_zero() -
 
 async def test_silence_sends_nothing() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
     stream.add("", 1, 1)
     stream.finish()
     assert log.sent == []
@@ -46,7 +47,7 @@ async def test_silence_sends_nothing() -> None:
 
 async def test_a_stopped_stream_sends_nothing_later() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, linger=0.001)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed(), linger=0.001)
     stream.add("a", 1, 1)
     stream.add("b", 1, 1)
     stream.stop_timer()
@@ -56,7 +57,7 @@ async def test_a_stopped_stream_sends_nothing_later() -> None:
 
 async def test_text_is_sent_again_from_the_beginning_of_its_step() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
     stream.send_again()
     assert log.sent == []
     for piece, step, follows in (("before", 1, 1), ("one ", 2, 3), ("two ", 2, 3), ("three", 2, 3)):
@@ -73,9 +74,33 @@ async def test_text_is_sent_again_from_the_beginning_of_its_step() -> None:
     assert (again.text, done.length) == ("one two three", 13)
 
 
+async def test_what_is_said_before_the_claim_is_committed_goes_with_the_commit() -> None:
+    log, claim = DeltaLog(), ClaimFuture()
+    stream = DeltaStream(claimed_turn(), log, claim)
+    stream.add("one ", 1, 1)
+    stream.add("two ", 1, 1)
+    stream.send_again()
+    assert log.sent == []
+    claim.settle(committed=True)
+    await until(lambda: log.sent)
+    stream.add("three", 1, 1)
+    stream.finish()
+    assert texts(log) == [(1, 0, "one two "), (1, 8, "three")]
+
+
+async def test_a_stream_that_was_stopped_before_the_commit_stays_silent() -> None:
+    log, claim = DeltaLog(), ClaimFuture()
+    stream = DeltaStream(claimed_turn(), log, claim)
+    stream.add("one", 1, 1)
+    stream.stop_timer()
+    claim.settle(committed=True)
+    await asyncio.sleep(0.02)
+    assert log.sent == []
+
+
 async def test_a_long_text_is_sent_in_pieces_that_the_broker_takes() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
     whole = "\N{GRINNING FACE}\x01" * 60_000
     stream.add(whole, 1, 1)
     stream.send_again()
@@ -87,7 +112,7 @@ async def test_a_long_text_is_sent_in_pieces_that_the_broker_takes() -> None:
 
 async def test_nul_is_replaced_as_in_the_stored_reply() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
     stream.add("a\x00b", 1, 1)
     stream.stop_timer()
     assert texts(log) == [(1, 0, "a\N{REPLACEMENT CHARACTER}b")]

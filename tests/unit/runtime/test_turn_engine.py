@@ -41,10 +41,15 @@ class OneLiner:
         return AgentReply("done", answer, (), (), (), answer.usage, 1)
 
 
-def engine(agent: AgentLoop, turns: MemoryTurns, conversations: MemoryConversations | None = None) -> TurnEngine:
+def engine(
+    agent: AgentLoop,
+    turns: MemoryTurns,
+    conversations: MemoryConversations | None = None,
+    deltas: DeltaLog | None = None,
+) -> TurnEngine:
     conversations = conversations or MemoryConversations()
     cache = ConversationCache(conversations)
-    run_turn = RunTurn(agent, cache, conversations, GroupCommit(turns.record_steps), DeltaLog())
+    run_turn = RunTurn(agent, cache, conversations, GroupCommit(turns.record_steps), deltas or DeltaLog())
 
     async def no_sleep(_seconds: float) -> None:
         await asyncio.sleep(0)
@@ -283,14 +288,36 @@ async def test_steps_are_recorded_after_the_claim() -> None:
     assert len(turns.steps) == 1
 
 
-async def test_a_streamed_turn_begins_after_its_claim() -> None:
-    turns, agent, claim = MemoryTurns(), OneLiner(), ClaimFuture()
-    running = engine(agent, turns)
+async def test_a_streamed_turn_asks_before_its_claim_and_shows_nothing_until_then() -> None:
+    turns, claim, deltas = MemoryTurns(), ClaimFuture(), DeltaLog()
+
+    async def say(_task: AgentTask, journal: TurnJournal) -> None:
+        journal.output_text("do", 1)
+        journal.output_text("ne", 1)
+
+    agent = OneLiner(say)
+    running = engine(agent, turns, deltas=deltas)
     running.start(claimed_turn(stream=True), QUESTION, claim)
+    await until(lambda: agent.tasks)
     await _settle_down()
-    assert agent.tasks == []
+    assert (deltas.sent, turns.outcomes) == ([], [])
     claim.settle(committed=True)
     await until(lambda: turns.outcomes)
+    assert [getattr(event, "text", None) for _, event in deltas.sent] == ["done", None]
+
+
+async def test_a_streamed_turn_whose_claim_is_not_committed_shows_nothing() -> None:
+    turns, claim, deltas = MemoryTurns(), ClaimFuture(), DeltaLog()
+
+    async def say(_task: AgentTask, journal: TurnJournal) -> None:
+        journal.output_text("done", 1)
+
+    running = engine(OneLiner(say), turns, deltas=deltas)
+    running.start(claimed_turn(stream=True), QUESTION, claim)
+    await _settle_down()
+    claim.settle(committed=False)
+    await until(lambda: not running.present and not running._running)
+    assert (deltas.sent, turns.outcomes) == ([], [])
 
 
 async def _settle_down() -> None:

@@ -92,6 +92,10 @@ class ClaimFuture:
         """A commit whose answer got lost has failed: the reconciler finds such a turn."""
         self._committed.set_result(committed)
 
+    def on_confirmed(self, callback: Callable[[], None]) -> None:
+        """Calls back soon after the commit, not if it fails."""
+        self._committed.add_done_callback(lambda done: callback() if done.result() else None)
+
     async def confirm(self) -> bool:
         """Waits for the commit; whether the turn is this worker's."""
         if not self._committed.done():

@@ -44,10 +44,13 @@ class TurnWatch:
 class DeltaStream:
     """Streams a turn's text: the first piece at once, then what accumulates during each linger.
 
-    Offsets count characters from the beginning of a step's text, so that readers notice losses.
+    Offsets count characters from the beginning of a step's text, so that readers notice losses. Nothing is sent before
+    the turn's claim is committed; a step ends after that.
     """
 
-    def __init__(self, turn: ClaimedTurn, sink: DeltaSink, *, linger: float = LINGER_SECONDS) -> None:
+    def __init__(
+        self, turn: ClaimedTurn, sink: DeltaSink, claim: ClaimFuture, *, linger: float = LINGER_SECONDS
+    ) -> None:
         self._turn = turn
         self._sink = sink
         self._linger = linger
@@ -58,6 +61,10 @@ class DeltaStream:
         self._pieces: list[str] = []
         self._is_done = False
         self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+        self._claim = claim
+        if not claim.is_confirmed:
+            claim.on_confirmed(self._release)
 
     def add(self, piece: str, step: int, follows: int) -> None:
         """``follows``: the sequence of the turn's newest event, which is the same for all text of a step."""
@@ -71,12 +78,11 @@ class DeltaStream:
         self._pieces.append(piece.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
         if self._timer is None:
             # The first piece goes at once: how soon something appears is what people notice.
-            self._flush()
-            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_timer)
+            self._on_timer()
 
     def finish(self) -> None:
         """Sends the rest of the step's text and that it is complete."""
-        self.stop_timer()
+        self._cancel_timer()
         self._flush()
         if self._offset and not self._is_done:
             self._is_done = True
@@ -84,6 +90,8 @@ class DeltaStream:
 
     def send_again(self) -> None:
         """Sends the text of the current step from its beginning, for readers who missed some of it."""
+        if not self._claim.is_confirmed:
+            return
         self._flush()
         self._send(0, "".join(self._sent))
         if self._is_done:
@@ -91,13 +99,22 @@ class DeltaStream:
 
     def stop_timer(self) -> None:
         """Sends nothing more by itself; accumulated text may be dropped."""
+        self._is_stopped = True
+        self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
+    def _release(self) -> None:
+        """Sends what was said before the claim was committed."""
+        if self._timer is None and not self._is_stopped:
+            self._on_timer()
+
     def _on_timer(self) -> None:
         self._timer = None
-        if self._pieces:
+        if self._pieces and self._claim.is_confirmed:
             self._flush()
             self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_timer)
 
@@ -169,6 +186,7 @@ class DatabaseJournal:
         toolsets: Sequence[ToolsetVersion] = (),
         problems: Sequence[str] = (),
     ) -> None:
+        await self._confirm()
         # Before the record: the events of the step must not overtake its last piece of text by much.
         self._deltas.finish()
         payload = {**answer_to_json(answer), **toolsets_to_json(toolsets)}
@@ -187,15 +205,18 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self._sequence)
 
     async def _record(self, record: StepRecord) -> None:
-        # Before its claim is committed the turn has no row.
-        if not await self._claim.confirm():
-            raise TurnLost(self._turn.id)
+        await self._confirm()
         recorded = await retry_until_available(
             lambda: self._commits.submit(record), when=is_outage, policy=STORE_RETRIES
         )
         if not recorded:
             raise TurnLost(self._turn.id)
         self._sequence += len(record.events)
+
+    async def _confirm(self) -> None:
+        """Before its claim is committed the turn has no row, and no readers. Raises TurnLost."""
+        if not await self._claim.confirm():
+            raise TurnLost(self._turn.id)
 
     def _started(self, step: int, answer: ModelAnswer) -> Iterator[Event]:
         for number, call in enumerate(answer.tool_calls):
