@@ -77,16 +77,13 @@ def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
         for header, value in headers:
             field = _HEADERS.get(header)
             if field is not None and value is not None:
-                # No database stores NUL: such a message would be retried for ever and block its key.
-                if b"\0" in value:
-                    raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
                 fields[field] = value.decode()
-        missing = [name for name in _REQUIRED if name not in fields]
-        if missing:
-            raise MalformedEnvelope(f"missing envelope attributes: {', '.join(missing)}")
         sequence = int(fields.pop("sequence", "0"))
-    except (UnicodeDecodeError, ValueError) as problem:
-        if isinstance(problem, MalformedEnvelope):
-            raise
+    except ValueError as problem:
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
+    if missing := [name for name in _REQUIRED if name not in fields]:
+        raise MalformedEnvelope(f"missing envelope attributes: {', '.join(missing)}")
+    # No database stores NUL: such a message would be retried for ever and block its key.
+    if "\0" in "".join(fields.values()):
+        raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
     return Envelope(sequence=sequence, **fields)

@@ -1,6 +1,7 @@
 """A service's imports are declared for it: an image holds the base dependencies and the service's extra alone."""
 
 import ast
+import json
 import re
 import sys
 import tomllib
@@ -117,3 +118,11 @@ def test_every_image_has_what_its_web_server_is_told_to_use() -> None:
 
     assert "websockets" in needed
     assert needed <= declared(PROJECT["dependencies"])
+
+
+def test_the_javascript_clients_of_the_tests_are_locked_by_their_hashes_alone() -> None:
+    """An address would be that of somebody's registry."""
+    declared = json.loads((ROOT / "tests/support/javascript/package.json").read_text())
+    lock = json.loads((ROOT / "tests/support/javascript/package-lock.json").read_text())
+    assert lock["packages"].pop("")["dependencies"] == declared["dependencies"]
+    assert all(each["integrity"] and "resolved" not in each for each in lock["packages"].values())

@@ -231,7 +231,7 @@ async def test_a_run_that_broke_off_is_joined_again(stack: RunningStack, api: Ap
 
 
 async def test_the_protocols_own_client(stack: RunningStack, api: Api, alice: Caller) -> None:
-    node, module = node_module("@ag-ui/client", "1.0.0", "dist/index.mjs")
+    node, module = await asyncio.to_thread(node_module, "@ag-ui/client", "dist/index.mjs")
     key = await agent_key(api, BOTH, **GUARDED)
     thread = unique()
     asked = {

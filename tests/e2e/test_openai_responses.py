@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-import os
-import shutil
 import subprocess
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -15,7 +14,6 @@ from openai import AsyncOpenAI
 from openai.types.responses import Response
 from pydantic import BaseModel
 
-from deploy.local.home import Home
 from libs.contracts.identifiers import new_id
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
@@ -23,7 +21,9 @@ from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
 from tests.support.model_stub import TEXT
+from tests.support.node_packages import node_module
 
+JAVASCRIPT = Path(__file__).with_name("openai_client.mjs")
 CALCULATOR: dict[str, Any] = {"agent_type": "react_agent", "tools": ["calculator"]}
 ORDER_STATUS: Any = {
     "type": "function",
@@ -459,40 +459,21 @@ async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
     assert len([event for event in events if event.type == "response.created"]) == 1
 
 
-_IN_JAVASCRIPT = """
-import OpenAI from "openai";
-const client = new OpenAI({ apiKey: process.env.KEY, baseURL: process.env.BASE, maxRetries: 0 });
-const model = process.env.MODEL;
-const stream = client.responses.stream({ model, input: "Hello" });
-let text = "";
-stream.on("response.output_text.delta", (event) => { text += event.delta; });
-const final = await stream.finalResponse();
-const again = await client.responses.retrieve(final.id);
-const refused = await client.responses.create({ model, input: "Hello", prompt: { id: "p" } }).catch((error) => error);
-console.log(JSON.stringify({
-  text, final: final.output.at(-1).content[0].text, again: again.output_text,
-  refused: refused instanceof OpenAI.BadRequestError && refused.param,
-}));
-"""
-
-
 @pytest.mark.slow
 async def test_the_javascript_client_works_as_it_comes(api: Api, stack: RunningStack) -> None:
-    node, npm = shutil.which("node"), shutil.which("npm")
-    if node is None or npm is None:
-        pytest.skip("there is no Node here")
-    home = Home.from_environment().cache / "openai-javascript"
-    home.mkdir(parents=True, exist_ok=True)
-    if not (home / "node_modules" / "openai").exists():
-        command = [npm, "install", "--no-audit", "--no-fund", "--prefix", str(home), "openai@5"]
-        done = await asyncio.to_thread(subprocess.run, command, capture_output=True, text=True, timeout=300)
-        if done.returncode:
-            pytest.skip(f"the package cannot be installed: {done.stderr[-300:]}")
-    (home / "client.mjs").write_text(_IN_JAVASCRIPT)
-    variables = {"KEY": stack.api_key, "BASE": f"{stack.base_url}/openai/v1", "MODEL": await agent(api)}
+    node, module = await asyncio.to_thread(node_module, "openai", "index.mjs")
+    asked = {"apiKey": stack.api_key, "baseURL": f"{stack.base_url}/openai/v1", "model": await agent(api)}
     process = await asyncio.create_subprocess_exec(
-        node, str(home / "client.mjs"), env={**os.environ, **variables}, stdout=subprocess.PIPE
+        node, str(JAVASCRIPT), module, json.dumps(asked), stdout=subprocess.PIPE, stderr=subprocess.PIPE
     )
     async with asyncio.timeout(120):
-        said, _ = await process.communicate()
-    assert json.loads(said) == {"text": TEXT, "final": TEXT, "again": TEXT, "refused": "prompt"}
+        said, problem = await process.communicate()
+    assert process.returncode == 0, problem.decode()
+    told = json.loads(said)
+    numbers = told.pop("numbers")
+    assert numbers[0] > 2
+    assert numbers == sorted(set(numbers))
+    assert told == {
+        **dict.fromkeys(("text", "final", "again", "chat", "streamed"), TEXT),
+        **{"refused": "prompt", "missing": True, "strange": True},
+    }

@@ -413,12 +413,10 @@ class Turn(WireModel):
     finished_at: Timestamp | None = None
 
 
-class TurnPage(WireModel):
+class TurnPage(ListPage):
     """Internal: turns with an agent."""
 
     turns: list[Turn]
-    total: int
-    has_more: bool
 
 
 class WatchedTurn(WireModel):

@@ -58,15 +58,14 @@ _LAST: Final = 20
 class TurnQuery(NamedTuple):
     """A choice among the turns with an agent, all of them by default. ``changed_after``: a timestamp.
 
-    ``before`` and ``before_id``: when the last turn of the page before had changed, and its id.
+    ``after``: the cursor that the page before has given.
     """
 
     agent_id: str
     session_id: str | None = None
     status: TurnStatus | None = None
     changed_after: str | None = None
-    before: str | None = None
-    before_id: str | None = None
+    after: str | None = None
     limit: int = 50
 
 

@@ -149,13 +149,10 @@ class SessionReads(Protocol):
         session_id: str | None,
         status: TurnStatus | None,
         changed_after: datetime | None,
-        after: tuple[datetime, str] | None,
         limit: int,
+        cursor: str | None = None,
     ) -> TurnPage:
-        """Turns with the agent in listed sessions; those that changed last come first.
-
-        ``after``: when the last turn of the page before had changed, and its id.
-        """
+        """Turns with the agent in listed sessions; those that changed last come first."""
 
     async def actions(
         self,

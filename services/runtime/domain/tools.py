@@ -95,6 +95,8 @@ LONGEST_RESULT: Final = 20_000
 
 def cut_result(text: str, longest: int = LONGEST_RESULT) -> str:
     """A result as a model is given it: at most so many characters, and how many there were."""
+    # PostgreSQL's text has no NUL; what a model is given and what is stored must say the same.
+    text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return text if len(text) <= longest else f"{text[:longest]}\n[cut: {len(text)} characters in all]"
 
 

@@ -171,7 +171,7 @@ async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node
         page = await api.get("/internal/turns", agent_id="one", limit=1, **place)
         assert page["total"] == 3
         pages += page["turns"]
-        place = {"before": pages[-1]["finished_at"], "before_id": pages[-1]["turn_id"]}
+        place = {"after": page["next"]}
         if not page["has_more"]:
             break
     assert [turn["turn_id"] for turn in pages] == [last, second, first]
@@ -182,6 +182,7 @@ async def test_turns_with_an_agent_are_listed_those_that_changed_last_first(node
     assert await listed(person("bob")) == ([], 0, False)
     assert await listed(person(company="company-2")) == ([], 0, False)
     await api.get("/internal/turns", status=422)
+    await api.get("/internal/turns", agent_id="one", after="nowhere", status=422)
     for stranger in (person("bob"), person(company="company-2")):
         await api.get(f"/internal/turns/{second}", stranger, status=404)
     for nothing in (new_id(), "no id"):

@@ -1,6 +1,6 @@
 """Turns in the words of A2A: whoever applies the updates has the reply, whatever was given up on the way."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, Iterable
 from typing import Any
 
 import pytest
@@ -23,14 +23,17 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
+from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
 from services.gateway.domain.turn_progress import TurnProgress
-from services.gateway.domain.turn_stream import Cursor
+from services.gateway.domain.turn_stream import Cursor, StreamedEvent
 from services.gateway.entrypoints.a2a.errors import SHAPE, a2a_error, http_error, json_rpc_error
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import TaskUpdates, data_part, task_of
+from services.gateway.use_cases.follow_up_to_wait import FollowUpToWait
 
 TURN = {"session_id": "s", "turn_id": "t"}
+IDENTITY = Identity(company_id="company", user_id="ada", key_id="key", scopes=frozenset())
 FILES = "https://gateway/api/v1/sessions/s/artifacts"
 ACTION = RequiredAction.model_validate(
     {
@@ -60,8 +63,8 @@ def completed(content: str, **response: Any) -> TurnCompleted:
     )
 
 
-def updates_of(*events: Event, answered: Iterable[str] = ()) -> list[StreamResponse]:
-    updates = TaskUpdates("s", "t", FILES, answered)
+def updates_of(*events: Event) -> list[StreamResponse]:
+    updates = TaskUpdates("s", "t", FILES)
     return [
         update
         for number, event in enumerate(events, 1)
@@ -128,16 +131,27 @@ def test_tool_calls_are_told_in_their_order_with_what_they_were_called_with() ->
     ]
 
 
-def test_a_stream_after_answers_begins_behind_them() -> None:
+async def streamed(*events: Event) -> AsyncGenerator[StreamedEvent | None, None]:
+    for number, event in enumerate(events, 1):
+        yield StreamedEvent(Cursor(number), event.TYPE, event.encode())
+
+
+async def test_a_stream_after_answers_begins_behind_them() -> None:
+    async def read(_: Identity, turn_id: str) -> Turn:
+        raise NotFound(f"no {turn_id}")
+
+    async def followed(*events: Event) -> list[Event]:
+        parts = FollowUpToWait(read)(IDENTITY, streamed(*events), answered=["a"])  # type: ignore[arg-type]
+        return [part.event async for part in parts if isinstance(part, TurnProgress)]
+
     required = TurnActionRequired(**TURN, step=1, action=ACTION)
     resolved = TurnActionResolved(**TURN, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
     before = (STARTED, text("Let me"), CALL, required, resolved)
-    updates = updates_of(*before, RESULT, text("ok", step=2), completed("ok"), answered=["a"])
-    kinds = [update.WhichOneof("payload") for update in updates]
-    assert kinds == ["status_update", "artifact_update", "artifact_update", "status_update"]
-    assert texts_of(applied(updates)) == {"reply": "ok"}
+    rest = (RESULT, text("ok", step=2), completed("ok"))
+    assert await followed(*before, *rest) == list(rest)
+    assert texts_of(applied(updates_of(*rest))) == {"reply": "ok"}
     # The end of the turn closes actions without a word.
-    assert len(updates_of(*before[:-1], completed("ok"), answered=["a"])) == 2
+    assert await followed(*before[:-1], completed("ok")) == [completed("ok")]
 
 
 def test_the_task_of_a_turn_and_its_updates_say_the_same() -> None:

@@ -27,10 +27,8 @@ from google.protobuf.json_format import MessageToDict
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.api.sessions import ExecuteBody, Turn, TurnStatus
-from libs.contracts.errors import Conflict, NotFound, ServiceError
+from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFailed
 from libs.contracts.events.runtime import TurnQueued
-from libs.contracts.identifiers import is_id
-from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import START, StreamedEvent
@@ -117,24 +115,23 @@ class Operations:
         size = params.page_size if params.HasField("page_size") else _PAGE
         if not 1 <= size <= _LARGEST_PAGE:
             raise InvalidParamsError(f"pageSize is 1 to {_LARGEST_PAGE}.")
-        before, before_id = _place(params.page_token)
         if params.status and params.status not in _STATUSES:
             return ListTasksResponse(page_size=size)
-        page = await self.use.turns.list(
-            self.caller.identity,
-            TurnQuery(
-                self.agent.id,
-                session_id=params.context_id or None,
-                status=_STATUSES.get(params.status),
-                changed_after=_time(params),
-                before=before,
-                before_id=before_id,
-                limit=size,
-            ),
+        since = params.status_timestamp_after
+        wanted = TurnQuery(
+            self.agent.id,
+            session_id=params.context_id or None,
+            status=_STATUSES.get(params.status),
+            changed_after=since.ToJsonString() if params.HasField("status_timestamp_after") else None,
+            after=params.page_token or None,
+            limit=size,
         )
+        try:
+            page = await self.use.turns.list(self.caller.identity, wanted)
+        except ValidationFailed:
+            raise InvalidParamsError("pageToken is not one of an earlier answer.") from None
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
-        token = _token(page.turns[-1]) if page.has_more else ""
-        return ListTasksResponse(tasks=tasks, next_page_token=token, page_size=size, total_size=page.total)
+        return ListTasksResponse(tasks=tasks, next_page_token=page.next or "", page_size=size, total_size=page.total)
 
     async def cancel(self, params: CancelTaskRequest) -> Task:
         turn = await self._turn(params.id)
@@ -235,8 +232,8 @@ class Operations:
         answered: Collection[str] = (),
         known: Collection[str] = (),
     ) -> AsyncGenerator[StreamResponse | None, None]:
-        updates = TaskUpdates(session_id, turn_id, self._files(session_id), answered)
-        async with aclosing(self._up_to_wait(events, known)) as parts:
+        updates = TaskUpdates(session_id, turn_id, self._files(session_id))
+        async with aclosing(self._up_to_wait(events, known, answered)) as parts:
             async for part in parts:
                 if part is None:
                     yield None
@@ -247,9 +244,12 @@ class Operations:
                         yield update
 
     def _up_to_wait(
-        self, events: AsyncGenerator[StreamedEvent | None, None], known: Collection[str] = ()
+        self,
+        events: AsyncGenerator[StreamedEvent | None, None],
+        known: Collection[str] = (),
+        answered: Collection[str] = (),
     ) -> AsyncGenerator[TurnPart, None]:
-        return FollowUpToWait(self.use.turns.read)(self.caller.identity, events, known)
+        return FollowUpToWait(self.use.turns.read)(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
         """The write of a message, which is carried out once for its id."""
@@ -272,28 +272,6 @@ class Operations:
 
     def _files(self, session_id: str) -> str:
         return f"{self.base}/api/v1/sessions/{session_id}/artifacts"
-
-
-def _time(params: ListTasksRequest) -> str | None:
-    return params.status_timestamp_after.ToJsonString() if params.HasField("status_timestamp_after") else None
-
-
-def _token(last: Turn) -> str:
-    return f"{last.finished_at or last.started_at or last.created_at}_{last.turn_id}"
-
-
-def _place(token: str) -> tuple[str | None, str | None]:
-    """When the last task of the page before had changed, and its id. Raises ``InvalidParamsError``."""
-    if not token:
-        return None, None
-    changed, _, turn_id = token.partition("_")
-    try:
-        parse_time(changed)
-    except ValueError:
-        turn_id = ""
-    if not is_id(turn_id):
-        raise InvalidParamsError("pageToken is not one of an earlier answer.")
-    return changed, turn_id
 
 
 async def _chain(

@@ -1,6 +1,6 @@
 """A turn in the words of A2A: its task, and updates of the task from the turn's events."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from a2a.types.a2a_pb2 import (
@@ -24,7 +24,6 @@ from libs.contracts.events.runtime import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
-    TurnActionResolved,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
@@ -75,27 +74,14 @@ class TaskUpdates:
 
     The first piece of each step's text replaces the artifact ``reply``, further pieces are appended: whoever applies
     the updates has exactly the reply at the end, whatever was given up in between.
-
-    ``answered``: actions whose answers this stream begins with; what happened before them was in an earlier one.
     """
 
-    def __init__(self, session_id: str, turn_id: str, files: str, answered: Iterable[str] = ()) -> None:
+    def __init__(self, session_id: str, turn_id: str, files: str) -> None:
         self._session_id = session_id
         self._turn_id = turn_id
         self._files = files
-        self._answered = set(answered)
         self._place: tuple[int, int] | None = None
         self._length = 0
-
-    def take(self, progress: TurnProgress) -> list[StreamResponse]:
-        event = progress.event
-        if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
-            return list(self._end(event))
-        if self._answered:
-            if isinstance(event, TurnActionResolved):
-                self._answered.discard(event.action_id)
-            return []
-        return list(self._update(progress))
 
     def waiting(self, actions: Sequence[RequiredAction]) -> StreamResponse:
         """The update that says that the turn needs these answers."""
@@ -103,8 +89,10 @@ class TaskUpdates:
         status.message.CopyFrom(_waiting(self._session_id, self._turn_id, actions))
         return self._status_update(status)
 
-    def _update(self, progress: TurnProgress) -> Iterator[StreamResponse]:
+    def take(self, progress: TurnProgress) -> Iterator[StreamResponse]:
         match progress.event:
+            case TurnCompleted() | TurnFailed() | TurnCancelled() as end:
+                yield from self._end(end)
             case OutputTextDelta() as delta:
                 yield self._text(delta)
             case TurnStarted():

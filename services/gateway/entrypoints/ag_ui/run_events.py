@@ -1,6 +1,6 @@
 """A turn in the words of AG-UI: the events of a run."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import orjson
@@ -42,7 +42,6 @@ from libs.contracts.events.runtime import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
-    TurnActionResolved,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
@@ -64,15 +63,12 @@ class RunEvents:
 
     The text of each step is a message of its own. When text was given up, a snapshot of the messages follows without
     it. The same goes for messages of this turn that the client has from a run that broke off: they come again, whole.
-
-    ``answered``: actions whose answers this run begins with; what happened before them was in an earlier one.
     """
 
-    def __init__(self, given: RunAgentInput, session_id: str, turn_id: str, answered: Iterable[str] = ()) -> None:
+    def __init__(self, given: RunAgentInput, session_id: str, turn_id: str) -> None:
         self._given = given
         self._session_id = session_id
         self._turn_id = turn_id
-        self._answered = set(answered)
         self._messages: list[Message] = list(given.messages)
         self._own: set[str] = set()
         self._open: AssistantMessage | None = None
@@ -91,16 +87,6 @@ class RunEvents:
         session = {"session_id": self._session_id, "turn_id": self._turn_id, "status": "running"}
         return [started, StateSnapshotEvent(snapshot={**(self._given.state or {}), "session": session})]
 
-    def take(self, progress: TurnProgress) -> list[BaseEvent]:
-        event = progress.event
-        if isinstance(event, TurnCompleted | TurnFailed | TurnCancelled):
-            return [*self._close(), *self._end(event)]
-        if self._answered:
-            if isinstance(event, TurnActionResolved):
-                self._answered.discard(event.action_id)
-            return []
-        return list(self._event(progress))
-
     def waiting(self, actions: Sequence[RequiredAction]) -> list[BaseEvent]:
         """The end of a run whose turn needs these answers."""
         interrupts = [_interrupt(action) for action in actions if action.kind == "approval"]
@@ -113,8 +99,11 @@ class RunEvents:
         result = {"session_id": self._session_id, "turn_id": self._turn_id}
         return [*self._close(), *self._status("waiting"), self._finished(outcome, result)]
 
-    def _event(self, progress: TurnProgress) -> Iterator[BaseEvent]:
+    def take(self, progress: TurnProgress) -> Iterator[BaseEvent]:
         match progress.event:
+            case TurnCompleted() | TurnFailed() | TurnCancelled() as end:
+                yield from self._close()
+                yield from self._end(end)
             case OutputTextDelta() as delta:
                 yield from self._text(delta)
             case OutputTextDone():

@@ -112,8 +112,7 @@ class Runs:
             self.use.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
             aclosing(submitted.follow()) as follow,
         ):
-            begun = _begun(await anext(follow, None), follow)
-            async for event in self._events(given, thread.session_id, submitted.command_id, begun):
+            async for event in self._events(given, thread.session_id, submitted.command_id, follow):
                 yield event
 
     async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:
@@ -151,9 +150,9 @@ class Runs:
         follow: AsyncGenerator[StreamedEvent | None, None],
         answered: Sequence[str] = (),
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        run = RunEvents(given, session_id, turn_id, answered)
+        run = RunEvents(given, session_id, turn_id)
         up_to_wait = FollowUpToWait(self.use.turns.read)
-        async with aclosing(up_to_wait(self.caller.identity, follow)) as parts:
+        async with aclosing(up_to_wait(self.caller.identity, follow, answered=answered)) as parts:
             has_begun = False
             async for part in parts:
                 if not has_begun:
@@ -174,14 +173,6 @@ class Runs:
         last = next(message for message in reversed(given.messages) if isinstance(message, UserMessage))
         values = orjson.loads(last.model_dump_json())
         return replace(self.write, request=repeatable(self.caller, "POST", path, given.run_id, values))
-
-
-async def _begun(
-    first: StreamedEvent | None, follow: AsyncGenerator[StreamedEvent | None, None]
-) -> AsyncGenerator[StreamedEvent | None, None]:
-    yield first
-    async for event in follow:
-        yield event
 
 
 def _nothing_new() -> ValidationFailed:

@@ -5,13 +5,14 @@ from typing import Final
 
 import structlog
 
+from libs.service_defaults.repeating import repeat_while_busy
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools, WebhookDelivery
 
 _log = structlog.get_logger("webhooks")
 POLL_SECONDS: Final = 0.2
 # While no webhook has anything to do, the pauses between two looks grow to this.
 _REST_SECONDS: Final = 1.0
-_BACKOFF: Final = 1.25
+_MORE: Final = 2
 LEASE_SECONDS: Final = 10.0
 MOST_WEBHOOKS: Final = 1_000
 """Webhooks that one process delivers to at the same time."""
@@ -45,11 +46,7 @@ class WebhookWorker:
         """Claims until cancelled. Raises what the database raises; to be called again then."""
         await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
         self._has_lease = True
-        pause = POLL_SECONDS
-        while True:
-            found = await self.poll()
-            pause = POLL_SECONDS if found or self._running else min(pause * _BACKOFF, _REST_SECONDS)
-            await asyncio.sleep(0 if found else pause)
+        await repeat_while_busy(self._look, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
 
     async def poll(self) -> int:
         """Releases idle webhooks, claims those with work, and returns the number claimed."""
@@ -64,6 +61,10 @@ class WebhookWorker:
         for _, webhook_id in claimed:
             self._begin(webhook_id)
         return len(claimed)
+
+    async def _look(self) -> int:
+        """Looks on at once after a claim, and does not rest while deliveries are under way."""
+        return _MORE if await self.poll() else int(bool(self._running))
 
     async def idle(self) -> None:
         """Waits until no delivery is under way."""

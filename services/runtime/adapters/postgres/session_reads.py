@@ -34,8 +34,8 @@ _MESSAGE_COLUMNS: Final = """
 _IN_ORDER: Final = Order(("position",), ("bigint",), descending=False)
 _OF_TURN: Final = " AND turn_id = %(turn)s"
 # Only a waiting turn has open actions: other turns do not look for any.
-_SELECT_TURN: Final = """
-    SELECT id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
+_TURN_COLUMNS: Final = """
+    id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
            usage::text, reply::text, error::text, options::text, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN (
                SELECT json_agg(json_build_object('action_id', a.id, 'kind', a.kind, 'tool_call', a.tool_call,
@@ -43,9 +43,8 @@ _SELECT_TURN: Final = """
                FROM actions a WHERE a.turn_id = turns.id AND a.state = 'open') END::text AS required_actions,
            (SELECT (s.payload -> 'toolsets')::text FROM steps s
             WHERE s.turn_id = turns.id AND s.number = 1 AND s.call_id = '') AS toolsets
-    FROM turns
 """
-_ONE_TURN: Final = f"{_SELECT_TURN} WHERE id = %(turn)s"
+_ONE_TURN: Final = f"SELECT {_TURN_COLUMNS} FROM turns WHERE id = %(turn)s"
 _TURN: Final = f"""
     {_ONE_TURN} AND session_id = %(session)s
       AND EXISTS (SELECT FROM sessions WHERE id = %(session)s AND {_VISIBLE})
@@ -54,16 +53,11 @@ _TURN_ANYWHERE: Final = f"{_ONE_TURN} AND EXISTS (SELECT FROM sessions WHERE id 
 _CHANGED: Final = "coalesce(finished_at, started_at, created_at)"
 _SESSIONS_OF_AGENT: Final = f"SELECT id FROM sessions WHERE {_VISIBLE} AND listed AND agent_id = %(agent)s"
 _TURNS_OF_AGENT: Final = f"""
-    WHERE session_id IN ({_SESSIONS_OF_AGENT} {{of_session}})
+    FROM turns WHERE session_id IN ({_SESSIONS_OF_AGENT} {{of_session}})
       AND (%(status)s::text IS NULL OR status = %(status)s)
       AND (%(changed_after)s::timestamptz IS NULL OR {_CHANGED} > %(changed_after)s)
 """
-_TURNS: Final = f"""
-    {_SELECT_TURN} {_TURNS_OF_AGENT}
-      AND (%(before)s::timestamptz IS NULL OR ({_CHANGED}, id) < (%(before)s, %(before_id)s))
-    ORDER BY {_CHANGED} DESC, id DESC LIMIT %(limit)s
-"""
-_COUNT_TURNS: Final = f"SELECT count(*) FROM turns {_TURNS_OF_AGENT}"
+_CHANGED_LAST_FIRST: Final = Order((_CHANGED, "id"), ("timestamptz", "text"))
 _ACTION_COLUMNS: Final = "id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at"
 _OLDEST_FIRST: Final = Order(("created_at", "id"), ("timestamptz", "text"), descending=False)
 _FILTERS: Final = {"session_id": "session", "kind": "kind"}
@@ -127,25 +121,22 @@ class PostgresSessionReads:
         session_id: str | None,
         status: TurnStatus | None,
         changed_after: datetime | None,
-        after: tuple[datetime, str] | None,
         limit: int,
+        cursor: str | None = None,
     ) -> TurnPage:
-        before, before_id = after or (None, "")
         parameters = {
             **_caller(caller),
             "agent": agent_id,
             "session": session_id,
             "status": status,
             "changed_after": changed_after,
-            "before": before,
-            "before_id": before_id,
-            "limit": limit + 1,
         }
-        of_session = "" if session_id is None else "AND id = %(session)s"
+        source = _TURNS_OF_AGENT.format(of_session="" if session_id is None else "AND id = %(session)s")
         async with self._database.connection() as connection:
-            rows = await fetch_records(connection, _TURNS.format(of_session=of_session), parameters)
-            total = await fetch_value(connection, _COUNT_TURNS.format(of_session=of_session), parameters)
-        return TurnPage(turns=[_turn(row) for row in rows[:limit]], total=total, has_more=len(rows) > limit)
+            page = await fetch_page(
+                connection, _TURN_COLUMNS, source, _CHANGED_LAST_FIRST, parameters, limit=limit, cursor=cursor
+            )
+        return TurnPage(turns=page.map(_turn).items, **page.facts)
 
     async def actions(
         self,

@@ -55,8 +55,7 @@ def turns_router(reads: SessionReads) -> APIRouter:
         session_id: str | None = None,
         status: TurnStatus | None = None,
         changed_after: datetime | None = None,
-        before: datetime | None = None,
-        before_id: str = "",
+        after: str | None = None,
         limit: Limit = 50,
     ) -> TurnPage:
         return await reads.turns(
@@ -65,8 +64,8 @@ def turns_router(reads: SessionReads) -> APIRouter:
             session_id=session_id,
             status=status,
             changed_after=changed_after,
-            after=None if before is None else (before, before_id),
             limit=limit,
+            cursor=after,
         )
 
     @router.get("/{turn_id}")

@@ -300,12 +300,21 @@ async def test_lists_of_tools_have_an_end_and_usable_schemas() -> None:
 
     pages: dict[str, Any] = {"tools": [tool("a", {"type": "object"})], "nextCursor": "again"}
 
-    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
-        return result(message, pages)
+    asked: list[Any] = []
 
+    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        asked.append(message.get("params"))
+        return result(message, {**pages, **({"nextCursor": f"after {len(asked)}"} if endless else {})})
+
+    endless = False
     async with target(answer) as server, connector() as made:
+        with pytest.raises(ToolsetUnusable, match="a page was named twice"):
+            await made.discover(toolset(server.url))
+        assert len(asked) < 6
+        endless = True
         with pytest.raises(ToolsetUnusable, match="more than 50 pages"):
             await made.discover(toolset(server.url))
+        endless = False
         pages = {"tools": [tool("a", {"type": "object"}), tool("b", {"type": "object", "$ref": "http://127.0.0.1/"})]}
         with pytest.raises(ToolsetUnusable, match="tool b"):
             await made.discover(toolset(server.url))

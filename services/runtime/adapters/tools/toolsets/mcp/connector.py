@@ -164,12 +164,16 @@ async def _list_tools(session: ClientSession) -> list[McpToolDescription]:
     """All pages. Raises MCPError, ToolFailed for a list that does not end."""
     tools: list[McpToolDescription] = []
     cursor: str | None = None
+    seen: set[str] = set()
     for _ in range(_MOST_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
         tools += page.tools
         cursor = page.next_cursor
         if cursor is None:
             return tools
+        if cursor in seen:
+            raise ToolFailed("the server's list of tools does not end: a page was named twice")
+        seen.add(cursor)
     raise ToolFailed(f"the server's list of tools has more than {_MOST_PAGES} pages")
 
 
