@@ -132,7 +132,8 @@ async def create_items(
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: UseCasesDep) -> Response:
     """Refused by name: what an agent was given stays on record."""
     await use.turns.read_session(caller.identity, session_of(conversation_id))
-    raise refuse("item_id", f"Item {item_id[:100]!r} stays as long as its conversation.", "unsupported_value")
+    stays = f"Item {item_id[:100]!r} stays as long as its conversation"
+    raise refuse("item_id", f"{stays}: begin another one with the items that it should have.", "unsupported_value")
 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
