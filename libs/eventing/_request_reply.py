@@ -61,7 +61,7 @@ class ReadTooSlowly(ServiceUnavailable):
 class Replies:
     """The events of one command for one waiter, as they arrive.
 
-    ``accepted``: the command's owner is known to have it.
+    ``accepted``: the command's owner is known to have it. ``on_arrival`` is called for each event.
     """
 
     def __init__(
@@ -73,6 +73,7 @@ class Replies:
         payloads: PayloadReader,
     ) -> None:
         self.accepted = False
+        self.on_arrival: Callable[[], None] = lambda: None
         self._command_id = command_id
         self.identity = identity
         self._owner = command.TYPE.split(".")[1]
@@ -89,6 +90,7 @@ class Replies:
 
     def arrive(self, received: Received) -> None:
         """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
+        self.on_arrival()
         try:
             self._arrived.put_nowait(received)
         except asyncio.QueueFull:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 
@@ -29,23 +29,34 @@ class FairSemaphore:
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def acquire(self, company_id: str) -> AsyncIterator[None]:
-        """Raises QueueFull at once when the company's queue is full; with ``waiting`` None it never is."""
+    async def acquire(self, company_id: str) -> AsyncIterator[Callable[[], None]]:
+        """Yields what gives the permit back before the end.
+
+        Raises QueueFull at once when the company's queue is full; with ``waiting`` None it never is.
+        """
         await self._acquire(company_id)
+        held = True
+
+        def release() -> None:
+            nonlocal held
+            if held:
+                held = False
+                self._release(company_id)
+
         try:
-            yield
+            yield release
         finally:
-            self._release(company_id)
+            release()
 
     async def _acquire(self, company_id: str) -> None:
         if self._free and self._held[company_id] < self._each and company_id not in self._queues:
             self._grant(company_id)
             return
-        queue = self._queues.setdefault(company_id, deque())
-        if self._waiting is not None and len(queue) >= self._waiting:
-            raise QueueFull(len(queue))
+        ahead = len(self._queues.get(company_id, ()))
+        if self._waiting is not None and ahead >= self._waiting:
+            raise QueueFull(ahead)
         granted = asyncio.get_running_loop().create_future()
-        queue.append(granted)
+        self._queues.setdefault(company_id, deque()).append(granted)
         try:
             # Unlike a plain await, this leaves the future alone when the call is cancelled.
             await asyncio.wait([granted])
