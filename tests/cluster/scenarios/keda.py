@@ -13,13 +13,15 @@ from tests.cluster.node import limit_memory
 from tests.cluster.operators import run_keda
 from tests.cluster.strimzi import make_secrets, set_up
 from tests.e2e.event_log import ENDS, EventLog, count_by_subject
+from tests.e2e.waiting import eventually
 from tests.rolling_restart.client import Client, unique
 from tests.rolling_restart.load import MODEL
 
 KEDA: Final = Installation(Path(__file__).parents[1] / "manifests" / "keda", "agent-execution-service")
-# More than the thresholds let two workers keep; a turn takes eight seconds.
+# More than the thresholds let two workers keep; a turn takes twenty seconds.
 _SESSIONS, _TURNS_EACH = 60, 6
 _FILES: Final = 150
+_ENDED_SECONDS: Final = 300.0
 
 
 def workers_follow_their_work(small: Installation, say: Say) -> None:
@@ -32,11 +34,18 @@ def workers_follow_their_work(small: Installation, say: Say) -> None:
     set_up(KEDA, passwords)
     say(f"Kafka has its users and topics; everything is ready after {KEDA.wait_ready():.0f} s more")
     KEDA.take_key()
-    waited = until(lambda: (KEDA.ready("runtime-worker"), KEDA.ready("ingestion-streams")) == (2, 0), "idle", 300)
-    say(f"idle after {waited:.0f} s: 2 of runtime-worker, none of ingestion-streams")
-    asyncio.run(_turns(KEDA, say))
-    asyncio.run(_files(KEDA, say))
+    asyncio.run(followed(KEDA, say))
     KEDA.remove()
+
+
+async def followed(installation: Installation, say: Say) -> None:
+    def idle() -> bool:
+        return (installation.ready("runtime-worker"), installation.ready("ingestion-streams")) == (2, 0)
+
+    waited = await asyncio.to_thread(until, idle, "nothing is left to do", 300)
+    say(f"idle after {waited:.0f} s: 2 of runtime-worker, none of ingestion-streams")
+    await _turns(installation, say)
+    await _files(installation, say)
 
 
 async def _turns(installation: Installation, say: Say) -> None:
@@ -49,7 +58,8 @@ async def _turns(installation: Installation, say: Say) -> None:
         say(f"{len(turns)} turns wait or run")
         most = await asyncio.to_thread(_most, installation, "runtime-worker", 3, 2)
         say(f"runtime-worker went from 2 to {most} and back to 2")
-        states = Counter([await _status(client, *turn) for turn in turns])
+        # Workers went while turns ran: they left them to others.
+        states = await eventually(lambda: _ended(client, turns), limit=_ENDED_SECONDS, pause=1)
         if states != {"completed": len(turns)}:
             raise ScenarioFailed(f"of {len(turns)} turns: {dict(states)}")
         ends = count_by_subject(await EventLog("kafka:9092").ended(labels), *ENDS)
@@ -71,6 +81,12 @@ async def _begin(client: Client, session: str, label: str) -> tuple[str, str]:
     path, body = f"/runtime/{session}/execute/", {"content": f"What is known? ({label})"}
     reply = await client.call("POST", path, expect=202, key=label, headers=headers, json=body)
     return session, str(reply.json()["turn_id"])
+
+
+async def _ended(client: Client, turns: list[tuple[str, str]]) -> Counter[str] | None:
+    """How they ended, once all of them have."""
+    states = Counter(await asyncio.gather(*(_status(client, *turn) for turn in turns)))
+    return None if states.keys() & {"queued", "running"} else states
 
 
 async def _status(client: Client, session: str, turn: str) -> str:

@@ -92,6 +92,14 @@ def test_containers_are_probed_bounded_and_of_a_release(overlay: tuple[Manifest,
                 assert all(probe in container for probe in PROBES), manifest["metadata"]["name"]
 
 
+def test_a_slow_start_is_not_ended(overlay: tuple[Manifest, ...]) -> None:
+    """On two busy cores a first start of everything took more than two minutes, and was begun anew then."""
+    for manifest in of_kind(overlay, "Deployment", "StatefulSet"):
+        for container in containers_of(manifest):
+            probe = container["startupProbe"]
+            assert probe["periodSeconds"] * probe["failureThreshold"] >= 300, manifest["metadata"]["name"]
+
+
 def test_replicas_are_spread(overlay: tuple[Manifest, ...]) -> None:
     for manifest in of_kind(overlay, "Deployment"):
         labels = manifest["spec"]["template"]["metadata"]["labels"]

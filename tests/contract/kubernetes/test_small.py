@@ -37,6 +37,15 @@ def test_a_file_that_is_read_fits_the_process_that_reads_it(small: tuple[Manifes
     assert not readers
 
 
+def test_the_first_key_is_shown_before_its_container_ends(small: tuple[Manifest, ...]) -> None:
+    """`exec` ends with the container, and what it has not shown by then is lost: the key can be taken once."""
+    (job,) = [one for one in of_kind(small, "Job") if one["metadata"]["name"] == "first-key"]
+    (container,) = pod(job)["containers"]
+    _, _, afterwards = container["command"][-1].partition("done; ")
+
+    assert int(afterwards.removeprefix("sleep ")) >= 30
+
+
 def _requested(manifest: Manifest, resource: str) -> float:
     """The amount that the scheduler finds a place for: all containers at once, or one of those that run before them."""
     later = pod(manifest)["containers"]
