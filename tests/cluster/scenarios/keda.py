@@ -84,7 +84,7 @@ async def _begin(client: Client, session: str, label: str) -> tuple[str, str]:
 
 
 async def _ended(client: Client, turns: list[tuple[str, str]]) -> Counter[str] | None:
-    """How they ended, once all of them have."""
+    """Counts their statuses once all of them have ended."""
     states = Counter(await asyncio.gather(*(_status(client, *turn) for turn in turns)))
     return None if states.keys() & {"queued", "running"} else states
 
