@@ -24,7 +24,7 @@ from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage, envelope_of
-from libs.eventing._metrics import set_lag
+from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
@@ -87,6 +87,7 @@ __all__ = [
     "TopicContent",
     "Transaction",
     "connection_diagnostics",
+    "count_removed",
     "create_topics",
     "dead_letter_topic_named",
     "dead_letter_topics",

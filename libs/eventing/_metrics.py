@@ -84,3 +84,8 @@ def retried(group: str, *, outage: bool) -> None:
 def dead_letters(consumer: str, topic: str) -> Counter:
     """Created at start: Prometheus does not see the rise of a counter that first appears as 1."""
     return _DEAD.labels(consumer, topic)
+
+
+def count_removed(service: str, table: str, rows: int) -> None:
+    """Counts rows that were removed after their time by others than the sweeper."""
+    PURGED.labels(service, table).inc(rows)

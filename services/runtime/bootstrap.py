@@ -9,7 +9,7 @@ import structlog
 
 from libs.contracts.commands import runtime as commands
 from libs.contracts.identifiers import new_id
-from libs.eventing import Outbox
+from libs.eventing import Outbox, count_removed
 from libs.persistence import Database, Presence, is_outage
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
@@ -89,6 +89,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
 # The commit that the reconciler is told of beforehand takes milliseconds; the second pass is for a slow one.
 _RECONCILE_AFTER = (0.02, 0.25)
+_REMOVED = partial(count_removed, "runtime", "sessions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -277,7 +278,7 @@ def build(settings: RuntimeSettings) -> Service:
     service.background("runtime.deltas", deltas.run)
     service.background("runtime.prices", worker.prices.run)
     service.count_amounts(worker.amounts)
-    expire_sessions = ExpireSessions(service.outbox.transaction, worker.fork.open_writer)
+    expire_sessions = ExpireSessions(service.outbox.transaction, worker.fork.open_writer, _REMOVED)
     service.background("runtime.expiry", lambda: keep_expiring(expire_sessions))
     _keep_retention(service, settings, worker.fork.open_writer)
     # The last third is for handing back what has not ended.
@@ -292,5 +293,5 @@ def _keep_retention(service: Service, settings: RuntimeSettings, open_writer: Op
     reads, default = PostgresRetentionReads(service.database), settings.session_retention_days or None
     service.http.include_router(retention_router(ReadRetention(reads, default)))
     begin = service.outbox.transaction
-    remove = RemoveOldSessions(begin, open_writer, PostgresRetentionWriter, reads, default=default)
+    remove = RemoveOldSessions(begin, open_writer, PostgresRetentionWriter, reads, default=default, on_removed=_REMOVED)
     service.background("runtime.retention", lambda: keep_retention(remove))

@@ -18,11 +18,12 @@ _READ_AT_ONCE: Final = 100
 class ExpireSessions:
     """A session with a turn in work is left until that has ended; waiting turns are cancelled.
 
-    Any number of processes may do it at once.
+    Any number of processes may do it at once. ``on_removed`` is told how many were removed.
     """
 
     begin: Callable[[], AbstractAsyncContextManager[Transaction]]
     open_writer: OpenWriter
+    on_removed: Callable[[int], None]
 
     async def __call__(self) -> int:
         """Removes up to 200 sessions in one transaction; returns how many there were."""
@@ -36,7 +37,8 @@ class ExpireSessions:
                 spent = await writer.cancel(waiting, 1)
                 transaction.drafts += [turn.cancelled("the session expired", spent[turn.id]) for turn in waiting]
             await _remove(transaction, writer, expired)
-            return len(expired)
+        self.on_removed(len(expired))
+        return len(expired)
 
 
 class RemoveOldSessions:
@@ -44,6 +46,7 @@ class RemoveOldSessions:
 
     It goes through the companies in order of their ids, and through the sessions of each that were made longer ago.
     Any number of processes may do it at once. ``default``: the days of companies that have not said, None for ever.
+    ``on_removed`` is told how many were removed.
     """
 
     def __init__(
@@ -54,6 +57,7 @@ class RemoveOldSessions:
         reads: RetentionReads,
         *,
         default: int | None,
+        on_removed: Callable[[int], None],
         limit: int = _READ_AT_ONCE,
     ) -> None:
         self._begin = begin
@@ -61,6 +65,7 @@ class RemoveOldSessions:
         self._open_retention = open_retention
         self._reads = reads
         self._default = default
+        self._on_removed = on_removed
         self._limit = limit
         self._company = ""
         self._days: int | None = None
@@ -76,6 +81,7 @@ class RemoveOldSessions:
                 old = await retention.lock_old(self._company, self._days, after=self._last, limit=self._limit)
                 if old.idle:
                     await _remove(transaction, self._open_writer(transaction), old.idle)
+            self._on_removed(len(old.idle))
             self._last = old.last
         return True
 

@@ -183,9 +183,8 @@ async def test_unlisted_sessions_are_found_by_their_id_alone(node: Node) -> None
 
 @pytest.fixture
 def expire(node: Node) -> ExpireSessions:
-    return ExpireSessions(
-        node.outbox.transaction, partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
-    )
+    open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
+    return ExpireSessions(node.outbox.transaction, open_writer, lambda _: None)
 
 
 async def test_expired_sessions_go_once_their_turns_have_ended(

@@ -4,10 +4,12 @@ from collections.abc import Callable
 from functools import partial
 
 import pytest
+from prometheus_client import REGISTRY
 
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import SetRetention
 from libs.contracts.identity import Identity
+from libs.eventing import count_removed
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
@@ -23,13 +25,22 @@ AGE_TURNS = """
     UPDATE turns SET finished_at = finished_at - interval '40 days' WHERE session_id = ANY(%s) RETURNING id
 """
 Remover = Callable[..., RemoveOldSessions]
+REMOVED = ("tests", "sessions")
 
 
 @pytest.fixture
 def remover(node: Node) -> Remover:
     open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
     reads = PostgresRetentionReads(node.database)
-    return partial(RemoveOldSessions, node.outbox.transaction, open_writer, PostgresRetentionWriter, reads)
+    begin = node.outbox.transaction
+    return partial(
+        RemoveOldSessions,
+        begin,
+        open_writer,
+        PostgresRetentionWriter,
+        reads,
+        on_removed=partial(count_removed, *REMOVED),
+    )
 
 
 async def whole_pass(remove: RemoveOldSessions) -> None:
@@ -43,6 +54,11 @@ async def used(node: Node, caller: Identity) -> str:
     return session
 
 
+def removed() -> float:
+    labels = dict(zip(("service", "table"), REMOVED, strict=True))
+    return REGISTRY.get_sample_value("aes_purged_rows_total", labels) or 0.0
+
+
 async def left(node: Node) -> set[str]:
     return {row[0] for row in await node.rows("SELECT id FROM sessions")}
 
@@ -54,9 +70,10 @@ async def test_unused_sessions_go_by_the_days_of_their_company(node: Node, remov
     await node.rows(AGE_SESSIONS, [old, empty, again, others])
     await node.rows(AGE_TURNS, [old, again, others])
     await node.ended(await node.execute(again, "still there?", ADA))
-    remove = remover(default=None, limit=at_once)
+    remove, before = remover(default=None, limit=at_once), removed()
     await whole_pass(remove)
     assert await left(node) == {old, empty, again, young, others}
+    assert removed() == before
 
     await node.deliver(SetRetention(session_retention_days=30), ADA)
     await whole_pass(remove)
@@ -66,6 +83,7 @@ async def test_unused_sessions_go_by_the_days_of_their_company(node: Node, remov
     )
     assert event == ("aes.runtime.session.deleted.v1", "ada")
     assert {row[0] for row in await node.rows("SELECT id FROM session_tombstones")} == {old, empty}
+    assert removed() == before + 2
 
     await whole_pass(remover(default=50, limit=at_once))
     assert others in await left(node)
