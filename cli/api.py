@@ -65,6 +65,8 @@ def explained(error: AesError, address: str = "the service") -> StackError:
     if isinstance(error, ApiError):
         lines = [error.message]
         for detail in error.details:
+            if detail.message in error.message and not detail.hint:
+                continue
             hint = f" ({detail.hint})" if detail.hint else ""
             lines.append(f"  {'.'.join(map(str, detail.loc))}: {detail.message}{hint}")
         return StackError("\n".join(lines), _REMEDIES.get(error.type, ""))

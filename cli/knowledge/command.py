@@ -123,7 +123,8 @@ def _find(client: Client, name_or_id: str) -> KnowledgeBase:
     """The knowledge base of that id, else of that name."""
     from aes_client import NotFoundError
 
-    with suppress(NotFoundError):
+    # An empty text cannot be asked for.
+    with suppress(NotFoundError, ValueError):
         return client.knowledge_bases.get(name_or_id)
     named = [base for base in client.knowledge_bases.list() if base.name == name_or_id]
     if len(named) == 1:

@@ -132,6 +132,7 @@ def test_a_name_must_be_of_exactly_one(service: FakeKnowledgeApi, folder: Path) 
         run("create", "Towers", str(folder))
     assert "2 knowledge bases are called" in run("search", "Towers", "x").told
     assert "There is no knowledge base" in run("search", "Castles", "x").told
+    assert "There is no knowledge base ''" in run("search", "", "x").told
     assert run("search", "kb1", "x").code == 0
 
 

@@ -111,6 +111,19 @@ def test_a_report_of_several_pages_is_one(service: Service) -> None:
     assert [request.url.params.get("offset") for request in service.asked] == [None, "1000", "2000"]
 
 
+def test_what_is_wrong_is_said_once_and_with_its_hint(service: Service) -> None:
+    message = "The query is not valid: group_by takes day."
+    details = [
+        {"loc": ["query", "group_by"], "type": "enum", "message": "group_by takes day"},
+        {"loc": ["query", "from"], "type": "date", "message": "is no day", "hint": "from=2030-01-01"},
+    ]
+    error = {"type": "validation_error", "message": message, "details": details}
+    service.refusal = httpx.Response(422, json={"error": error})
+    told = run(command.app, "--by", "moon").told
+    assert told.count("group_by takes day") == 1
+    assert "query.from: is no day (from=2030-01-01)" in told
+
+
 def test_a_refused_report_is_explained(service: Service) -> None:
     error = {"type": "validation_error", "message": "The query is not valid: group_by.", "details": []}
     service.refusal = httpx.Response(422, json={"error": error})
