@@ -22,6 +22,7 @@ from tests.cluster.node import environment, kubectl
 from tests.rolling_restart.spread import total
 
 OVERLAYS: Final = PROJECT_ROOT / "deploy" / "k8s" / "overlays"
+MANIFESTS: Final = Path(__file__).parent / "manifests"
 _ASKED_SECONDS: Final = 120.0
 _READY_SECONDS: Final = 600.0
 Manifest = dict[str, Any]

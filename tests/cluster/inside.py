@@ -6,13 +6,10 @@ import argparse
 import inspect
 import sys
 import time
-from pathlib import Path
 
-from tests.cluster.cluster import Say, ScenarioFailed, ask, attempt
+from tests.cluster.cluster import MANIFESTS, Say, ScenarioFailed, ask, attempt
 from tests.cluster.scenarios import SCENARIOS, SMALL
 from tests.rolling_restart.client import Lost
-
-_DNS = Path(__file__).parent / "manifests" / "coredns.yaml"
 
 
 def main() -> int:
@@ -23,7 +20,7 @@ def main() -> int:
     def say(text: str) -> None:
         print(f"{time.monotonic() - began:7.1f} s  {text}", flush=True)
 
-    ask("apply", f"--filename={_DNS}")
+    ask("apply", f"--filename={MANIFESTS}/coredns.yaml")
     ask("--namespace=kube-system", "rollout", "status", "deployment/coredns", "--timeout=120s", seconds=150)
     failed = [name for name in parser.parse_args().scenarios or SCENARIOS if not _held(name, say)]
     say(f"failed: {', '.join(failed)}" if failed else "everything held")

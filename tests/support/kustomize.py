@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2] / "deploy" / "k8s"
 _MODULE = "sigs.k8s.io/kustomize/kustomize/v5"
 
 Manifest = dict[str, Any]
+_UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
 def binary() -> Path:
@@ -64,3 +65,10 @@ def shared_settings(manifests: tuple[Manifest, ...]) -> Manifest:
     """The ConfigMap that all services read."""
     (found,) = [one for one in of_kind(manifests, "ConfigMap") if one["metadata"]["name"].startswith("installation-")]
     return found
+
+
+def amount(text: str) -> float:
+    """The bytes or cores of a request or limit."""
+    if text.endswith("m"):
+        return int(text.removesuffix("m")) / 1000
+    return int(text[:-2]) * _UNITS[text[-2:]] if text[-2:] in _UNITS else float(text)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable
-from pathlib import Path
 from typing import Final
 
-from tests.cluster.cluster import Installation, Say, ScenarioFailed, until
+from tests.cluster.cluster import MANIFESTS, Installation, Say, ScenarioFailed, until
 from tests.cluster.node import limit_memory
 from tests.cluster.operators import run_keda
 from tests.cluster.strimzi import make_secrets, set_up
@@ -16,7 +15,7 @@ from tests.e2e.event_log import ENDS, EventLog, count_by_subject
 from tests.rolling_restart.client import Client, unique
 from tests.rolling_restart.load import MODEL
 
-KEDA: Final = Installation(Path(__file__).parents[1] / "manifests" / "keda", "agent-execution-service")
+KEDA: Final = Installation(MANIFESTS / "keda", "agent-execution-service")
 # More than the thresholds let two workers keep; a turn takes twenty seconds.
 _SESSIONS, _TURNS_EACH = 60, 6
 _FILES: Final = 150

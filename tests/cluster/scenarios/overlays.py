@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.cluster.cluster import OVERLAYS, Installation, Say, ScenarioFailed, ask, attempt, objects, until
+from tests.cluster.cluster import MANIFESTS, OVERLAYS, Installation, Say, ScenarioFailed, ask, attempt, objects, until
 from tests.cluster.node import limit_memory
 from tests.cluster.operators import define_resources
 
+DEV: Final = Installation(MANIFESTS / "dev", "agent-execution-service-dev")
 _NAMESPACE: Final = "agent-execution-service"
 _SECRETS: Final = OVERLAYS.parent / "secrets.example.yaml"
 _OTHERS: Final = ("production", "managed-kafka", "keda")
@@ -17,10 +18,9 @@ def accepted(small: Installation, say: Say) -> None:
     """One after the other; `small` gives its place to them."""
     small.remove()
     limit_memory(12 * 2**30)
-    dev = Installation(OVERLAYS / "dev", "agent-execution-service-dev")
-    dev.apply()
-    say(f"dev: applied; everything is ready after {dev.wait_ready():.0f} s")
-    dev.remove()
+    DEV.apply()
+    say(f"dev: applied; everything is ready after {DEV.wait_ready():.0f} s")
+    DEV.remove()
     define_resources()
     for overlay in _OTHERS:
         _apply(overlay, say)

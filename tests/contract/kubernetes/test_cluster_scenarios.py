@@ -9,8 +9,9 @@ from tests.cluster.images import OURS, PROGRAM_IMAGES, VERSION
 from tests.cluster.scenarios import SCENARIOS, SMALL
 from tests.cluster.scenarios.disruption import KILLED
 from tests.cluster.scenarios.keda import KEDA
+from tests.cluster.scenarios.overlays import DEV
 from tests.cluster.settings import DNS
-from tests.support.kustomize import ROOT, Manifest, built_at, containers_of, of_kind, pod, shared_settings
+from tests.support.kustomize import ROOT, Manifest, amount, built_at, containers_of, of_kind, pod, shared_settings
 
 _PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
 
@@ -29,13 +30,27 @@ def test_they_use_what_the_overlay_has(small: tuple[Manifest, ...]) -> None:
     assert {*KILLED} <= deployments
 
 
-@pytest.mark.parametrize("directory", [SMALL.directory, KEDA.directory], ids=lambda directory: directory.name)
+_RUN = pytest.mark.parametrize(
+    "directory", [SMALL.directory, DEV.directory, KEDA.directory], ids=lambda path: path.name
+)
+
+
+@_RUN
 def test_all_images_of_the_project_are_built(directory: Path) -> None:
     workloads = of_kind(built_at(directory), "Deployment", "Job", "CronJob")
     used = {container["image"] for one in workloads for container in containers_of(one)}
 
     ours = {image for image in used if image.startswith("agent-execution-service/")}
     assert ours == {f"agent-execution-service/{name}:{VERSION}" for name in OURS}
+
+
+@_RUN
+def test_what_runs_has_room_on_two_cores(directory: Path) -> None:
+    workloads = of_kind(built_at(directory), "Deployment", "StatefulSet", "Job")
+    cores = [amount(one["resources"]["requests"]["cpu"]) for each in workloads for one in pod(each)["containers"]]
+
+    # Beside the node's own pods, KEDA's among them.
+    assert sum(cores) <= 2 - 0.4
 
 
 def test_what_scales_is_the_overlays_own(keda: tuple[Manifest, ...]) -> None:

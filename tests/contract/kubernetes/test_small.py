@@ -2,9 +2,8 @@
 
 from typing import Final
 
-from tests.support.kustomize import Manifest, containers_of, of_kind, pod
+from tests.support.kustomize import Manifest, amount, containers_of, of_kind, pod
 
-_UNITS: Final = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 # What the node's own pods (DNS, network, an Ingress controller) and the kubelet take.
 _CORES: Final = 2 - 0.5
 _BYTES: Final = 4 * 10**9 - 700 * 2**20
@@ -52,10 +51,3 @@ def _requested(manifest: Manifest, resource: str) -> float:
     before = containers_of(manifest)[: -len(later)]
     together = sum(amount(one["resources"]["requests"][resource]) for one in later)
     return max([together, *(amount(one["resources"]["requests"][resource]) for one in before)])
-
-
-def amount(text: str) -> float:
-    """Bytes or cores."""
-    if text.endswith("m"):
-        return int(text.removesuffix("m")) / 1000
-    return int(text[:-2]) * _UNITS[text[-2:]] if text[-2:] in _UNITS else float(text)
