@@ -77,6 +77,11 @@ def shoot(browser: Browser, stack: RunningStack, samples: Samples, site: WebPage
         ("agents", f"agents/{samples.analyst}/", lambda page: expect(page.get_by_text("Valid.")).to_be_visible()),
         ("knowledge", "knowledge/", lambda page: expect(page.get_by_text("completed").first).to_be_visible()),
         ("usage", "usage/", lambda page: expect(page.get_by_role("img", name="Turns per day")).to_be_visible()),
+        (
+            "operators",
+            "operators/",
+            lambda page: expect(page.get_by_role("table", name="Consumer lag")).to_be_visible(),
+        ),
     )
     for name, path, ready in pages:
         scheme: Literal["light", "dark"] = "dark" if name == "timeline" else "light"

@@ -1,10 +1,6 @@
 /** Requests to the public API, with the credential of the tab. */
 import { requestsTo } from "./requests.js";
-import { credential, ROOT, signOut } from "./session.js";
+import { credential, endWith, ROOT } from "./session.js";
 
-function refused(problem) {
-  if (problem.status === 401) signOut(`You were signed out: the key is not valid any more. ${problem.message}`);
-}
-
-export const { send, get, write } = requestsTo(ROOT, { headers: credential, refused });
+export const { send, get, write } = requestsTo(ROOT, { headers: credential, refused: endWith });
 export { ApiError, randomKey } from "./requests.js";

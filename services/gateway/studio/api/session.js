@@ -27,7 +27,7 @@ function read() {
 function keep(value) {
   stored = value;
   if (value) sessionStorage.setItem(STORED, JSON.stringify(value));
-  else sessionStorage.clear();
+  else sessionStorage.removeItem(STORED);
 }
 
 export function credential() {
@@ -40,8 +40,10 @@ export function allows(scope) {
 
 /** Signs in with an API key. */
 export async function signIn(key, keyId = null) {
-  session.set({ state: "checking", me: null, problem: "" });
-  await enter({ key, keyId }, whoIs);
+  // A header could not carry it.
+  const isKey = /^[!-~]+$/.test(key);
+  session.set({ state: isKey ? "checking" : "out", me: null, problem: isKey ? "" : "The API key is not valid." });
+  if (isKey) await enter({ key, keyId }, whoIs);
 }
 
 function whoIs({ key }) {
@@ -103,12 +105,18 @@ export async function resume() {
   }
 }
 
-/** Ends the session; a key that a link made ends with it. */
+/** Ends the session; a key that a link made ends with it. What was being written outlasts an end that nobody asked for. */
 export async function signOut(problem = "") {
   const ended = stored;
   keep(null);
+  if (!problem) sessionStorage.clear();
   session.set({ state: "out", me: null, problem });
   if (ended?.keyId && !problem) {
     await write("DELETE", `/api-keys/${ended.keyId}/`, undefined, { headers: { "x-api-key": ended.key } }).catch(() => null);
   }
+}
+
+/** Ends the session when an answer says that its key is no key any more; the first of such answers tells why. */
+export function endWith(problem) {
+  if (problem.status === 401 && session.value.state === "in") signOut(`You were signed out: the key is not valid any more. ${problem.message}`);
 }

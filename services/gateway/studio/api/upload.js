@@ -1,6 +1,6 @@
 /** One file on its way to the service, with how far it is: `fetch` does not tell. */
 import { ApiError, Unreachable } from "./requests.js";
-import { credential, ROOT, signOut } from "./session.js";
+import { credential, endWith, ROOT } from "./session.js";
 
 const LONGEST_MS = 1_200_000;
 
@@ -27,7 +27,7 @@ function settle(request, resolve, reject) {
   const answer = bodyOf(request.responseText);
   if (request.status < 300 && answer) return resolve(answer);
   const problem = new ApiError(request.status, answer?.error, Number(request.getResponseHeader("retry-after")) || null);
-  if (problem.status === 401) signOut(`You were signed out: the key is not valid any more. ${problem.message}`);
+  endWith(problem);
   return reject(problem);
 }
 

@@ -40,5 +40,13 @@ export function interceptLinks(root) {
 
 /** The page's name and what follows it: `chat/1/` is `["chat", "1"]`. */
 export function segmentsOf(path) {
-  return path.slice(BASE.length).split("/").filter(Boolean).map(decodeURIComponent);
+  return path.slice(BASE.length).split("/").filter(Boolean).map(decoded);
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
 }

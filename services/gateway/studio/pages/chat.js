@@ -93,7 +93,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
         ${sessionId && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
         <a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>
       </header>
-      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} onAgain=${again} />
+      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} onAgain=${again} onEarlier=${guarded(() => conversation.loadEarlier())} />
       ${(failed || problem) && html`<p class="problem" role="alert">${failed || problem}</p>`}
       <${Composer}
         draft=${`chat.${sessionId ?? "new"}`} disabled=${sessionId ? conversation.state === "failed" : !chosen} running=${running} attachments=${attachments} onSend=${say}
@@ -130,14 +130,25 @@ function Nobody() {
   return html`There is no agent yet to talk to. <a href=${hrefOf("agents/new/")}>Make one</a>`;
 }
 
-function Log({ conversation, sessionId, nobody, onAgain }) {
+function Log({ conversation, sessionId, nobody, onAgain, onEarlier }) {
   const box = useRef();
   const inner = useRef();
   const atEnd = useRef(true);
+  const fromEnd = useRef(null);
   const stay = () => {
     if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   };
   useLayoutEffect(stay);
+  // What is read stays where it is when earlier messages come in above it.
+  useLayoutEffect(() => {
+    if (fromEnd.current !== null) box.current.scrollTop = box.current.scrollHeight - fromEnd.current;
+    fromEnd.current = null;
+  }, [conversation.earlier]);
+  const showEarlier = () => {
+    fromEnd.current = box.current.scrollHeight - box.current.scrollTop;
+    atEnd.current = false;
+    onEarlier();
+  };
   useEffect(() => {
     // A picture that has come, a table that was opened.
     const watch = new ResizeObserver(stay);
@@ -150,10 +161,16 @@ function Log({ conversation, sessionId, nobody, onAgain }) {
     atEnd.current = scrollTop + clientHeight > scrollHeight - 40;
   };
   const { turns, state, problem, earlier } = conversation;
+  const last = turns.at(-1);
+  // One's own message is seen wherever one was reading.
+  useLayoutEffect(() => {
+    if (last?.status === "sending") atEnd.current = true;
+    stay();
+  }, [last?.key]);
   return html`
     <div class="log" role="log" aria-label="Conversation" tabindex="0" ref=${box} onScroll=${scrolled}>
       <div ref=${inner}>
-      ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${() => conversation.loadEarlier()}>Show ${earlier} earlier messages</button></p>`}
+      ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${showEarlier}>Show ${earlier} earlier messages</button></p>`}
       ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
       ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
       ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}

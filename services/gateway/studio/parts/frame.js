@@ -36,7 +36,7 @@ export function Frame({ me }) {
       <main id="main" tabindex="-1" ref=${main}>
         <${Connection} />
         <${Boundary} key=${segments[0] ?? ""}>
-          ${found ? html`<${Opened} page=${found} segments=${segments.slice(1)} query=${query} />` : html`<${NotFound} />`}
+          <${Page} found=${found} scopes=${me.scopes} segments=${segments.slice(1)} query=${query} />
         <//>
       </main>
     </div>`;
@@ -63,6 +63,22 @@ function Connection() {
   const waiting = useStore(waitingStreams).size > 0;
   const offline = html`<span class="dot warning" aria-hidden="true"></span> Connection lost. Trying again; nothing is missed.`;
   return html`<p class="connection" role="status" hidden=${!waiting}>${waiting ? offline : ""}</p>`;
+}
+
+function Page({ found, scopes, ...given }) {
+  if (!found) return html`<${NotFound} />`;
+  return pagesFor(scopes).includes(found) ? html`<${Opened} page=${found} ...${given} />` : html`<${NotAllowed} page=${found} />`;
+}
+
+function NotAllowed({ page: { label, scope } }) {
+  useFocusOnHeading(true);
+  const [first, ...others] = [scope].flat();
+  return html`
+    <div class="page">
+      <h1 tabindex="-1">${label}</h1>
+      <p role="alert">This page needs a key with the scope <code>${first}</code>${others.map((each) => html` or <code>${each}</code>`)}, which yours does not have.</p>
+      <p><a href=${BASE}>Go to the overview</a>, or sign out and in with another key.</p>
+    </div>`;
 }
 
 function NotFound() {

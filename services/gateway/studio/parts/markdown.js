@@ -27,8 +27,8 @@ const marked = new Marked({
   },
 });
 
-function elementsOf(token) {
-  const fragment = DOMPurify.sanitize(marked.parser([token]), ALLOWED);
+function elementsOf(tokens) {
+  const fragment = DOMPurify.sanitize(marked.parser(tokens), ALLOWED);
   for (const link of fragment.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";
@@ -39,13 +39,15 @@ function elementsOf(token) {
   return [...fragment.childNodes];
 }
 
-/** Shows a text that grows: blocks that stand already are left alone, with what is selected in them. */
+/** Shows a text. While it grows, blocks that stand already are left alone, with what is selected in them. */
 class Blocks {
   #shown = [];
   #links = "";
 
-  show(box, text) {
+  show(box, text, growing) {
     const read = marked.lexer(text);
+    // Each call of what sanitises costs more than most blocks: a text that is whole needs one.
+    if (!growing && !this.#shown.length) return this.#add(box, text, read);
     const tokens = read.filter(({ type }) => type !== "space" && type !== "def");
     const links = JSON.stringify(read.links);
     // Where links lead may be said behind them.
@@ -54,11 +56,14 @@ class Blocks {
     let same = 0;
     while (same < tokens.length && this.#shown[same]?.raw === tokens[same].raw) same += 1;
     this.#keep(same);
-    for (const token of tokens.slice(same)) {
-      const nodes = elementsOf(token);
-      this.#shown.push({ raw: token.raw, nodes });
-      box.append(...nodes);
-    }
+    for (const token of tokens.slice(same)) this.#add(box, token.raw, [token]);
+    return undefined;
+  }
+
+  #add(box, raw, tokens) {
+    const nodes = elementsOf(tokens);
+    this.#shown.push({ raw, nodes });
+    box.append(...nodes);
   }
 
   /** Lets go of all but the first `count` blocks. */
@@ -71,6 +76,6 @@ class Blocks {
 export function Markdown({ text, growing = false }) {
   const box = useRef();
   const blocks = useMemo(() => new Blocks(), []);
-  useLayoutEffect(() => blocks.show(box.current, text), [text]);
+  useLayoutEffect(() => blocks.show(box.current, text, growing), [text]);
   return html`<div class=${growing ? "markdown growing" : "markdown"} ref=${box}></div>`;
 }
