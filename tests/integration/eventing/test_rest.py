@@ -1,4 +1,4 @@
-"""What a service asks of its database while there is nothing to do."""
+"""Transactions of a service while there is nothing to do."""
 
 import asyncio
 from typing import Final
