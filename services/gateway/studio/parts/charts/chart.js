@@ -6,6 +6,8 @@ const HEIGHT = 170;
 
 // What draws is larger than all the rest: it is on its way while the page and its numbers are.
 const drawing = import("uplot");
+// Charts that are shown say so; the module may be here before any of them.
+drawing.catch(() => null);
 
 /**
  * `series` are `{label, values, colour, kind?}`, `kind` being `line` or `bars`; `times` are in seconds. `text` renders a value, and
