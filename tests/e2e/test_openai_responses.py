@@ -460,6 +460,28 @@ async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
 
 
 @pytest.mark.slow
+async def test_text_of_an_attempt_that_was_voided_is_joined_by_nobody(
+    api: Api, breakable: RunningStack, client: AsyncOpenAI
+) -> None:
+    events: list[Any] = []
+    killed = 0
+    model = await agent(api, "openai:stub-slow-3000")
+    async for event in await client.responses.create(model=model, input="Hello", stream=True):
+        events.append(event)
+        if not killed and len([each for each in events if each.type == "response.output_text.delta"]) == 4:
+            killed = await asyncio.to_thread(breakable.kill, "runtime")
+    await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
+    given_up, kept = (event.item for event in events if event.type == "response.output_item.done")
+    assert (given_up.status, kept.status) == ("incomplete", "completed")
+    assert kept.content[0].text == TEXT
+    deltas = [event for event in events if event.type == "response.output_text.delta"]
+    assert "".join(event.delta for event in deltas if event.item_id == kept.id) == TEXT
+    assert TEXT.startswith("".join(event.delta for event in deltas if event.item_id == given_up.id))
+    response = events[-1].response
+    assert (response.status, response.output_text) == ("completed", TEXT)
+
+
+@pytest.mark.slow
 async def test_the_javascript_client_works_as_it_comes(api: Api, stack: RunningStack) -> None:
     node, module = await asyncio.to_thread(node_module, "openai", "index.mjs")
     asked = {"apiKey": stack.api_key, "baseURL": f"{stack.base_url}/openai/v1", "model": await agent(api)}

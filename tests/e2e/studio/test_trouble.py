@@ -77,7 +77,7 @@ def test_a_page_that_the_key_may_not_see_says_what_it_needs(open_page: Open, htt
         (f"chat/{GONE}/", "Begin a new chat"),
         (f"knowledge/{GONE}/", "no knowledge base"),
         (f"files/{GONE}/", "no file"),
-        (f"toolsets/{unique('gone')}/", "no toolset"),
+        ("toolsets/nobodys/", "no toolset"),
         (f"webhooks/{GONE}/", "no webhook"),
         ("agents/%ff/", ""),
         ("timeline/?type=**", "type must be"),
