@@ -63,8 +63,8 @@ def test_every_page_is_accessible_and_fits_a_narrow_screen(open_page: Open, http
 def test_what_others_wrote_is_text_on_every_page(open_page: Open, http: httpx.Client, model: HeldModel) -> None:
     mark = unique()
     made = [make_hostile(http, f"{text} {mark}") for text in HOSTILE]
-    session, agent = made[0]
-    page = open_page("keys/")
+    session, agent, toolset = made[0]
+    page = open_page("keys/", viewport=NARROW)
     page.evaluate(WATCH)
     shown = {
         "agents/": HOSTILE,
@@ -77,6 +77,11 @@ def test_what_others_wrote_is_text_on_every_page(open_page: Open, http: httpx.Cl
         "keys/": HOSTILE,
         "usage/": HOSTILE[:1],
         "webhooks/": HOSTILE[:1],
+        "connections/": HOSTILE,
+        "toolsets/": HOSTILE,
+        f"toolsets/{toolset}/": HOSTILE[:1],
+        "secrets/": (),
+        "operators/": (),
         "": (),
     }
     for path, texts in shown.items():
@@ -88,6 +93,17 @@ def test_what_others_wrote_is_text_on_every_page(open_page: Open, http: httpx.Cl
         )
         assert page.locator(strange).count() == 0, path
         assert "hacked" not in page.title(), path
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+    for path, button in {"keys/": "Revoke", "connections/": "Delete"}.items():
+        go(page, path)
+        page.get_by_role("button", name=button).first.click()
+        dialog = page.get_by_role("dialog")
+        expect(dialog).to_contain_text(HOSTILE[-1][:5])
+        assert dialog.locator(":is(img, script, iframe, style)").count() == 0
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
+        page.keyboard.press("Escape")
+    # Where it is narrow, details lie over the rows.
+    page.set_viewport_size({"width": 1280, "height": 800})
     go(page, f"timeline/?session_id={session}")
     for row in page.get_by_role("row").all():
         row.click()
@@ -98,8 +114,8 @@ def test_what_others_wrote_is_text_on_every_page(open_page: Open, http: httpx.Cl
     assert page.locator("main .log :is(img:not([src^='blob:']), script, iframe)").count() == 0
 
 
-def make_hostile(http: httpx.Client, text: str) -> tuple[str, str]:
-    """Things of every kind that are named like that, and a turn that says it everywhere; its session and agent."""
+def make_hostile(http: httpx.Client, text: str) -> tuple[str, str, str]:
+    """Things of every kind that are named like that, and a turn that says it everywhere; session, agent and toolset."""
     careful = {**configuration(model="openai:stub-ordered", tools=["http_get"]), "name": text[:100]}
     agent = posted(http, "/agent/", careful)["id"]
     file = http.post("/files/", files={"file": (text.replace("/", "_")[:80] + ".txt", text.encode())})
@@ -112,11 +128,16 @@ def make_hostile(http: httpx.Client, text: str) -> tuple[str, str]:
     posted(http, "/api-keys/", {"name": text[:100], "scopes": ["agents:read"]})
     posted(http, "/webhooks/", {"url": "http://127.0.0.77:9/", "description": text, "event_types": ["budget.*"]})
     posted(http, "/budgets/", {"period": "day", "tokens": 10**15, "description": text})
+    posted(http, "/connections/", {"agent_id": agent, "name": text[:100], "allowed_origins": ["https://a.example"]})
+    fare = {"name": "fare", "description": text, "method": "POST", "url": "http://127.0.0.77:9/"}
+    toolset = {"name": unique("t" * 26), "type": "http", "description": text, "tools": [fare]}
+    posted(http, "/toolsets/", toolset)
+    assert http.put(f"/secrets/{unique('S' * 50).replace('-', '_').upper()}/", json={"value": "hidden"}).is_success
     session = posted(http, "/sessions/", {"agent_id": agent})["session_id"]
     order = {"tool": "http_get", "arguments": {"url": f"http://localhost:1/{text}"}}
     http.post(f"/runtime/{session}/execute/", json={"content": json.dumps(order)})
     http.post(f"/runtime/{session}/execute/", json={"content": text})
-    return session, agent
+    return session, agent, str(toolset["name"])
 
 
 def posted(http: httpx.Client, path: str, body: dict[str, object]) -> dict[str, str]:
