@@ -116,10 +116,10 @@ class Client:
 
     async def _refused(self, reply: httpx.Response, method: str, path: str) -> None:
         what = f"{method} {path}: {reply.status_code} {reply.text}"
-        if reply.status_code not in (503, 504):
+        if reply.status_code not in (429, 503, 504):
             raise Lost(what)
-        if reply.status_code == 503 and "retry-after" not in reply.headers:
-            raise Lost(f"a 503 without Retry-After: {what}")
+        if reply.status_code != 504 and "retry-after" not in reply.headers:
+            raise Lost(f"told to come again, but not when: {what}")
         self.troubles.note(f"answers with {reply.status_code}", what)
         await asyncio.sleep(min(float(reply.headers.get("retry-after", 0.5)), self._longest_pause))
 
