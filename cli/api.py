@@ -64,8 +64,9 @@ def explained(error: AesError, address: str = "the service") -> StackError:
     """Renders an error of the client for the terminal."""
     if isinstance(error, ApiError):
         lines = [error.message]
-        for detail in error.details:
-            if detail.message in error.message and not detail.hint:
+        for number, detail in enumerate(error.details):
+            # The first one is in the message.
+            if number == 0 and detail.message in error.message and not detail.hint:
                 continue
             hint = f" ({detail.hint})" if detail.hint else ""
             lines.append(f"  {'.'.join(map(str, detail.loc))}: {detail.message}{hint}")

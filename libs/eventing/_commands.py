@@ -212,13 +212,12 @@ class CommandRouter:
 
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
+        if self._revoked is not None:
+            await self._revoked.wait()
         if _is_expired(envelope):
             expired = TimedOut("the command expired before it was accepted; nothing was done")
             await self._refuse_unless_accepted(context, expired)
-        if self._revoked is None:
-            return
-        await self._revoked.wait()
-        if self._revoked.before(context.identity.key_id, envelope.time):
+        if self._revoked is not None and self._revoked.before(context.identity.key_id, envelope.time):
             revoked = AuthenticationFailed("the key was revoked before this was asked for; nothing was done")
             await self._refuse_unless_accepted(context, revoked)
 

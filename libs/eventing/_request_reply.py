@@ -23,7 +23,7 @@ from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")
-# The gateway answers 503 within five seconds.
+# The gateway answers 503 within five seconds, two later where the owner was asked first.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
@@ -61,7 +61,7 @@ class ReadTooSlowly(ServiceUnavailable):
 class Replies:
     """The events of one command for one waiter, as they arrive.
 
-    ``accepted``: the command's owner is known to have it. ``on_arrival`` is called for each event.
+    ``accepted``: the command's owner is known to have it.
     """
 
     def __init__(
@@ -73,7 +73,6 @@ class Replies:
         payloads: PayloadReader,
     ) -> None:
         self.accepted = False
-        self.on_arrival: Callable[[], None] = lambda: None
         self._command_id = command_id
         self.identity = identity
         self._owner = command.TYPE.split(".")[1]
@@ -90,7 +89,6 @@ class Replies:
 
     def arrive(self, received: Received) -> None:
         """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
-        self.on_arrival()
         try:
             self._arrived.put_nowait(received)
         except asyncio.QueueFull:
@@ -236,7 +234,8 @@ class CommandSender:
         ``directly`` hands it to its owner, who answers with the outcome, and sends it over the bus only if that fails:
         carried out twice, it takes effect once. For commands that end at once, and that none of their subject precedes.
 
-        Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
+        Raises ``ServiceUnavailable`` within 4 s (6 s if handed over first) when the broker does not take it; it may
+        still be carried out.
         """
         # The answer of a command sent before the readers are in position could be missed.
         if not (self._producer.healthy and self.positioned()):

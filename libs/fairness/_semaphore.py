@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 
@@ -29,24 +29,13 @@ class FairSemaphore:
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     @asynccontextmanager
-    async def acquire(self, company_id: str) -> AsyncIterator[Callable[[], None]]:
-        """Yields what gives the permit back before the end.
-
-        Raises QueueFull at once when the company's queue is full; with ``waiting`` None it never is.
-        """
+    async def acquire(self, company_id: str) -> AsyncIterator[None]:
+        """Raises QueueFull at once when the company's queue is full; with ``waiting`` None it never is."""
         await self._acquire(company_id)
-        held = True
-
-        def release() -> None:
-            nonlocal held
-            if held:
-                held = False
-                self._release(company_id)
-
         try:
-            yield release
+            yield
         finally:
-            release()
+            self._release(company_id)
 
     async def _acquire(self, company_id: str) -> None:
         if self._free and self._held[company_id] < self._each and company_id not in self._queues:

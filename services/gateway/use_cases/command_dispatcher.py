@@ -1,10 +1,8 @@
 """Turns a write into a command to its upstream and waits for the event that ends it."""
 
-import asyncio
-from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, field
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final, TypeVar
 
@@ -15,7 +13,6 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import CommandSender, CommandState, Received, Replies
-from libs.fairness import FairSemaphore
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.company_limits import TURNS
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
@@ -25,11 +22,6 @@ from services.gateway.use_cases.company_rates import CompanyRates
 _ACCEPTANCE_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
 _EXPIRES_SECONDS: Final = 120.0
-# Commands of a company on their way to one owner, until it has accepted them, and further ones of companies beside it.
-# Thirty-two keep the owner busy; more would only wait there, in front of those of others.
-_ON_THEIR_WAY: Final = 32
-_BESIDE: Final = 16
-_PLACE_SECONDS: Final = 5.0
 NOT_ACCEPTED: Final = (
     "The request was not accepted in time. It may still be carried out; repeating it with the same Idempotency-Key"
     " is safe."
@@ -67,17 +59,12 @@ class CommandDispatcher:
     """Sends commands and waits for their outcomes; a repeated request finds the command of the first one.
 
     ``installed``: whether the installation has the service of that name. ``rates`` count turns, however they come.
-    Companies take turns at ``places`` for commands on their way, by owner, so that whoever sends very many waits here
-    and not on the bus in front of the others.
     """
 
     bus: CommandSender
     idempotency: IdempotencyStore
     installed: Callable[[str], bool]
     rates: CompanyRates
-    places: defaultdict[str, FairSemaphore] = field(
-        default_factory=lambda: defaultdict(lambda: FairSemaphore(_ON_THEIR_WAY + _BESIDE, each=_ON_THEIR_WAY))
-    )
 
     async def run(
         self,
@@ -134,17 +121,12 @@ class CommandDispatcher:
         record = await self._record(write)
         while True:
             # Subscribed before the look-up: an outcome is either received or found.
-            async with (
-                self.bus.replies(record.command_id, command, write.identity) as replies,
-                AsyncExitStack() as place,
-            ):
+            async with self.bus.replies(record.command_id, command, write.identity) as replies:
                 state = await self._state(command, record, write.identity)
                 if write.request is None or not _is_refused_for_now(state):
                     if state.outcome is not None:
                         replies.arrive(state.outcome)
                     if not state.known:
-                        release = await self._take_place(place, command, write.identity.company_id)
-                        replies.on_arrival = release
                         if command is ExecuteTurn:
                             await self.rates.take(write.identity.company_id, TURNS)
                         made = make(record.command_id)
@@ -161,15 +143,6 @@ class CommandDispatcher:
                 command_id=new_id(),
                 correlation_id=write.correlation_id,
             )
-
-    async def _take_place(self, place: AsyncExitStack, command: type[Command], company_id: str) -> Callable[[], None]:
-        try:
-            async with asyncio.timeout(_PLACE_SECONDS):
-                return await place.enter_async_context(self.places[command.TOPIC.owner].acquire(company_id))
-        except TimeoutError:
-            raise ServiceUnavailable(
-                "Too many requests of your company are on their way already; nothing was done.", retry_after=2
-            ) from None
 
     async def _send(
         self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None

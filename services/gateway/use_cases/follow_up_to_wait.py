@@ -31,22 +31,22 @@ class FollowUpToWait:
         """Yields the events up to the terminal one, or up to the turn as it waits, which comes last.
 
         Waits that are over are passed by. ``known``: ids of open actions that the reader waits for others to answer.
-        ``answered``: those whose answers the reader begins with; what happened before the last of them is left out.
+        ``answered``: those whose answers the reader begins with; what happened before the last of them is left out, but
+        for the turn as it waits for another one.
         """
         awaited = set(answered)
         async with aclosing(typed_events(events)) as progress:
             async for each in progress:
                 if each is None:
                     yield None
-                elif awaited and not isinstance(each.event, ENDS):
-                    if isinstance(each.event, TurnActionResolved):
-                        awaited.discard(each.event.action_id)
-                else:
+                    continue
+                if not awaited or isinstance(each.event, ENDS):
                     yield each
-                    turn = await self._waiting(identity, each.event, known)
-                    if turn is not None:
-                        yield turn
-                        return
+                elif isinstance(each.event, TurnActionResolved):
+                    awaited.discard(each.event.action_id)
+                if (turn := await self._waiting(identity, each.event, known)) is not None:
+                    yield turn
+                    return
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:
         """The turn, if the event says that it waits for anything but what is known, and it still does."""

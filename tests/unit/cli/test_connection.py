@@ -47,7 +47,7 @@ def test_help_waits_for_no_client() -> None:
         "up",
         "status",
     ]
-    imported = "".join(f"import_module('cli.{name}'); " for name in commands.split())
+    imported = "".join(f"import_module('cli.{name}'); " for name in commands)
     told = "print(*{'aes_client', 'httpx', 'pydantic'} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", listed + imported + told], capture_output=True, text=True, check=True)
     assert done.stdout.split() == []

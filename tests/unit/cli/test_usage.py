@@ -111,6 +111,14 @@ def test_a_report_of_several_pages_is_one(service: Service) -> None:
     assert [request.url.params.get("offset") for request in service.asked] == [None, "1000", "2000"]
 
 
+def test_two_places_with_the_same_fault_are_both_named(service: Service) -> None:
+    too_short = "should have at least 1 character"
+    details = [{"loc": ["query", name], "type": "short", "message": too_short} for name in ("agent", "model")]
+    error = {"type": "validation_error", "message": f"query.agent: {too_short} (and 1 more)", "details": details}
+    service.refusal = httpx.Response(422, json={"error": error})
+    assert f"query.model: {too_short}" in run(command.app).told
+
+
 def test_what_is_wrong_is_said_once_and_with_its_hint(service: Service) -> None:
     message = "The query is not valid: group_by takes day."
     details = [

@@ -154,6 +154,31 @@ async def test_a_stream_after_answers_begins_behind_them() -> None:
     assert await followed(*before[:-1], completed("ok")) == [completed("ok")]
 
 
+async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait() -> None:
+    other = ACTION.model_copy(update={"action_id": "b"})
+    waiting = Turn.model_validate(
+        {
+            **TURN,
+            "status": "waiting",
+            "attempt": 1,
+            "position": 0,
+            "correlation_id": "label",
+            "user_message_id": "u",
+            "created_at": "2030-01-01T00:00:00.000000Z",
+            "required_actions": [other],
+        }
+    )
+
+    async def read(_: Identity, __: str) -> Turn:
+        return waiting
+
+    required = [TurnActionRequired(**TURN, step=1, action=action) for action in (ACTION, other)]
+    resolved = TurnActionResolved(**TURN, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
+    events = streamed(STARTED, *required, resolved)
+    parts = FollowUpToWait(read)(IDENTITY, events, answered=["a"])  # type: ignore[arg-type]
+    assert [part async for part in parts] == [waiting]
+
+
 def test_the_task_of_a_turn_and_its_updates_say_the_same() -> None:
     made = {"artifact_id": "f", "name": "a.csv", "content_type": "text/csv", "size": 3}
     citation = {"passage": "so it is", "file_name": "b.txt"}

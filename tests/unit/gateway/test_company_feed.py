@@ -79,6 +79,26 @@ async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
             await asyncio.sleep(0)
 
 
+async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() -> None:
+    timeline = FakeTimeline()
+    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    readers = Readers(feed, READERS)
+    stalled = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
+    feed.add(stalled)
+    await asyncio.sleep(0)
+    for _ in range(EVENTS):
+        timeline.add(company_id="acme")
+    feed.wake()
+    await readers.complete(EVENTS)
+    async with asyncio.timeout(60):
+        while feed._waking is not None:
+            await asyncio.sleep(0)
+    # All is there for it when it goes on.
+    assert [(await stalled.next()).position for _ in range(EVENTS)] == list(range(1, EVENTS + 1))  # type: ignore[union-attr]
+    feed.discard(stalled)
+    await readers.leave()
+
+
 async def test_a_few_readers_are_woken_at_once() -> None:
     timeline = FakeTimeline()
     feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)

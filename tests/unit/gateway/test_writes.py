@@ -1,6 +1,5 @@
 """Writes: the command that is sent, the outcome that comes back, and repeats."""
 
-import asyncio
 from collections.abc import Iterable
 from typing import Any
 
@@ -253,39 +252,6 @@ async def test_a_write_that_nobody_takes_up_times_out(public: Gateway, monkeypat
     assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
     assert "may still be carried out" in error_of(response)["message"]
     assert public.bus.waiters == {}
-
-
-async def test_a_company_that_sends_very_many_commands_waits_before_the_bus(public: Gateway) -> None:
-    flood = [asyncio.create_task(public.client.delete(f"/sessions/{new_id()}/")) for _ in range(40)]
-    await public.until_sent(command_dispatcher._ON_THEIR_WAY)
-    stranger, _ = public.keys.issue(company_id="company-2")
-    other = asyncio.create_task(public.client.delete(f"/sessions/{new_id()}/", headers={"x-api-key": stranger}))
-    last = await public.until_sent(command_dispatcher._ON_THEIR_WAY + 1)
-    assert last.identity.company_id == "company-2", "its place is its own"
-    # Accepted ones make room, whether or not they have ended.
-    public.bus.publish(public.bus.sent[0], CancelTurnAccepted(session_id=new_id(), turn_id=new_id()))
-    last = await public.until_sent(command_dispatcher._ON_THEIR_WAY + 2)
-    assert last.identity.company_id == "company-1"
-    for call in (*flood, other):
-        call.cancel()
-    await asyncio.gather(*flood, other, return_exceptions=True)
-    public.bus.upstream = upstream
-    assert (await public.client.delete(f"/sessions/{new_id()}/")).status_code == 204
-
-
-async def test_a_command_that_finds_no_place_in_time_is_not_sent(
-    public: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    flood = [asyncio.create_task(public.client.delete(f"/sessions/{new_id()}/")) for _ in range(32)]
-    await public.until_sent(command_dispatcher._ON_THEIR_WAY)
-    monkeypatch.setattr(command_dispatcher, "_PLACE_SECONDS", 0.01)
-    response = await public.client.delete(f"/sessions/{new_id()}/")
-    assert (response.status_code, response.headers["retry-after"]) == (503, "2")
-    assert "nothing was done" in error_of(response)["message"]
-    assert len(public.bus.sent) == command_dispatcher._ON_THEIR_WAY
-    for call in flood:
-        call.cancel()
-    await asyncio.gather(*flood, return_exceptions=True)
 
 
 async def test_a_repeat_gets_the_one_outcome_under_the_first_ones_label(public: Gateway) -> None:

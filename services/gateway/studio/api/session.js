@@ -4,6 +4,7 @@ import { ApiError, requestsTo } from "./requests.js";
 import { persist } from "./network.js";
 
 const STORED = "aes.studio.session";
+const COMPANY = "aes.studio.company";
 const LINK_KEY_HOURS = 12;
 
 export const ROOT = "/api/v1";
@@ -53,6 +54,9 @@ function whoIs({ key }) {
 async function enter(given, ask) {
   try {
     const me = await ask(given);
+    // What somebody of another company was writing in this tab is not for this one.
+    if ((sessionStorage.getItem(COMPANY) ?? me.company_id) !== me.company_id) sessionStorage.clear();
+    sessionStorage.setItem(COMPANY, me.company_id);
     keep(given);
     session.set({ state: "in", me, problem: "" });
   } catch (problem) {

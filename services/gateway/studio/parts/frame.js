@@ -105,7 +105,7 @@ function Opened({ page, ...given }) {
     if (!component) fetchPage(page).then((fetched) => setComponent(() => fetched), setProblem);
   }, []);
   useFocusOnHeading(component);
-  if (problem) throw new Error("It could not be loaded: the service cannot be reached.", { cause: problem });
+  if (problem) throw new Error("It could not be loaded; the studio may have been updated meanwhile.", { cause: problem });
   return component ? html`<${component} ...${given} />` : html`<p class="starting" role="status">Loading the page…</p>`;
 }
 
@@ -115,13 +115,14 @@ function useOtherPages(first, scopes) {
     const stop = new AbortController();
     const fetchAll = async () => {
       for (const page of [first, ...pagesFor(scopes)].filter(Boolean)) {
-        // One that fails now is fetched again when it is opened, and says so there.
-        await fetchPage(page).catch(() => null);
+        await fetchPage(page);
         await sleep(OTHER_PAGES_MS, stop.signal);
         if (stop.signal.aborted) return;
       }
     };
-    if (!navigator.connection?.saveData) fetchAll();
+    // A page that could not be fetched says so when it is opened. Until a reload browsers do not ask for it again: the
+    // rest is left alone.
+    if (!navigator.connection?.saveData) fetchAll().catch(() => null);
     return () => stop.abort();
   }, []);
 }

@@ -141,7 +141,10 @@ class CompanyFeed:
                 await asyncio.sleep(0)
                 await asyncio.sleep(clock() - began)
                 for reader in woken:
-                    if reader.has_unread and reader in self._readers.get(_key_of(reader.where), ()):
+                    if not reader.is_held:
+                        # Its caller is slower than this, or it has all.
+                        reader.unlimit()
+                    elif reader in self._readers.get(_key_of(reader.where), ()):
                         self._due[reader] = None
         finally:
             self._waking = None

@@ -76,15 +76,20 @@ class FeedReader:
                 if self._allowed is not None:
                     self._allowed -= 1
                 return self._unread.popleft()
-            if self._reached is not None:
+            if self._reached is not None and not self._unread:
                 reached, self._reached = self._reached, None
                 return reached
             self._waiter = asyncio.get_running_loop().create_future()
             await self._waiter
 
     @property
-    def has_unread(self) -> bool:
-        return bool(self._unread)
+    def is_held(self) -> bool:
+        """Whether ``next`` has more, and waits to be woken for it."""
+        return self._allowed == 0 and bool(self._unread)
+
+    def unlimit(self) -> None:
+        """Lets ``next`` give all that comes until it is woken again."""
+        self._allowed = None
 
     def wake(self, most: int | None = None) -> None:
         """Lets ``next`` go on, for at most so many events until it is woken again."""

@@ -171,16 +171,15 @@ class TurnEngine:
         try:
             outcome = await self._run(running)
             running.committing = True
-            if not await running.claim.confirm():
-                return
-            result = await self._commit(outcome)
-            next_turn = result.next_turn
-            # What was not applied is not stored, and must not be remembered as part of the conversation.
-            if result.applied:
-                self._remember(running, outcome)
-            if outcome.kind is OutcomeKind.RELEASED:
-                self.on_release()
-            self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
+            if await running.claim.confirm():
+                result = await self._commit(outcome)
+                next_turn = result.next_turn
+                # What was not applied is not stored, and must not be remembered as part of the conversation.
+                if result.applied:
+                    self._remember(running, outcome)
+                if outcome.kind is OutcomeKind.RELEASED:
+                    self.on_release()
+                self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
         except Exception:
             # The reconciler finds the turn as one that this worker holds and does not run.
             _log.exception("turn.not_ended", turn_id=turn.id)
