@@ -21,14 +21,14 @@ import time
 from deploy.local.home import PROJECT_ROOT
 from tests.cluster import images, node, packages
 from tests.cluster.programs import PROGRAMS, build
-from tests.cluster.scenarios import SCENARIOS
+from tests.cluster.scenarios import SCENARIOS, named
 
 # What a small node has; scenarios that need more give themselves more.
 _MEMORY_BYTES = 4 * 10**9
 
 
 def main() -> int:
-    options = _options()
+    options = parsed(sys.argv[1:])
     began = time.monotonic()
 
     def say(text: str) -> None:
@@ -61,13 +61,13 @@ def _scenarios(names: list[str]) -> int:
     return subprocess.run(node.inside(command), cwd=PROJECT_ROOT, env=node.environment(), check=False).returncode
 
 
-def _options() -> argparse.Namespace:
+def parsed(arguments: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("scenarios", nargs="*", choices=SCENARIOS, help=f"of {', '.join(SCENARIOS)}; else all")
+    parser.add_argument("scenarios", nargs="*", type=named, help=f"of {', '.join(SCENARIOS)}; else all")
     parser.add_argument("--keep", action="store_true", help="leave the node running at the end")
     parser.add_argument("--again", action="store_true", help="on the node that runs")
     parser.add_argument("--stop", action="store_true", help="end a node that was left running")
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
     if options.scenarios and not options.again and "small" not in options.scenarios:
         options.scenarios = ["small", *options.scenarios]
     return options

@@ -8,13 +8,13 @@ import sys
 import time
 
 from tests.cluster.cluster import MANIFESTS, Say, ScenarioFailed, ask, attempt
-from tests.cluster.scenarios import SCENARIOS, SMALL
+from tests.cluster.scenarios import SCENARIOS, SMALL, named
 from tests.rolling_restart.client import Lost
 
 
 def main() -> int:
     parser = argparse.ArgumentParser()
-    parser.add_argument("scenarios", nargs="*", choices=SCENARIOS)
+    parser.add_argument("scenarios", nargs="*", type=named)
     began = time.monotonic()
 
     def say(text: str) -> None:

@@ -1,5 +1,6 @@
 """Scenarios for the project's promises in a cluster; each builds on the installation of the overlay `small`."""
 
+import argparse
 from collections.abc import Callable
 
 from tests.cluster.cluster import OVERLAYS, Installation, Say
@@ -18,3 +19,10 @@ SCENARIOS: dict[str, Scenario] = {
     "keda": keda.workers_follow_their_work,
     "overlays": overlays.accepted,
 }
+
+
+def named(text: str) -> str:
+    """The name of a scenario, given to a command. Raises ArgumentTypeError."""
+    if text not in SCENARIOS:
+        raise argparse.ArgumentTypeError(f"there is no scenario {text}; there are {', '.join(SCENARIOS)}")
+    return text

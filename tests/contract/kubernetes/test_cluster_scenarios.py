@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tests.cluster.__main__ import parsed
 from tests.cluster.images import OURS, PROGRAM_IMAGES, VERSION
 from tests.cluster.scenarios import SCENARIOS, SMALL
 from tests.cluster.scenarios.disruption import KILLED
@@ -20,6 +21,12 @@ def test_the_page_names_every_scenario() -> None:
     table = _PAGE.read_text().split("## On a real node")[1]
 
     assert all(f"| `{name}` |" in table for name in SCENARIOS)
+
+
+def test_none_has_to_be_named() -> None:
+    assert parsed([]).scenarios == []
+    assert parsed(["--stop"]).stop
+    assert parsed(["keda"]).scenarios == ["small", "keda"]
 
 
 def test_they_use_what_the_overlay_has(small: tuple[Manifest, ...]) -> None:
