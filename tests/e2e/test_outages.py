@@ -28,7 +28,6 @@ async def check_refused_soon(api: Api, session: str, agent_path: str) -> None:
         write("POST", execute, {"content": "lost"}),
         write("POST", execute, {"content": "lost"}, accept="text/event-stream"),
         write("POST", execute, {"content": "lost"}, prefer="respond-async"),
-        write("POST", "/sessions/", configuration()),
         write("DELETE", f"/sessions/{session}/", None),
         write("POST", "/agent/", configuration()),
         write("PATCH", agent_path, {"name": "lost"}),
@@ -50,6 +49,9 @@ async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> Non
     path = f"/agent/{agent['id']}/"
     if how == "frozen":
         with breakable.stopped("kafka"):
+            # Its owner is asked directly: the event waits for Kafka.
+            made = await api.http.post("/sessions/", json=configuration())
+            assert made.status_code in (201, 503)
             await check_refused_soon(api, session, path)
             await check_reads(api, session, path)
             await check_refused_soon(api, session, path)
@@ -65,6 +67,8 @@ async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> Non
     reply = await api.persistently("POST", f"/runtime/{other}/execute/", json={"content": text}, headers=headers)
     assert reply.json()["response"]["content"] == f"You said: {text}"
     assert len(await api.messages(other)) == 2
+    if how == "frozen" and made.status_code == 201:
+        assert (await api.execute(made.json()["session_id"], "hello")).status_code == 200
 
 
 async def test_a_turn_that_runs_meanwhile_is_answered_when_kafka_is_back(
@@ -129,10 +133,10 @@ async def test_the_registry_is_away(breakable: RunningStack, api: Api) -> None:
         for method, path, body in (
             ("GET", "/agent/", None),
             ("POST", "/agent/validate/", configuration()),
-            ("POST", "/sessions/", configuration()),
+            ("POST", "/sessions/", {**configuration(), "system_prompt": unique("never checked")}),
         ):
             check_error(await api.http.request(method, path, json=body), 503, "service_unavailable")
-        # A turn does not need it.
+        # Neither a turn needs it, nor a session of a configuration that was checked a moment ago.
         assert (await api.execute(session, "hello")).status_code == 200
     await asyncio.to_thread(breakable.wait_replaced, "registry", killed)
     assert (await api.http.get("/agent/")).status_code == 200

@@ -81,7 +81,8 @@ async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(inst
         turns += 1
         await reader.follow(installation.clients[turns % 2], 3)
     reader.check(*TOOL)
-    assert turns > 3
+    # Whoever is late gets more text at once.
+    assert turns > 1
     ended = await installation.clients[0].get(reader.path, headers={"Last-Event-ID": reader.last_id})
     assert ended.status_code == 204
 
