@@ -60,6 +60,7 @@ def test_every_page_is_accessible_and_fits_a_narrow_screen(open_page: Open, http
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
+@pytest.mark.slow
 def test_what_others_wrote_is_text_on_every_page(open_page: Open, http: httpx.Client, model: HeldModel) -> None:
     mark = unique()
     made = [make_hostile(http, f"{text} {mark}") for text in HOSTILE]
