@@ -11,7 +11,7 @@ import pytest
 from openai import AsyncOpenAI
 
 from libs.contracts.identifiers import new_id
-from tests.e2e.api import Api, configuration, unique
+from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller, make_caller
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
@@ -243,3 +243,27 @@ async def test_companies_do_not_see_each_other(
             await stranger.vector_stores.files.create(mine.id, file_id=stored.id)
         assert (await own.files.content(stored.id)).read() == b"A secret of the harbour."
         assert (await own.vector_stores.retrieve(store.id)).name == "secrets"
+
+
+async def test_turns_at_once_overrun_a_budget_by_no_more_than_themselves(stack: RunningStack) -> None:
+    company = stack.aes("companies", "create", unique("budget"), "--rate-limit", "0")["name"]
+    caller = make_caller(stack, company, "ada", "all")
+    async with new_client(stack.base_url, caller.secret) as http, client_of(stack, caller.secret) as client:
+        model = await agent(Api(http))
+
+        async def ask() -> int:
+            try:
+                completion = await client.chat.completions.create(model=model, messages=HELLO)
+            except openai.RateLimitError:
+                return 0
+            assert completion.usage is not None
+            return completion.usage.total_tokens
+
+        each = await ask()
+        limit = 10 * each
+        made = await http.post("/budgets/", json={"period": "total", "tokens": limit, "key_id": caller.key_id})
+        assert made.status_code == 201, made.text
+        used = each + sum(await asyncio.gather(*(ask() for _ in range(64))))
+        assert limit <= used <= limit + 64 * each
+        with pytest.raises(openai.RateLimitError, match="budget"):
+            await client.chat.completions.create(model=model, messages=HELLO)
