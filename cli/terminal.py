@@ -89,6 +89,11 @@ def _folded(line: str, width: int) -> str:
     return textwrap.fill(line, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
+def call_of(action: Any) -> str:
+    """The tool call that an action is about: its name and its arguments as JSON."""
+    return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"
+
+
 def place_in(passage: Any) -> str:
     """Page and row of a passage, as far as it has them: ``, page 2``."""
     return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, failures_explained, note, print_json, print_table
+from cli.terminal import Json, call_of, failures_explained, note, print_json, print_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _find(client: Client, action_id: str) -> OpenAction:
 
 
 def _call(action: OpenAction) -> str:
-    text = f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"
+    text = call_of(action)
     return text if len(text) <= _WIDEST_CALL else text[:_WIDEST_CALL] + "…"
 
 

@@ -13,6 +13,7 @@ from cli.demo.materials import Agent
 from cli.demo.screen import Screen
 from cli.demo.script import FREE_SEATS
 from cli.demo.turn_view import TurnView
+from cli.terminal import call_of
 from deploy.local.errors import StackError
 
 Restart = Callable[[], None]
@@ -54,7 +55,7 @@ def _show_open(screen: Screen, actions: Sequence[RequiredAction]) -> None:
     screen.said("", "202: the turn is waiting, in no process, for")
     for action in actions:
         wanted = "a person to allow" if action.kind == "approval" else "this program to run"
-        screen.said("", f"{wanted} {_call(action)}", "yellow")
+        screen.said("", f"{wanted} {call_of(action)}", "yellow")
 
 
 def _restart(screen: Screen, turn: Turn, restart: Restart) -> None:
@@ -69,12 +70,8 @@ def _restart(screen: Screen, turn: Turn, restart: Restart) -> None:
 def _resolve(screen: Screen, turn: Turn, action: RequiredAction) -> None:
     if action.kind == "approval":
         turn.resolve(action, decision="approve")
-        screen.good(f"allowed {_call(action)}")
+        screen.good(f"allowed {call_of(action)}")
         return
     output = {**action.tool_call.arguments, "free_seats": FREE_SEATS}
     turn.resolve(action, output=output)
     screen.good(f"gave the result of {action.tool_call.name}: {json.dumps(output)}")
-
-
-def _call(action: RequiredAction) -> str:
-    return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"

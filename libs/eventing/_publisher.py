@@ -15,7 +15,7 @@ from libs.contracts.timestamps import format_time
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import COMMAND_LIFETIME, is_terminal, referring_if_large, send_span, with_current_span
+from libs.eventing._messages import COMMAND_LIFETIME, referring_if_large, send_span, with_current_span
 from libs.eventing._outbox_table import OutboxMessage
 from libs.persistence import Database, is_outage
 
@@ -91,17 +91,14 @@ class Publisher:
         """Whether this process has sent the message and the broker has not acknowledged it yet."""
         return message.id in self._in_flight
 
-    def publish(self, messages: Iterable[OutboxMessage], *, urgent: bool | None = None) -> None:
+    def publish(self, messages: Iterable[OutboxMessage], *, urgent: bool = False) -> None:
         """Queue messages whose transaction has been committed.
 
-        An outcome, for which a caller waits, goes at once and takes along what is queued before it. Other messages
-        linger for 10 ms, so that a short turn's beginning and end travel in one request. ``urgent`` tells when that
-        does not follow from the types.
+        ``urgent`` ones, for which a caller waits, go at once and take along what is queued before them. Others linger
+        for 10 ms, so that a short turn's beginning and end travel in one request.
         """
         arrived = list(messages)
         self._queue.extend(arrived)
-        if urgent is None:
-            urgent = any(is_terminal(message.type) for message in arrived)
         if urgent:
             self._wake.set()
         elif arrived and self._lingering is None:

@@ -30,10 +30,6 @@ class ReclaimWork:
     holders: Holders
     gone: Callable[[Collection[int]], Collection[int]]
 
-    async def __call__(self) -> int:
-        """Returns how many rows were freed."""
-        gone = self.gone(await self.holders.numbers())
-        freed = await self.holders.free(gone) if gone else 0
-        if freed:
+    async def __call__(self) -> None:
+        if (gone := self.gone(await self.holders.numbers())) and (freed := await self.holders.free(gone)):
             _log.info("work.reclaimed", rows=freed, processes=sorted(gone))
-        return freed

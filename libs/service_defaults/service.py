@@ -25,7 +25,7 @@ from libs.eventing import (
     RevokedKeys,
     Sweeper,
 )
-from libs.persistence import Database, Presence, is_outage, migrate, retry_until_available
+from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
 from libs.quotas import CompanyAmounts
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._departures import Departures
@@ -37,6 +37,7 @@ from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
 from libs.service_defaults.internal_routes import amounts_routes, bus_routes, direct_commands_route
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
+from libs.service_defaults.repeating import repeat_when_woken
 from libs.service_defaults.settings import ServiceSettings
 
 __all__ = ["API", "WORKER", "Service"]
@@ -148,6 +149,12 @@ class Service:
         """Tells what companies have stored, and adds up the changes of it."""
         self.http.include_router(amounts_routes(amounts))
         self.background("amounts.fold", amounts.run, role=API)
+
+    def reclaim(self, holders: Holders, seconds: float, *, role: str = WORKER) -> None:
+        """Queues what ended processes held as soon as one is seen to be gone, and looks every ``seconds`` besides."""
+        woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
+        self.presence.on_change(woken.set)
+        self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""

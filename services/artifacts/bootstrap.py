@@ -11,7 +11,6 @@ from typing import Final
 import structlog
 
 from libs.objects import ObjectStore, StoreUnavailable, open_store
-from libs.persistence import ReclaimWork
 from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service
@@ -67,8 +66,6 @@ def build(settings: ArtifactsSettings) -> Service:
     garbage = PostgresGarbage(service.database)
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
-    reclaim = PeriodicWork("reclaim", ReclaimWork(jobs, service.presence.gone), settings.lease_seconds / 4)
-    service.presence.on_change(reclaim.wake)
     commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
     deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS)
     collect = PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS)
@@ -77,7 +74,7 @@ def build(settings: ArtifactsSettings) -> Service:
     _add_http(service, settings, store, tables.wake, amounts)
     _add_messages(service, deleted.wake)
     service.background("tables.read", tables.run)
-    service.background("tables.reclaim", reclaim.run)
+    service.reclaim(jobs, settings.lease_seconds / 4)
     service.background("commands.resend", commands.run)
     service.background("deleted.remove", deleted.run)
     service.background("garbage.collect", collect.run, role=API)

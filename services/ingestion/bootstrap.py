@@ -1,6 +1,5 @@
 """Builds the ingestion service from its parts."""
 
-import asyncio
 import os
 import time
 from collections.abc import Awaitable, Callable
@@ -12,10 +11,9 @@ from typing import Final
 
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
-from libs.persistence import ReclaimWork
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import API, Service
-from libs.service_defaults.repeating import repeat, repeat_when_woken, repeat_while_busy
+from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
@@ -244,8 +242,6 @@ def _add_ingestion(
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
-    reclaim, woken = ReclaimWork(PostgresHolders(database), service.presence.gone), asyncio.Event()
-    service.presence.on_change(woken.set)
     renew_leases, parse_ahead = RenewLeases(items, loader, claims), ParseAhead(queue, loader, claims)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
@@ -254,7 +250,6 @@ def _add_ingestion(
             repeat_while_busy, dispatch, _DISPATCH_SECONDS, longest=_REST_SECONDS, full=DISPATCHED_AT_ONCE
         ),
         "work.reconcile": lambda: repeat(reconcile, settings.reconcile_seconds),
-        "work.reclaim": lambda: repeat_when_woken(reclaim, woken, settings.lease_seconds / 4),
         "work.renew_leases": lambda: repeat(renew_leases, settings.lease_seconds / 4),
         "watchdog": Watchdog(stuck, limit_seconds=settings.watchdog_seconds).run,
     }
@@ -262,6 +257,7 @@ def _add_ingestion(
         tasks["texts.parse"] = lambda: repeat_while_busy(parse_ahead, _PARSE_AHEAD_SECONDS)
     for name, run in tasks.items():
         service.background(name, run, role="streams")
+    service.reclaim(PostgresHolders(database), settings.lease_seconds / 4, role="streams")
     service.ready_check("streams", joined)
     service.departures.watch(GROUP)
     service.on_stop(streams.stop)

@@ -13,6 +13,7 @@ from libs.eventing import Outbox, count_removed
 from libs.persistence import Database, Presence, is_outage
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
+from libs.service_defaults.repeating import repeat_while_busy
 from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
@@ -56,7 +57,7 @@ from services.runtime.entrypoints.http.retention import retention_router
 from services.runtime.entrypoints.http.sessions import sessions_router, turns_router
 from services.runtime.entrypoints.http.toolsets import toolsets_router
 from services.runtime.entrypoints.http.watched_turns import watched_turns_router
-from services.runtime.entrypoints.maintenance import keep_expiring, keep_retention
+from services.runtime.entrypoints.maintenance import keep_retention
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.accept_turn import AcceptTurn
 from services.runtime.use_cases.add_messages import AddMessages
@@ -89,6 +90,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
 # The commit that the reconciler is told of beforehand takes milliseconds; the second pass is for a slow one.
 _RECONCILE_AFTER = (0.02, 0.25)
+_EXPIRY_SECONDS = 2.0
 _REMOVED = partial(count_removed, "runtime", "sessions")
 
 
@@ -279,7 +281,7 @@ def build(settings: RuntimeSettings) -> Service:
     service.background("runtime.prices", worker.prices.run)
     service.count_amounts(worker.amounts)
     expire_sessions = ExpireSessions(service.outbox.transaction, worker.fork.open_writer, _REMOVED)
-    service.background("runtime.expiry", lambda: keep_expiring(expire_sessions))
+    service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
     _keep_retention(service, settings, worker.fork.open_writer)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))

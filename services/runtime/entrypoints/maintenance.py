@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-_PAUSE_SECONDS: Final = 2.0
 _BREATH_SECONDS: Final = 0.01
 _HOUR_SECONDS: Final = 3600.0
 
@@ -16,10 +15,3 @@ async def keep_retention(remove_old_sessions: Callable[[], Awaitable[bool]]) -> 
             # Turns go first: a pass has an hour.
             await asyncio.sleep(_BREATH_SECONDS)
         await asyncio.sleep(_HOUR_SECONDS)
-
-
-async def keep_expiring(expire_sessions: Callable[[], Awaitable[int]]) -> None:
-    """Removes expired sessions, with a pause when there are none left, until cancelled."""
-    while True:
-        if not await expire_sessions():
-            await asyncio.sleep(_PAUSE_SECONDS)

@@ -198,8 +198,8 @@ class RunTurn:
             )
             journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
             ended = await self.agent.run(task, journal)
-            if turn.stream and not await claim.confirm():
-                raise TurnLost(turn.id)
+            if turn.stream:
+                await journal.confirm()
             deltas.finish()
         finally:
             deltas.stop_timer()

@@ -14,21 +14,12 @@ from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from libs.service_defaults.internal_routes import encode_event
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
-from tests.integration.eventing.test_sample_owner import take_note
+from tests.integration.eventing.test_sample_owner import send_note, take_note
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
 async def submit(sender: CommandSender, text: str, command_id: str) -> CommandState:
-    command = TakeNote(note_id="note-1", text=text)
-    return await sender.send(
-        command,
-        subject=command.note_id,
-        command_id=command_id,
-        correlation_id="test",
-        identity=ALICE,
-        expires_in=240,
-        directly=True,
-    )
+    return await send_note(sender, TakeNote(note_id="note-1", text=text), command_id, directly=True)
 
 
 async def notes(database: Database) -> list[tuple[str, str]]:

@@ -5,25 +5,32 @@ import asyncio
 import orjson
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandSender, IdentitySigner
+from libs.eventing import CommandSender, CommandState, IdentitySigner
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
+async def send_note(
+    sender: CommandSender, command: TakeNote, command_id: str, *, directly: bool = False
+) -> CommandState:
+    return await sender.send(
+        command,
+        subject=command.note_id,
+        command_id=command_id,
+        correlation_id="test",
+        identity=ALICE,
+        expires_in=240,
+        directly=directly,
+    )
+
+
 async def take_note(sender: CommandSender, text: str, *, command_id: str | None = None, note_id: str | None = None):
     command_id = command_id or new_id()
     command = TakeNote(note_id=note_id or new_id(), text=text)
     async with sender.replies(command_id, TakeNote, ALICE) as replies:
-        await sender.send(
-            command,
-            subject=command.note_id,
-            command_id=command_id,
-            correlation_id="test",
-            identity=ALICE,
-            expires_in=240,
-        )
+        await send_note(sender, command, command_id)
         outcome = await replies.outcome(180)
     assert outcome is not None
     return outcome

@@ -45,14 +45,20 @@ class Readers:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def test_many_readers_leave_the_event_loop_to_others() -> None:
+async def woken(number: int = READERS, events: int = EVENTS) -> tuple[FakeTimeline, CompanyFeed, Readers]:
+    """A feed that is about to read its first events, and its readers, which wait for them."""
     timeline = FakeTimeline()
     feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
-    readers = Readers(feed, READERS)
+    readers = Readers(feed, number)
     await asyncio.sleep(0)
-    for _ in range(EVENTS):
+    for _ in range(events):
         timeline.add(company_id="acme")
     feed.wake()
+    return timeline, feed, readers
+
+
+async def test_many_readers_leave_the_event_loop_to_others() -> None:
+    timeline, feed, readers = await woken()
     most = await readers.complete(EVENTS)
     assert most <= company_feed._AT_ONCE * company_feed._EVENTS_AT_ONCE
     assert all(seen == list(range(1, EVENTS + 1)) for seen in readers.seen)
@@ -64,13 +70,7 @@ async def test_many_readers_leave_the_event_loop_to_others() -> None:
 
 
 async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
-    timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
-    readers = Readers(feed, READERS)
-    await asyncio.sleep(0)
-    for _ in range(EVENTS):
-        timeline.add(company_id="acme")
-    feed.wake()
+    _, feed, readers = await woken()
     while feed._waking is None:
         await asyncio.sleep(0)
     await readers.leave()
@@ -80,15 +80,9 @@ async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
 
 
 async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() -> None:
-    timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
-    readers = Readers(feed, READERS)
+    _, feed, readers = await woken()
     stalled = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
     feed.add(stalled)
-    await asyncio.sleep(0)
-    for _ in range(EVENTS):
-        timeline.add(company_id="acme")
-    feed.wake()
     await readers.complete(EVENTS)
     async with asyncio.timeout(60):
         while feed._waking is not None:
@@ -100,12 +94,7 @@ async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() ->
 
 
 async def test_a_few_readers_are_woken_at_once() -> None:
-    timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
-    readers = Readers(feed, company_feed._AT_ONCE)
-    await asyncio.sleep(0)
-    timeline.add(company_id="acme")
-    feed.wake()
+    _, feed, readers = await woken(company_feed._AT_ONCE, 1)
     await readers.complete(1)
     assert feed._waking is None
     await readers.leave()

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
     from aes_client import params
 
-
 _PAGE = 1000
 
 

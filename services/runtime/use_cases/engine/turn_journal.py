@@ -186,7 +186,7 @@ class DatabaseJournal:
         toolsets: Sequence[ToolsetVersion] = (),
         problems: Sequence[str] = (),
     ) -> None:
-        await self._confirm()
+        await self.confirm()
         # Before the record: the events of the step must not overtake its last piece of text by much.
         self._deltas.finish()
         payload = {**answer_to_json(answer), **toolsets_to_json(toolsets)}
@@ -205,7 +205,7 @@ class DatabaseJournal:
         self._deltas.add(piece, step, self._sequence)
 
     async def _record(self, record: StepRecord) -> None:
-        await self._confirm()
+        await self.confirm()
         recorded = await retry_until_available(
             lambda: self._commits.submit(record), when=is_outage, policy=STORE_RETRIES
         )
@@ -213,8 +213,8 @@ class DatabaseJournal:
             raise TurnLost(self._turn.id)
         self._sequence += len(record.events)
 
-    async def _confirm(self) -> None:
-        """Before its claim is committed the turn has no row, and no readers. Raises TurnLost."""
+    async def confirm(self) -> None:
+        """Waits until the turn's claim is committed: before, it has no row and no readers. Raises TurnLost."""
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)
 

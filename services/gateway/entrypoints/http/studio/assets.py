@@ -68,9 +68,10 @@ def load() -> Studio:
     import_map = _import_map(base)
     template = (FOLDER / "index.html").read_text()
     loader = (FOLDER / _WIDGET / "loader.js").read_text().replace("{{assets}}", base)
+    imports = _imports(files)
     return Studio(
         pages={
-            segment: _page(template, base, import_map, _modules_of(files, ["app/main.js", *page]))
+            segment: _page(template, base, import_map, _modules_of(imports, ["app/main.js", *page]))
             for segment, page in _page_modules(files).items()
         },
         policy=_policy(import_map),
@@ -103,15 +104,23 @@ def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
     return {**named, "": named["overview"], NO_PAGE: []}
 
 
-def _modules_of(files: Mapping[str, bytes], roots: Sequence[str]) -> list[str]:
-    """The modules and all that they import, the nearest first, without imports that run only when they are needed."""
+def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """The imports of each module, but for those that run only when they are needed."""
     bare = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+    found = {}
+    for path, content in files.items():
+        if path.endswith((".js", ".mjs")):
+            folder, names = posixpath.dirname(path), _IMPORT.findall(content.decode())
+            paths = (bare.get(name) or posixpath.normpath(posixpath.join(folder, name)) for name in names)
+            found[path] = [imported for imported in paths if imported in files]
+    return found
+
+
+def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
+    """The modules and all that they import, the nearest first."""
     found = list(roots)
     for path in found:
-        for name in _IMPORT.findall(files[path].decode()):
-            imported = bare.get(name) or posixpath.normpath(posixpath.join(posixpath.dirname(path), name))
-            if imported in files and imported not in found:
-                found.append(imported)
+        found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
     return found
 
 
