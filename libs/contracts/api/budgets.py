@@ -6,6 +6,7 @@ from typing import Annotated, Final, Literal, Self
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.decimals import decimal_text
 from libs.contracts.timestamps import Timestamp
 
@@ -103,9 +104,7 @@ class Budget(BaseModel):
     updated_at: Timestamp
 
 
-class BudgetPage(BaseModel):
+class BudgetPage(ListPage):
     """Budgets, newest first."""
 
     budgets: list[Budget]
-    total: int
-    has_more: bool

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, Field, RootModel
 
 from libs.contracts.api.agents import Approval, CallRetries, CallSeconds, JsonObject, StrictModel
+from libs.contracts.api.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 MAX_DOCUMENT_BYTES: Final = 2_000_000
@@ -253,10 +254,8 @@ class HttpToolset(_Toolset):
 Toolset = Annotated[McpToolset | OpenApiToolset | HttpToolset, Field(discriminator="type")]
 
 
-class ToolsetPage(BaseModel):
+class ToolsetPage(ListPage):
     toolsets: list[Toolset]
-    total: int
-    has_more: bool
 
 
 class PutSecretBody(StrictModel):
@@ -273,7 +272,5 @@ class Secret(BaseModel):
     updated_at: Timestamp
 
 
-class SecretPage(BaseModel):
+class SecretPage(ListPage):
     secrets: list[Secret]
-    total: int
-    has_more: bool

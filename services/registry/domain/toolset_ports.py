@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
+from libs.contracts.api.pages import Page
 from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, TryToolCall
 from libs.contracts.identity import Identity
 from services.registry.domain.secret import StoredSecret
@@ -18,8 +19,8 @@ class ToolsetReader(Protocol):
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
         """The named toolsets that exist, in that version, or in the current one without it."""
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredToolset], int]:
-        """By name, with the number of all. Without documents."""
+    async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
+        """By name. Without documents."""
 
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
         """The names of the tools of every toolset."""
@@ -51,8 +52,8 @@ class SecretReader(Protocol):
 
     async def get(self, company_id: str, name: str) -> StoredSecret | None: ...
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredSecret], int]:
-        """By name, with the number of all."""
+    async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredSecret]:
+        """By name."""
 
     async def names(self, company_id: str) -> frozenset[str]: ...
 

@@ -76,7 +76,8 @@ async def test_created_is_told_and_can_be_read(world: World) -> None:
     read = await world.registry.get("/internal/company/toolsets/tickets")
     assert read.json() == toolset
     page = (await world.registry.get("/internal/company/toolsets")).json()
-    assert page == {"toolsets": [toolset], "total": 1, "has_more": False}
+    facts = {"total": 1, "total_is_exact": True, "has_more": False, "next": None}
+    assert page == {"toolsets": [toolset], **facts}
 
 
 async def test_the_runtime_gets_what_calls_need(world: World) -> None:
@@ -110,6 +111,19 @@ async def test_a_document_is_shown_by_itself_only(world: World) -> None:
     single = (await world.registry.get("/internal/company/toolsets/harbour")).json()
 
     assert (created["document"], page["toolsets"][0]["document"], single["document"]) == (None, None, DOCUMENT)
+
+
+async def test_lists_go_on_behind_their_last_entry(world: World) -> None:
+    for name in ("b", "a", "c"):
+        await create(world, name=name)
+        await done(world, PutSecret(name=name, ciphertext=CIPHERTEXT))
+
+    for kind in ("toolsets", "secrets"):
+        path = f"/internal/company/{kind}"
+        first = (await world.registry.get(path, limit=2)).json()
+        rest = (await world.registry.get(path, limit=2, cursor=first["next"])).json()
+        assert [entry["name"] for entry in first[kind] + rest[kind]] == ["a", "b", "c"]
+        assert (rest["total"], rest["next"]) == (3, None)
 
 
 async def test_a_name_is_taken_once_in_a_company(world: World) -> None:

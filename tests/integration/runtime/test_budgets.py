@@ -9,6 +9,7 @@ import pytest
 from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudgetBody
 from libs.contracts.commands.runtime import CreateBudget, DeleteBudget, UpdateBudget
 from libs.contracts.identity import Identity
+from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
 from services.runtime.administration import PriceAdministration
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, Usage
 from tests.integration.runtime.conftest import StartNode
@@ -146,6 +147,15 @@ async def test_budgets_of_others_cannot_be_changed(node: Node) -> None:
     name, payload = await node.outcome(await node.deliver(DeleteBudget(budget_id=budget_id), stranger))
     assert (name, payload["error"]["type"]) == ("delete_budget.rejected", "not_found_error")
     assert await state(node, budget_id, "tokens") == 15
+
+
+async def test_the_list_goes_on_behind_its_last_entry(node: Node) -> None:
+    made = [await budget(node, tokens=15) for _ in range(3)]
+    reads = PostgresBudgetReads(node.database)
+    first = await reads.budgets(ADA.company_id, limit=2, offset=0)
+    rest = await reads.budgets(ADA.company_id, limit=2, offset=0, cursor=first.next)
+    assert [each.id for each in (*first.budgets, *rest.budgets)] == made[::-1]
+    assert (rest.total, rest.total_is_exact, rest.next) == (3, True, None)
 
 
 def _calls(tool: str) -> ModelAnswer:

@@ -5,14 +5,16 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records, fetch_value
+from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.registry.adapters.postgres.company_locks import lock_company
 from services.registry.domain.secret import StoredSecret
 
 _COLUMNS: Final = "id, name, created_at, updated_at"
 _LIVE: Final = "FROM secrets WHERE company_id = %(company)s AND deleted_at IS NULL"
+_BY_NAME: Final = Order(("name",), ("text",), descending=False)
 _REPLACE: Final = f"""
     UPDATE secrets SET ciphertext = %s, updated_at = %s
     WHERE company_id = %s AND name = %s AND deleted_at IS NULL RETURNING {_COLUMNS}
@@ -28,8 +30,6 @@ _DELETE: Final = f"""
 
 
 class PostgresSecretReader:
-    """A page and its total are two statements: a change in between shows in one of them."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -40,13 +40,13 @@ class PostgresSecretReader:
         rows = await self._database.records(f"SELECT {_COLUMNS} {_LIVE} AND name = %(name)s", given)
         return StoredSecret(**rows[0]) if rows else None
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredSecret], int]:
-        rows = await self._database.records(
-            f"SELECT {_COLUMNS} {_LIVE} ORDER BY name LIMIT %(limit)s OFFSET %(offset)s",
-            {"company": company_id, "limit": limit, "offset": offset},
-        )
-        total = await self._database.value(f"SELECT count(*) {_LIVE}", {"company": company_id})
-        return [StoredSecret(**row) for row in rows], int(total)
+    async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredSecret]:
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, _COLUMNS, _LIVE, _BY_NAME, {"company": company_id},
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return page.map(lambda row: StoredSecret(**row))
 
     async def names(self, company_id: str) -> frozenset[str]:
         rows = await self._database.execute(f"SELECT name {_LIVE}", {"company": company_id})

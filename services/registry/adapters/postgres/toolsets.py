@@ -6,11 +6,12 @@ from typing import Any, Final
 
 from psycopg.types.json import Json
 
+from libs.contracts.api.pages import Page
 from libs.contracts.api.toolsets import ConnectedTool
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.eventing import Transaction
-from libs.persistence import Database, fetch_records, fetch_value
+from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.registry.adapters.postgres.company_locks import lock_company
 from services.registry.domain.toolset import StoredToolset
 
@@ -28,12 +29,7 @@ _VERSIONS: Final = f"""
     JOIN toolsets t ON t.company_id = %(company)s AND t.name = wanted.name AND t.deleted_at IS NULL
     JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = coalesce(wanted.version, t.version)
 """
-_PAGE: Final = f"""
-    SELECT {_HEAD}, {_WITHOUT_DOCUMENT}, v.tools
-    FROM toolsets t JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = t.version
-    WHERE t.company_id = %(company)s AND t.deleted_at IS NULL
-    ORDER BY t.name LIMIT %(limit)s OFFSET %(offset)s
-"""
+_BY_NAME: Final = Order(("t.name",), ("text",), descending=False)
 _LIVE: Final = """
     FROM toolsets t JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = t.version
     WHERE t.company_id = %(company)s AND t.deleted_at IS NULL
@@ -41,8 +37,6 @@ _LIVE: Final = """
 
 
 class PostgresToolsetReader:
-    """A page and its total are two statements: a change in between shows in one of them."""
-
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -62,10 +56,13 @@ class PostgresToolsetReader:
         )
         return [_toolset_of(row) for row in rows]
 
-    async def page(self, company_id: str, *, limit: int, offset: int) -> tuple[list[StoredToolset], int]:
-        rows = await self._database.records(_PAGE, {"company": company_id, "limit": limit, "offset": offset})
-        total = await self._database.value(f"SELECT count(*) {_LIVE}", {"company": company_id})
-        return [_toolset_of(row) for row in rows], int(total)
+    async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
+        async with self._database.connection() as connection:
+            page = await fetch_page(
+                connection, f"{_HEAD}, {_WITHOUT_DOCUMENT}, v.tools", _LIVE, _BY_NAME, {"company": company_id},
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        return page.map(_toolset_of)
 
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
         rows = await self._database.execute(f"SELECT t.name, v.tool_names {_LIVE}", {"company": company_id})

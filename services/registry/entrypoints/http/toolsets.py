@@ -15,7 +15,7 @@ from libs.contracts.api.toolsets import (
     ToolsetPage,
 )
 from libs.contracts.errors import InvalidRequest
-from libs.service_defaults import Caller, Limit, Offset
+from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.domain.secret import SecretNotFound
 from services.registry.domain.toolset import require
 from services.registry.domain.toolset_ports import SecretReader, ToolsetReader
@@ -55,10 +55,9 @@ def toolsets_router(
     router = APIRouter(prefix="/internal/company")
 
     @router.get("/toolsets")
-    async def list_toolsets(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolsetPage:
-        page, total = await toolsets.page(who.company_id, limit=limit, offset=offset)
-        shown = [toolset.public() for toolset in page]
-        return ToolsetPage(toolsets=shown, total=total, has_more=offset + len(page) < total)
+    async def list_toolsets(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> ToolsetPage:
+        page = await toolsets.page(who.company_id, limit=limit, offset=offset, cursor=cursor)
+        return ToolsetPage(toolsets=[toolset.public() for toolset in page.items], **page.facts)
 
     @router.get("/toolsets/{name}")
     async def get_toolset(name: str, who: Caller) -> Toolset:
@@ -69,10 +68,9 @@ def toolsets_router(
         return await try_tool(who, name, tool, body.arguments)
 
     @router.get("/secrets")
-    async def list_secrets(who: Caller, limit: Limit = 50, offset: Offset = 0) -> SecretPage:
-        page, total = await secrets.page(who.company_id, limit=limit, offset=offset)
-        shown = [secret.public() for secret in page]
-        return SecretPage(secrets=shown, total=total, has_more=offset + len(page) < total)
+    async def list_secrets(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> SecretPage:
+        page = await secrets.page(who.company_id, limit=limit, offset=offset, cursor=cursor)
+        return SecretPage(secrets=[secret.public() for secret in page.items], **page.facts)
 
     @router.get("/secrets/{name}")
     async def get_secret(name: str, who: Caller) -> Secret:

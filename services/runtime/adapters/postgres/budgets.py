@@ -9,7 +9,7 @@ from psycopg.rows import TupleRow
 from libs.contracts.api.budgets import Budget, BudgetPage
 from libs.contracts.events.runtime import BudgetExhausted, BudgetWarning
 from libs.eventing import MessageContext, MessageDraft, Transaction
-from libs.persistence import Connection, Database, as_json, fetch_value
+from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_value
 from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal
 
 # A period that is over counts for nothing: no job has to begin a new one.
@@ -66,9 +66,7 @@ _ADD: Final = f"""
     SELECT {COLUMNS} FROM added
 """
 _ONE: Final = f"SELECT {COLUMNS} FROM budgets WHERE company_id = %s AND id = %s"
-_PAGE: Final = f"""
-    SELECT {COLUMNS} FROM budgets WHERE company_id = %s ORDER BY created_at DESC, id DESC LIMIT %s OFFSET %s
-"""
+_OF_COMPANY: Final = "FROM budgets WHERE company_id = %(company)s"
 _CHANGE: Final = f"""
     WITH changed AS (UPDATE budgets SET {{changes}}, updated_at = now() WHERE id = %(id)s RETURNING *)
     SELECT {COLUMNS} FROM changed
@@ -154,12 +152,14 @@ class PostgresBudgetReads:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def budgets(self, company_id: str, *, limit: int, offset: int) -> BudgetPage:
+    async def budgets(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> BudgetPage:
         async with self._database.connection() as connection:
-            rows = await (await connection.execute(_PAGE, (company_id, limit, offset))).fetchall()
-            total = await fetch_value(connection, _COUNT, (company_id,))
-        page = [_state(row).public() for row in rows]
-        return BudgetPage(budgets=page, total=total, has_more=offset + len(page) < total)
+            page = await fetch_page(
+                connection, COLUMNS, _OF_COMPANY, NEWEST_FIRST, {"company": company_id},
+                limit=limit, offset=offset, cursor=cursor,
+            )  # fmt: skip
+        budgets = page.map(lambda row: _state(tuple(row.values())).public())
+        return BudgetPage(budgets=budgets.items, **budgets.facts)
 
     async def budget(self, company_id: str, budget_id: str) -> Budget | None:
         rows = await self._database.execute(_ONE, (company_id, budget_id))
