@@ -13,7 +13,7 @@ from libs.eventing import _outbox_table as table
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import Publisher
-from libs.persistence import Connection, Database
+from libs.persistence import Connection, Database, pipeline
 
 _REMEMBERED: Final = 10_000
 
@@ -106,13 +106,13 @@ class Outbox:
         async with self._database.connection() as connection:
             insertion: table.Insertion | None = None
             try:
-                async with connection.pipeline():
-                    await connection.execute("BEGIN")
+                async with pipeline(connection) as statements:
+                    statements.command(b"BEGIN")
                     transaction = Transaction(connection, None)
                     yield transaction
                     if transaction.drafts:
                         insertion = await self._insert(connection, transaction.drafts)
-                    await connection.execute("COMMIT")
+                    statements.command(b"COMMIT")
                 recorded = [] if insertion is None else await self._recorded(insertion)
             except BaseException:
                 self._defer([] if insertion is None else insertion.subjects)

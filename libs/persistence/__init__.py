@@ -5,6 +5,7 @@ from libs.persistence._errors import is_contention, is_outage, is_unreachable, r
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
+from libs.persistence._pipeline import pipeline
 from libs.persistence._presence import Presence
 from libs.persistence._reclaiming import Holders, ReclaimWork
 
@@ -26,6 +27,7 @@ __all__ = [
     "is_outage",
     "is_unreachable",
     "migrate",
+    "pipeline",
     "renewed_leases",
     "retry_until_available",
 ]

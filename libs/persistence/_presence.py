@@ -116,9 +116,7 @@ class Presence:
             while True:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     await self._look(connection)
-                # Reading is what notices the connection's end at once.
-                async for _ in connection.notifies(timeout=self._pause()):
-                    pass
+                await _unless_it_ends(connection, self._pause())
 
     def _pause(self) -> float:
         alone = self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
@@ -156,3 +154,16 @@ class Presence:
     def _call_back(self) -> None:
         for callback in self._callbacks:
             callback()
+
+
+async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float) -> None:
+    """Waits, not longer than until the server ends the connection. psycopg's own wait wakes up ten times a second."""
+    loop, readable = asyncio.get_running_loop(), asyncio.Event()
+    loop.add_reader(connection.fileno(), readable.set)
+    try:
+        async with asyncio.timeout(seconds):
+            await readable.wait()
+    except TimeoutError:
+        return
+    finally:
+        loop.remove_reader(connection.fileno())

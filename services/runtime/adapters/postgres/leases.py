@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.eventing import Outbox
-from libs.persistence import Database, Presence, fetch_value
+from libs.persistence import Database, Presence, fetch_value, pipeline
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
     CLAIMED_WIDTH,
@@ -124,7 +124,7 @@ class PostgresLeaseReclaimer:
         self._turn_deadline = turn_deadline
 
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        async with self._database.connection() as connection, connection.pipeline():
+        async with self._database.connection() as connection, pipeline(connection):
             held = await connection.execute(_HELD, (self._worker_id,))
             orphans = await connection.execute(_ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace})
             claimable = await connection.execute(_CLAIMABLE)

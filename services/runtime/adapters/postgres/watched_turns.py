@@ -6,7 +6,7 @@ import orjson
 
 from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.identity import Identity
-from libs.persistence import Database
+from libs.persistence import Database, pipeline
 from services.runtime.domain.turns import TurnEnd
 
 _VISIBLE: Final = """
@@ -41,7 +41,7 @@ class PostgresWatchedTurns:
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
         parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
-        async with self._database.connection() as connection, connection.pipeline():
+        async with self._database.connection() as connection, pipeline(connection):
             # The mark first: text that is recorded or sent after it reaches the reader in one way or the other.
             marking = await connection.execute(_MARK, parameters)
             looking = await connection.execute(_STATE, parameters)
