@@ -69,13 +69,13 @@ def scaling(
     scale: Annotated[
         float, typer.Option("--scale", min=0.003, max=10, help="Millions of sessions, of ten turns each.")
     ] = 1.0,
-    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="Rounds before and after.")] = 3,
+    rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="How often the two take turns.")] = 5,
     json_output: Json = False,
 ) -> None:
-    """Measure turns and reads in an empty system and in one with a million sessions, in one run.
+    """Measure turns and reads in an empty system and in one with a million sessions, in turns.
 
-    Starts a stack of its own and ends it. A million sessions have ten million turns and fifty million events: 36 GB.
-    More than 40 GB, or than fits on the disk, is refused.
+    Starts two stacks of its own and ends them. A million sessions have ten million turns and fifty million events:
+    36 GB. More than 40 GB, or than fits on the disk, is refused.
     """
     import asyncio
     from dataclasses import asdict
@@ -92,11 +92,11 @@ def scaling(
         except (ValueError, LoadFailed, ProcessGone) as error:
             raise StackError(str(error)) from error
     if json_output:
-        print_json({**asdict(grown), "ratios": grown.ratios(), "goal": GOAL})
+        print_json({**asdict(grown), "goal": GOAL})
         return
     rows = [
         (name, f"{grown.empty[name]:.1f}", f"{grown.grown[name]:.1f}", f"{ratio:.2f}", "" if ratio <= GOAL else "over")
-        for name, ratio in grown.ratios().items()
+        for name, ratio in grown.ratios.items()
     ]
     print_table(("p50, ms", "empty", f"{grown.sessions:,} sessions", "ratio", f"goal {GOAL}"), rows)
 

@@ -1,4 +1,4 @@
-"""`aes bench growth`: what work and reads take in an empty system and in one that has grown, in one run."""
+"""`aes bench growth`: what work and reads take in an empty system and in one that has grown, in turns."""
 
 import asyncio
 import shutil
@@ -32,46 +32,68 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Grown:
-    """Medians in ms by what was done, without and with the sessions."""
+    """Medians of the rounds in ms by what was done, without and with the sessions, and of the rounds' ratios."""
 
     sessions: int
     bytes_of_a_session: float
     empty: Mapping[str, float]
     grown: Mapping[str, float]
-
-    def ratios(self) -> dict[str, float]:
-        return {name: self.grown[name] / self.empty[name] for name in self.empty}
+    ratios: Mapping[str, float]
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Grown:
-    """Measures, adds the sessions, measures again. Everything that was started is ended and removed."""
-    home = benchmark_home("growth-benchmark")
-    await asyncio.to_thread(remove, home)
-    home.create()
+    """Measures two systems in turns, one of which has the sessions: a machine's speed changes while these are added.
+
+    Everything that was started is ended and removed.
+    """
+    homes = [benchmark_home(f"growth-{name}") for name in ("empty", "grown")]
+    for home in homes:
+        await asyncio.to_thread(remove, home)
+        home.create()
     try:
-        async with open_bench(home, ("aes",)) as bench:
-            return await _measure(bench, home, sessions, rounds, say)
+        async with open_bench(homes[0], ("aes",)) as empty, open_bench(homes[1], ("aes",)) as grown:
+            for bench in (empty, grown):
+                await _figures(bench)
+            each = await _grow(homes[1], sessions, say)
+            for bench in (empty, grown):
+                await _figures(bench)
+            found = [await _round(empty, grown, number, say) for number in range(rounds)]
     finally:
-        await asyncio.shield(asyncio.to_thread(remove, home))
+        for home in homes:
+            await asyncio.shield(asyncio.to_thread(remove, home))
+    names = found[0][0].keys()
+    return Grown(
+        sessions,
+        each,
+        {name: median(before[name] for before, _ in found) for name in names},
+        {name: median(after[name] for _, after in found) for name in names},
+        {name: median(after[name] / before[name] for before, after in found) for name in names},
+    )
 
 
-async def _measure(bench: Bench, home: Home, sessions: int, rounds: int, say: Say) -> Grown:
+async def _grow(home: Home, sessions: int, say: Say) -> float:
+    """Adds the sessions; returns the bytes of each."""
     postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
     stores = Stores(postgres.url("runtime"), postgres.url("gateway"))
-    await _figures(bench, 1)
-    say("measuring the empty system")
-    empty = await _figures(bench, rounds)
     company_id, owner_id = _owner(stores.runtime)
     before = stores.bytes()
-    await asyncio.to_thread(stores.add, company_id, owner_id, 1, _SAMPLE)
-    each = (stores.bytes() - before) / _SAMPLE
+    sample = min(_SAMPLE, sessions)
+    await asyncio.to_thread(stores.add, company_id, owner_id, 1, sample)
+    each = (stores.bytes() - before) / sample
     _check_space(home, each * sessions)
     say(f"adding {sessions:,} sessions of {each:,.0f} bytes each")
-    await asyncio.to_thread(stores.add, company_id, owner_id, _SAMPLE + 1, sessions)
+    await asyncio.to_thread(stores.add, company_id, owner_id, sample + 1, sessions)
     await asyncio.to_thread(stores.settle)
-    say("measuring the grown system")
-    await _figures(bench, 1)
-    return Grown(sessions, each, empty, await _figures(bench, rounds))
+    return each
+
+
+async def _round(empty: Bench, grown: Bench, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
+    say(f"round {number + 1}")
+    # Whoever comes second in one round comes first in the next.
+    if number % 2:
+        after = await _figures(grown)
+        return await _figures(empty), after
+    return await _figures(empty), await _figures(grown)
 
 
 def _check_space(home: Home, needed: float) -> None:
@@ -88,11 +110,10 @@ def _owner(url: str) -> tuple[str, str]:
     return str(row[0]), str(row[1])
 
 
-async def _figures(bench: Bench, rounds: int) -> dict[str, float]:
+async def _figures(bench: Bench) -> dict[str, float]:
     plan = FULL.only(_SCENARIOS)
-    windows = [await bench.measure(plan, each, "aes", number) for number in range(rounds) for each in plan.scenarios]
-    turns = {name: median(each.p50 for each in windows if each.scenario == name) for name in _SCENARIOS}
-    return {**turns, **await _reads(bench)}
+    windows = [await bench.measure(plan, scenario, "aes", 0) for scenario in plan.scenarios]
+    return {each.scenario: each.p50 for each in windows} | await _reads(bench)
 
 
 async def _reads(bench: Bench) -> dict[str, float]:
