@@ -21,9 +21,11 @@ import httpx
 import psutil
 
 from cli.bus_address import embedded_bus
+from deploy.local.credentials import Credentials
 from deploy.local.home import Home
 from deploy.local.ports import choose_free
 from deploy.local.processes import Identity
+from deploy.local.stack import postgres_of
 from deploy.local.status import read_status
 from libs.eventing import KafkaConnection
 from tests.e2e.waiting import wait_until
@@ -73,6 +75,11 @@ class RunningStack:
     @property
     def kafka(self) -> KafkaConnection:
         return embedded_bus(Home(self.home), self.services()["kafka"]["port"], "").kafka
+
+    def database(self, service: str) -> str:
+        """The address of a service's database."""
+        home = Home(self.home)
+        return postgres_of(home, Credentials.load_or_create(home.credentials_file)).url(service)
 
     def metrics(self, part: str) -> str:
         """Reads a service's metrics."""

@@ -13,10 +13,7 @@ import psycopg
 import pytest
 from aiokafka import AIOKafkaConsumer
 
-from deploy.local.credentials import Credentials
-from deploy.local.home import Home
 from deploy.local.services import DATABASES
-from deploy.local.stack import postgres_of
 from libs.contracts.topics import with_dead_letters
 from libs.tracing import trace_id_of
 from tests.e2e.api import Api, check_error, unique
@@ -111,18 +108,17 @@ async def test_a_secret_is_nowhere_but_at_its_target(
     for place in (f"/toolsets/{name}/", f"/secrets/{secret}/"):
         check_error(await as_mallory.http.get(place), 404, "not_found_error")
     traced = await exported(spans, label, f"execute_tool {name}.echo")
-    places = [answer.text for answer in answers] + list(stored(home)) + [await sent(stack), traced, *logged(home)]
+    places = [answer.text for answer in answers] + list(stored(stack)) + [await sent(stack), traced, *logged(home)]
     assert [place[:80] for place in places if value in place] == []
     # The search finds what is there: the secret's name and the toolset's.
     assert sum(secret in place for place in places) > 3
     assert sum(name in place for place in places) > 3
 
 
-def stored(home: Path) -> Iterator[str]:
+def stored(stack: RunningStack) -> Iterator[str]:
     """Every row of every table of every service, as text."""
-    postgres = postgres_of(Home(home), Credentials.load_or_create(Home(home).credentials_file))
     for service in DATABASES:
-        with psycopg.connect(postgres.url(service)) as connection:
+        with psycopg.connect(stack.database(service)) as connection:
             tables = connection.execute(
                 "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables"
                 " WHERE schemaname NOT IN ('pg_catalog', 'information_schema')"

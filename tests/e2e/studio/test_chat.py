@@ -107,6 +107,8 @@ def test_a_file_is_attached_and_cited(open_page: Open, agent: Agent) -> None:
     expect(page.get_by_role("dialog")).to_contain_text("The harbour master of Skarholm")
     page.keyboard.press("Escape")
     expect(page.get_by_role("dialog")).to_be_hidden()
+    page.reload()
+    expect(log.locator(".question")).to_contain_text("notes.md")
 
 
 def test_a_turn_goes_on_when_the_gateway_was_killed(
@@ -169,6 +171,19 @@ def test_nothing_jumps_while_text_streams(open_page: Open, agent: Agent) -> None
     assert page.evaluate("moved") == []
 
 
+def test_an_answer_goes_on_after_a_reload_in_the_middle_of_it(open_page: Open, agent: Agent) -> None:
+    name = agent(model="openai:stub-echo-slow-4000")
+    page = open_page("chat/")
+    begin(page, name, LONG)
+    reply = page.get_by_role("log").get_by_role("article").locator(".markdown")
+    expect(reply).to_contain_text("Paragraph 1,")
+    expect(page.locator("article[aria-busy=true]")).to_be_visible()
+    page.reload()
+    expect(page.locator("article[aria-busy=false]")).to_be_visible()
+    expect(reply).to_have_count(1)
+    expect(reply.locator("> p")).to_have_text([re.compile(f"Paragraph {n},") for n in range(12)])
+
+
 def test_what_is_being_written_outlasts_a_reload(open_page: Open, agent: Agent) -> None:
     agent()
     page = open_page("chat/")
@@ -188,7 +203,8 @@ def test_a_message_that_was_refused_is_sent_again(open_page: Open, agent: Agent)
     log = page.get_by_role("log")
     expect(log).to_contain_text("6 * 7 = 42")
     refusal = {"error": {"type": "budget_exceeded", "message": "a budget of the company is used up", "details": []}}
-    page.route("**/execute/", lambda route: route.fulfill(status=400, json=refusal), times=1)
+    tomorrow = {"retry-after": "80000"}
+    page.route("**/execute/", lambda route: route.fulfill(status=429, headers=tomorrow, json=refusal), times=1)
     say(page, "What is 6 * 8?")
     expect(log.get_by_role("alert")).to_contain_text("used up")
     log.get_by_role("button", name="Send it again").click()

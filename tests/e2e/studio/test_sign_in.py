@@ -54,10 +54,16 @@ def test_a_link_signs_in_once_and_its_key_ends_with_the_session(
     again = open_page(key=None)
     again.goto(link)
     expect(again.get_by_role("alert")).to_contain_text("used already")
+    with page.expect_popup() as opened:
+        page.evaluate("open(location.href)")
+    duplicate = opened.value
+    expect(duplicate.get_by_role("navigation")).to_be_visible()
     with page.expect_response(lambda reply: reply.request.method == "DELETE") as revoked:
         page.get_by_role("button", name="Sign out").click()
     assert revoked.value.status == 204
     assert keys_of_links(http) == before
+    expect(duplicate.get_by_role("alert")).to_contain_text("signed out")
+    duplicate.close()
 
 
 def keys_of_links(http: httpx.Client) -> set[str]:

@@ -1,9 +1,11 @@
 """Bad luck and wrong input: what is wrong is said, with a way on, and nothing that was written is lost."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 from playwright.sync_api import expect
 
@@ -15,7 +17,9 @@ SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadT
 GONE = "00000000-0000-0000-0000-000000000000"
 
 
-def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(open_page: Open) -> None:
+def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(open_page: Open, http: httpx.Client) -> None:
+    for _ in range(2):
+        assert http.post("/sessions/", json=configuration()).status_code == 201
     page = open_page("keys/")
     cdp = page.context.new_cdp_session(page)
     answers: list[str] = []
@@ -28,10 +32,12 @@ def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(open_page: Open
     expect(page.get_by_role("row").nth(1)).to_be_visible()
     pages = {url.rsplit("/", 1)[1] for url in answers if "/pages/" in url}
     assert pages <= {"keys.js", "sign_in.js"}, "other pages come later"
-    page.get_by_role("navigation").get_by_role("link", name="Chat").click()
-    expect(page.get_by_role("heading", level=1, name="Chat")).to_be_visible()
+    links = page.get_by_role("navigation")
+    links.get_by_role("link", name="Timeline").click()
+    expect(page.get_by_role("row").nth(1)).to_be_visible()
+    links.get_by_role("link", name="Keys").click()
     cdp.send("Network.emulateNetworkConditions", {**SLOW, "offline": True})
-    page.get_by_role("navigation").get_by_role("link", name="Keys").click()
+    links.get_by_role("link", name="Timeline").click()
     expect(page.get_by_text("Connection lost")).to_be_visible()
     cdp.send("Network.emulateNetworkConditions", SLOW)
     expect(page.get_by_role("row").nth(1)).to_be_visible()
@@ -104,6 +110,24 @@ def test_an_answer_given_elsewhere_is_seen_here(open_page: Open, http: httpx.Cli
         expect(tab.get_by_role("button", name="Approve")).to_be_hidden()
 
 
+def test_an_approval_that_expires_is_offered_no_longer(
+    open_page: Open, http: httpx.Client, stack: RunningStack
+) -> None:
+    careful: dict[str, Any] = {"calculator": {"approval": "always"}}
+    agent = configuration(model="builtin:extractive", tools=["calculator"], tool_policies=careful)
+    session = http.post("/sessions/", json=agent).json()["session_id"]
+    turn = http.post(f"/runtime/{session}/execute/", json={"content": "What is 6 * 7?"}).json()["turn_id"]
+    chat, start = open_page(f"chat/{session}/"), open_page()
+    card = start.get_by_role("region", name="calculator waits").filter(has=start.locator(f"a[href*='{turn}']"))
+    for offered in (chat, card):
+        expect(offered.get_by_role("button", name="Approve")).to_be_visible()
+    with psycopg.connect(stack.database("runtime")) as runtime:
+        runtime.execute("UPDATE actions SET expires_at = now() WHERE turn_id = %s", [turn])
+    expect(chat.get_by_role("log")).to_contain_text("expired")
+    for offered in (chat, card):
+        expect(offered.get_by_role("button", name="Approve")).to_be_hidden()
+
+
 def test_a_session_outlives_its_agent(open_page: Open, http: httpx.Client) -> None:
     agent = http.post("/agent/", json={**configuration(model="builtin:extractive"), "name": unique("gone")}).json()
     session = http.post("/sessions/", json={"agent_id": agent["id"]}).json()["session_id"]
@@ -134,6 +158,22 @@ def test_files_that_are_refused_say_why(open_page: Open) -> None:
         expect(row.get_by_role("button", name="Try again")).to_be_visible()
 
 
+def test_files_that_are_too_large_are_not_sent(open_page: Open, http: httpx.Client, tmp_path: Path) -> None:
+    large = tmp_path / "large.txt"
+    with large.open("wb") as file:
+        file.truncate(50 * 1024 * 1024 + 1)
+    session = http.post("/sessions/", json=configuration()).json()["session_id"]
+    page = open_page("files/")
+    sent: list[str] = []
+    page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
+    page.get_by_label("Upload files").set_input_files(large)
+    expect(page.get_by_role("listitem").filter(has_text="large.txt")).to_contain_text("larger than 50 MB")
+    page.goto(page.url.replace("files/", f"chat/{session}/"))
+    page.locator("input[type=file]").set_input_files(large)
+    expect(page.get_by_label("Attached")).to_contain_text("larger than 50 MB")
+    assert sent == []
+
+
 def test_back_and_forward_lead_through_pages(open_page: Open, http: httpx.Client) -> None:
     session = http.post("/sessions/", json=configuration(model="builtin:extractive")).json()["session_id"]
     http.post(f"/runtime/{session}/execute/", json={"content": "What is 6 * 7?"})
@@ -159,6 +199,7 @@ def test_five_megabytes_of_history_are_read_part_by_part(open_page: Open, http: 
     shown = page.get_by_role("article")
     expect(shown).to_have_count(30)
     expect(shown.last).to_be_in_viewport()
+    expect(page.locator(".markdown.unread")).not_to_have_count(0)
     first = shown.first.locator(".question")
     for count in (60, turns):
         page.get_by_role("button", name="earlier messages").scroll_into_view_if_needed()

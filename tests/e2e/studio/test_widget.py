@@ -129,6 +129,9 @@ def test_a_file_is_attached(visit: Visit) -> None:
     page.keyboard.press("Enter")
     expect(page.get_by_role("log")).to_contain_text("Ingrid Solvang", timeout=30_000)
     expect(page.get_by_text("1 source")).to_be_visible()
+    page.reload()
+    page.get_by_role("button", name="Chat").click()
+    expect(page.get_by_role("log")).to_contain_text("📎 notes.md")
 
 
 def test_files_are_offered_where_the_connection_allows_them(visit: Visit) -> None:

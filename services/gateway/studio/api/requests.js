@@ -1,5 +1,6 @@
 /** Requests to the public API, whoever makes them. */
 const SECONDS = 130;
+const MOST_FILE_BYTES = 50 * 1024 * 1024;
 
 /**
  * `{send, get, write}` for an API at `root`. `headers` and `query` are functions: what every request has. `refused` is
@@ -71,10 +72,15 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Whether the same request may succeed later. */
+  /** Whether the same request may succeed soon; a budget that is used up stays so for hours. */
   get passes() {
-    return this.status === 429 || this.status >= 502;
+    return (this.status === 429 && this.type !== "budget_exceeded") || this.status >= 502;
   }
+}
+
+/** Raises `ApiError` for a file that the service would refuse for its size: it would have to be sent to be told so. */
+export function checkSize({ size }) {
+  if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "It is larger than 50 MB." });
 }
 
 /** The API's words begin with a small letter; names of fields and types stay as they are. */

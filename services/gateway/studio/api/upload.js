@@ -1,5 +1,5 @@
 /** One file on its way to the service, with how far it is: `fetch` does not tell. */
-import { ApiError, Unreachable } from "./requests.js";
+import { ApiError, checkSize, Unreachable } from "./requests.js";
 import { credential, endWith, ROOT } from "./session.js";
 
 const LONGEST_MS = 1_200_000;
@@ -7,6 +7,8 @@ const LONGEST_MS = 1_200_000;
 /** Resolves to the service's record. Rejects with `ApiError`, `Unreachable`, or an `AbortError`. */
 export function upload(path, file, { key, onProgress, signal }) {
   return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    checkSize(file);
     const request = new XMLHttpRequest();
     const form = new FormData();
     form.append("file", file);

@@ -50,7 +50,7 @@ export class Conversation {
         turn.content = message.content;
         turn.messageId = message.id;
         turn.at = message.timestamp;
-        turn.attachments = (message.content_blocks ?? []).filter(({ type }) => type === "file" || type === "image");
+        turn.attach((message.content_blocks ?? []).filter(({ type }) => type === "file" || type === "image"));
       } else if (message.role === "assistant" && !turn.hasEnded) {
         turn.answer = message.content;
         turn.status = "completed";
@@ -63,6 +63,7 @@ export class Conversation {
 export class Turn {
   static #last = 0;
   content = null;
+  /** Files of the message, `{id, artifact}`: messages name them by their ids, the artifact's record may come later. */
   attachments = [];
   at = null;
   status = "queued";
@@ -83,6 +84,12 @@ export class Turn {
 
   get hasEnded() {
     return ["completed", "failed", "cancelled", "refused"].includes(this.status);
+  }
+
+  /** Takes the blocks of files; what is known about one of them stays known. */
+  attach(blocks) {
+    const known = new Map(this.attachments.map((each) => [each.id, each]));
+    this.attachments = blocks.map(({ source }) => known.get(source?.artifact_id) ?? { id: source?.artifact_id ?? null, artifact: null });
   }
 
   /** Takes an event of this turn; returns true for its last one. */

@@ -29,7 +29,19 @@ export class Talk {
     const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
     this.conversation.takeMessages(messages);
     this.changed();
+    // Without it a file is called a file.
+    this.#loadAttached().catch(() => null);
     return total;
+  }
+
+  /** Reads the records of the files that messages name. */
+  async #loadAttached() {
+    const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact);
+    if (!unknown.length) return;
+    const { artifacts } = await this.api.get(`/sessions/${this.sessionId}/artifacts/`, { limit: PAGE }, { signal: this.abort.signal });
+    const known = new Map(artifacts.map((artifact) => [artifact.artifact_id, artifact]));
+    for (const each of unknown) each.artifact = known.get(each.id) ?? null;
+    this.changed();
   }
 
   /** The last messages; returns how many are left out. */
@@ -78,7 +90,7 @@ export class Talk {
   say(text, files) {
     const blocks = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
     const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
-    const turn = this.conversation.add(text, files.map(({ artifact }) => ({ name: artifact.name })));
+    const turn = this.conversation.add(text, files.map(({ artifact }) => ({ id: artifact.artifact_id, artifact })));
     turn.at = new Date().toISOString();
     turn.sent = { text, files };
     this.changed();

@@ -14,6 +14,7 @@ import { useDrop } from "../parts/use_drop.js";
 
 const SESSIONS = 30;
 const MOST_SESSIONS = 200;
+const READ_AT_ONCE = 20_000;
 
 // What a new session is to be told at once; it belongs to no address.
 let pending = null;
@@ -162,6 +163,7 @@ function Log({ conversation, sessionId, nobody, onAgain, onEarlier }) {
   };
   const { turns, state, problem, earlier } = conversation;
   const last = turns.at(-1);
+  const near = nearFrom(turns);
   // One's own message is seen wherever one was reading.
   useLayoutEffect(() => {
     if (last?.status === "sending") atEnd.current = true;
@@ -174,11 +176,19 @@ function Log({ conversation, sessionId, nobody, onAgain, onEarlier }) {
       ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
       ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
       ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
-      ${turns.map((turn) => html`
-        <${ChatTurn} key=${turn.key} turn=${turn} sessionId=${sessionId} onAgain=${onAgain}
+      ${turns.map((turn, at) => html`
+        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onAgain=${onAgain}
           onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
       </div>
     </div>`;
+}
+
+/** The first of the last turns that are read as Markdown in no time, together. */
+function nearFrom(turns) {
+  let length = 0;
+  let at = turns.length;
+  while (at > 0 && length < READ_AT_ONCE) length += turns[(at -= 1)].text.length;
+  return at;
 }
 
 /** Where it is narrow the list is behind a button. */

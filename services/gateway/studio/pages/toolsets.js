@@ -13,6 +13,7 @@ import { Problem } from "../parts/problem.js";
 import { ToolList } from "../parts/toolsets/tool_list.js";
 import { ToolsetEditor } from "../parts/toolsets/toolset_editor.js";
 import { useAction } from "../parts/use_action.js";
+import { useDraft } from "../parts/use_draft.js";
 import { useLoaded } from "../parts/use_loaded.js";
 
 // A company has at most 100 of them.
@@ -51,7 +52,7 @@ const COLUMNS = [
 
 function NewToolset({ type }) {
   const chosen = type in TEMPLATES ? type : "mcp";
-  const [text, setText] = useState(TEMPLATES[chosen]);
+  const [text, setText, forget] = useDraft(`toolset.new.${chosen}`, TEMPLATES[chosen]);
   return html`
     <div class="page">
       <${PageHead} title="New toolset" back=${BACK} />
@@ -60,7 +61,7 @@ function NewToolset({ type }) {
           <a key=${each} href=${hrefOf("toolsets/+new/", { type: each })} aria-current=${each === chosen ? "true" : undefined}>${label}</a>`)}
       </p>
       <${ToolsetEditor} text=${text} onText=${setText} action="Create"
-        save=${(body) => ({ method: "POST", path: "/toolsets/", body })} onSaved=${({ name }) => go(`toolsets/${name}/`, {}, { replace: true })} />
+        save=${(body) => ({ method: "POST", path: "/toolsets/", body })} onSaved=${({ name }) => (forget(), go(`toolsets/${name}/`, {}, { replace: true }))} />
     </div>`;
 }
 
@@ -100,6 +101,8 @@ function ToolsetPage({ name }) {
 }
 
 function Change({ toolset, path, onSaved }) {
-  const [text, setText] = useState(() => textOf(toolset));
-  return html`<${ToolsetEditor} text=${text} onText=${setText} action="Save" save=${(body) => ({ method: "PATCH", path, body: changeOf(toolset, body) })} onSaved=${onSaved} />`;
+  const [text, setText, forget] = useDraft(`toolset.${toolset.name}.${toolset.version}`, textOf(toolset));
+  return html`
+    <${ToolsetEditor} text=${text} onText=${setText} action="Save" save=${(body) => ({ method: "PATCH", path, body: changeOf(toolset, body) })}
+      onSaved=${(saved) => (forget(), onSaved(saved))} />`;
 }

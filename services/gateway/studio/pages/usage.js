@@ -1,7 +1,8 @@
 /** What turns took, day by day, and by agent, model, user or key. */
 import { get } from "../api/client.js";
 import { allows, session } from "../api/session.js";
-import { html, useMemo, useState } from "../app/html.js";
+import { html, useMemo } from "../app/html.js";
+import { go } from "../app/router.js";
 import { useStore } from "../app/store.js";
 import { byDay, lastDays } from "../model/days.js";
 import { durationText, numberText } from "../model/format.js";
@@ -16,10 +17,12 @@ import { useLoaded } from "../parts/use_loaded.js";
 const SPANS = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
 const GROUPS = [["agent", "Agent"], ["model", "Model"], ["user", "User"], ["key", "Key"]];
 
-export default function Usage() {
+/** The address holds which days and by what, so that a reload and a link show the same. */
+export default function Usage({ query: given }) {
   const { me } = useStore(session);
-  const [span, setSpan] = useState("30");
-  const [group, setGroup] = useState("agent");
+  const span = oneOf(SPANS, given.get("days"), "30");
+  const group = oneOf(GROUPS, given.get("by"), "agent");
+  const change = (fields) => go("usage/", { days: span, by: group, ...fields }, { replace: true });
   const days = useMemo(() => lastDays(Number(span)), [span]);
   const query = { from: days[0], to: days.at(-1), limit: 1000 };
   const daily = useLoaded((signal) => get("/usage/", { ...query, group_by: "day" }, { signal }), span);
@@ -33,8 +36,8 @@ export default function Usage() {
     <div class="page usage">
       <${PageHead} title="Usage" aside=${html`<span class="muted">${ofCompany ? me.company_name : "yours"}, days in UTC</span>`} />
       <div class="filters">
-        <${SelectField} label="Time" value=${span} onValue=${setSpan} options=${SPANS} />
-        <${SelectField} label="By" value=${group} onValue=${setGroup} options=${GROUPS} />
+        <${SelectField} label="Time" value=${span} onValue=${(days) => change({ days })} options=${SPANS} />
+        <${SelectField} label="By" value=${group} onValue=${(by) => change({ by })} options=${GROUPS} />
       </div>
       <${Problem} of=${daily.problem ?? grouped.problem} />
       ${daily.value && html`<${Totals} totals=${daily.value.totals} /><${Charts} days=${days} items=${daily.value.usage} />`}
@@ -42,6 +45,10 @@ export default function Usage() {
       ${shown?.has_more && html`<p class="muted">The first 1,000 of ${numberText(shown.total)} are shown.</p>`}
       ${allows("budgets:write") && html`<${Budgets} names=${names} keys=${keys} />`}
     </div>`;
+}
+
+function oneOf(options, value, usual) {
+  return options.some(([each]) => each === value) ? value : usual;
 }
 
 function Totals({ totals }) {

@@ -1,14 +1,14 @@
-/** Copies a text; where the page came without TLS there is no clipboard, and the text is selected instead. */
+/** Copies a text. Where the page came without TLS there is no clipboard, and no button. */
 import { html, useState } from "../app/html.js";
 import { Icon } from "./icon.js";
 
 export function CopyButton({ text, label = "Copy" }) {
-  const [done, setDone] = useState(false);
-  const copy = async () => {
-    await navigator.clipboard?.writeText(typeof text === "function" ? text() : text);
-    setDone(true);
-    setTimeout(() => setDone(false), 1500);
-  };
+  const [said, setSaid] = useState("");
   if (!navigator.clipboard) return null;
-  return html`<button class="button small" onClick=${copy}><${Icon} name=${done ? "check" : "copy"} />${done ? "Copied" : label}</button>`;
+  const copy = async () => {
+    const given = typeof text === "function" ? text() : text;
+    setSaid(await navigator.clipboard.writeText(given).then(() => "Copied", () => "Not copied"));
+    setTimeout(() => setSaid(""), 1500);
+  };
+  return html`<button class="button small" onClick=${copy}><${Icon} name=${said === "Copied" ? "check" : "copy"} />${said || label}</button>`;
 }

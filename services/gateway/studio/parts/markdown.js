@@ -39,15 +39,18 @@ function elementsOf(tokens) {
   return [...fragment.childNodes];
 }
 
+// Characters that are read at a time, before the browser may draw and listen.
+const PORTION = 20_000;
+
 /** Shows a text. While it grows, blocks that stand already are left alone, with what is selected in them. */
 class Blocks {
   #shown = [];
   #links = "";
+  #timer = 0;
 
   show(box, text, growing) {
+    this.end();
     const read = marked.lexer(text);
-    // Each call of what sanitises costs more than most blocks: a text that is whole needs one.
-    if (!growing && !this.#shown.length) return this.#add(box, text, read);
     const tokens = read.filter(({ type }) => type !== "space" && type !== "def");
     const links = JSON.stringify(read.links);
     // Where links lead may be said behind them.
@@ -56,14 +59,26 @@ class Blocks {
     let same = 0;
     while (same < tokens.length && this.#shown[same]?.raw === tokens[same].raw) same += 1;
     this.#keep(same);
-    for (const token of tokens.slice(same)) this.#add(box, token.raw, [token]);
-    return undefined;
+    this.#add(box, tokens.slice(same), growing);
   }
 
-  #add(box, raw, tokens) {
-    const nodes = elementsOf(tokens);
-    this.#shown.push({ raw, nodes });
-    box.append(...nodes);
+  /** What is not shown yet stays away. */
+  end() {
+    clearTimeout(this.#timer);
+  }
+
+  #add(box, tokens, growing) {
+    const rest = [...tokens];
+    for (let length = 0; rest.length && length < PORTION; ) {
+      // Each call of what sanitises costs more than most blocks: a text that is whole needs few.
+      const portion = growing ? [rest.shift()] : rest.splice(0, portionOf(rest));
+      const raw = portion.map((token) => token.raw).join("");
+      const nodes = elementsOf(portion);
+      this.#shown.push({ raw, nodes });
+      box.append(...nodes);
+      length += raw.length;
+    }
+    if (rest.length) this.#timer = setTimeout(() => this.#add(box, rest, growing));
   }
 
   /** Lets go of all but the first `count` blocks. */
@@ -72,10 +87,18 @@ class Blocks {
   }
 }
 
+/** How many of the tokens are a portion. */
+function portionOf(tokens) {
+  let length = 0;
+  const last = tokens.findIndex(({ raw }) => (length += raw.length) >= PORTION);
+  return last < 0 ? tokens.length : last + 1;
+}
+
 /** `growing`: more of the text is on its way. */
 export function Markdown({ text, growing = false }) {
   const box = useRef();
   const blocks = useMemo(() => new Blocks(), []);
   useLayoutEffect(() => blocks.show(box.current, text, growing), [text]);
+  useLayoutEffect(() => () => blocks.end(), []);
   return html`<div class=${growing ? "markdown growing" : "markdown"} ref=${box}></div>`;
 }

@@ -1,5 +1,5 @@
 /** A visitor's conversation: its session, what waits for the page's own functions, and files. */
-import { ApiError, requestsTo } from "../api/requests.js";
+import { ApiError, checkSize, requestsTo } from "../api/requests.js";
 import { followBy } from "../api/streams.js";
 import { sentenceOf, Talk } from "../model/talk.js";
 
@@ -92,6 +92,7 @@ export class Visitor extends Talk {
   }
 
   async upload(file) {
+    checkSize(file);
     const form = new FormData();
     form.append("file", file);
     const path = `/sessions/${await this.open()}/artifacts/`;

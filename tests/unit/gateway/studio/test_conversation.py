@@ -77,6 +77,35 @@ def test_a_failure_says_why(run: Run) -> None:
     assert (found["status"], found["problem"]) == ("failed", "The model's provider failed.")
 
 
+def test_a_long_text_is_read_part_by_part(run: Run) -> None:
+    text = "\n\n".join(f"Paragraph {n}{' and more' * 100}" for n in range(100))
+    render = """(async () => {
+      const { render, h } = await import("preact");
+      const box = document.createElement("div");
+      render(h(m.Markdown, { text: given }), box);
+      const shown = () => [...box.querySelectorAll("p")];
+      const atOnce = shown().length;
+      while (shown().length < 100) await new Promise((resolve) => setTimeout(resolve));
+      return { atOnce, texts: shown().map((each) => each.textContent) };
+    })()"""
+    found = run("parts/markdown.js", f"await {render}", text)
+    assert 0 < found["atOnce"] < 50
+    assert found["texts"] == text.split("\n\n")
+
+
+def test_what_is_known_about_a_file_outlasts_reading_its_message_again(run: Run) -> None:
+    blocks = [{"type": "text", "text": "x"}, {"type": "file", "source": {"artifact_id": "a"}}]
+    message = {"role": "user", "turn_id": "t", "content": "x", "timestamp": "2026", "content_blocks": blocks}
+    twice = """(() => {
+      const conversation = new m.Conversation();
+      conversation.takeMessages([given]);
+      conversation.turn("t").attachments[0].artifact = { name: "notes.md" };
+      conversation.takeMessages([given]);
+      return conversation.turn("t").attachments;
+    })()"""
+    assert run("model/conversation.js", twice, message) == [{"id": "a", "artifact": {"name": "notes.md"}}]
+
+
 def test_html_in_markdown_is_text_and_links_lead_to_the_web_only(run: Run) -> None:
     hostile = (
         "# Title\n<script>document.title='x'</script> <img src=x onerror=alert(1)>\n\n"

@@ -43,3 +43,32 @@ def test_the_newest_events_come_in_their_order(run: Run, wanted: int, first: int
 def test_after_a_page_of_nothing_one_follows_from_where_it_began(run: Run) -> None:
     read = "await m.newestEvents(async () => ({ events: [], next: 1, has_more: false }), () => false)"
     assert run("model/newest_events.js", read) == {"events": [], "next": 0, "isCut": False, "before": 1}
+
+
+def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
+    away_and_back = """(async () => {
+      let hidden = false;
+      Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+      const look = (next) => {
+        hidden = next;
+        document.dispatchEvent(new Event("visibilitychange"));
+      };
+      const stop = new AbortController();
+      const runs = [];
+      const run = (signal) => new Promise((resolve) => {
+        runs.push("began");
+        signal.addEventListener("abort", () => (runs.push("ended"), resolve()));
+      });
+      const later = () => new Promise((resolve) => setTimeout(resolve, 20));
+      const whole = m.whileSeen(run, stop.signal, 0);
+      look(true);
+      await later();
+      const away = runs.join();
+      look(false);
+      await later();
+      stop.abort();
+      await whole;
+      delete document.hidden;
+      return [away, runs.join()];
+    })()"""
+    assert run("api/sight.js", f"await {away_and_back}") == ["began,ended", "began,ended,began,ended"]

@@ -23,6 +23,7 @@ _MEDIA_TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _HEAD: Final = "<!-- head: styles, import map and modules, as the gateway knows them -->"
+_THEME: Final = "app/theme.js"
 _STYLES: Final = "styles.css"
 _IMPORT: Final = re.compile(r"""\bfrom ?["']([^"']+)["']""")
 _WIDGET: Final = "widget/"
@@ -62,6 +63,7 @@ def load() -> Studio:
     }
     styles = sorted((path for path in files if path.endswith(".css")), key=_style_order)
     files[_STYLES] = b"\n".join(files.pop(path) for path in styles)
+    theme = files.pop(_THEME).decode()
     assets = {path: _asset(content, _MEDIA_TYPES[posixpath.splitext(path)[1]]) for path, content in files.items()}
     version = hashlib.sha256("".join(f"{path}{asset.etag}" for path, asset in assets.items()).encode()).hexdigest()[:16]
     base = f"{PREFIX}/assets/{version}"
@@ -71,10 +73,10 @@ def load() -> Studio:
     imports = _imports(files)
     return Studio(
         pages={
-            segment: _page(template, base, import_map, _modules_of(imports, ["app/main.js", *page]))
+            segment: _page(template, base, theme, import_map, _modules_of(imports, ["app/main.js", *page]))
             for segment, page in _page_modules(files).items()
         },
-        policy=_policy(import_map),
+        policy=_policy(theme, import_map),
         widget=_asset(loader.encode(), _MEDIA_TYPES[".js"]),
         assets=assets,
         version=version,
@@ -124,10 +126,13 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
     return found
 
 
-def _page(template: str, base: str, import_map: str, modules: Sequence[str]) -> Asset:
-    """Names the modules that are needed at once, because a browser would find each only after its importer."""
+def _page(template: str, base: str, theme: str, import_map: str, modules: Sequence[str]) -> Asset:
+    """The document, which holds what decides its look: the first paint waits for the styles alone.
+
+    It names the modules that are needed at once, because a browser would find each only after its importer.
+    """
     head = (
-        f'<script src="{base}/app/theme.js"></script>',
+        f"<script>{theme}</script>",
         f'<link rel="stylesheet" href="{base}/{_STYLES}">',
         f'<script type="importmap">{import_map}</script>',
         *(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules),
@@ -143,13 +148,14 @@ def _style_order(path: str) -> tuple[int, str]:
     return rank, path
 
 
-def _policy(import_map: str) -> str:
-    """Nothing but files of this address; the import map is the only script within the page, named by its hash."""
-    map_hash = b64encode(hashlib.sha256(import_map.encode()).digest()).decode()
+def _policy(*scripts: str) -> str:
+    """Nothing but files of this address, and the scripts within the page, named by their hashes."""
+    hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src 'self' 'sha256-{map_hash}'",
+            f"script-src 'self' {allowed}",
             "style-src 'self'",
             "img-src 'self' blob: data:",
             "connect-src 'self'",

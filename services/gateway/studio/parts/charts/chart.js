@@ -59,7 +59,7 @@ function optionsOf(uPlot, series, colour, text, dates) {
   const axis = { stroke: colour("muted"), grid, ticks: { show: false }, font: "11px system-ui, sans-serif" };
   return {
     cursor: { y: false, points: { size: 6 }, drag: { x: false, y: false } },
-    padding: [12, 8, 0, 0],
+    padding: [12, 18, 0, 0],
     legend: { show: true, live: true },
     ...(dates ? { tzDate: (seconds) => uPlot.tzDate(new Date(seconds * 1000), "UTC") } : {}),
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },

@@ -32,11 +32,11 @@ export function Composer({ draft, disabled, running, attachments, onSend, onStop
   };
   return html`
     <form class="composer" onSubmit=${submit}>
-      <ul class="attachments" aria-label="Attached" hidden=${attachments.files.length === 0}>
+      <ul class="attachments" aria-label="Attached" aria-busy=${uploading} hidden=${attachments.files.length === 0}>
         ${attachments.files.map((file) => html`
           <li key=${file.id} class=${file.state}>
             <span>${file.name}</span>
-            <small>${file.state === "failed" ? file.problem : file.state === "uploading" ? "uploading…" : ""}</small>
+            <small>${file.state === "failed" ? file.problem : file.state === "uploading" ? `${Math.floor(file.sent * 100)} %` : ""}</small>
             <button type="button" class="remove" aria-label=${`Remove ${file.name}`} onClick=${() => attachments.remove(file.id)}><${Icon} name="close" /></button>
           </li>`)}
       </ul>

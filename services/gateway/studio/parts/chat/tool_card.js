@@ -1,19 +1,21 @@
 /** A tool call: what was asked, what came back, and what it waits for. */
 import { allows } from "../../api/session.js";
 import { html, useState } from "../../app/html.js";
+import { momentText } from "../../model/format.js";
 import { Icon } from "../icon.js";
 import { JsonView } from "../json_view.js";
 
 const SAID = { running: "runs…", waiting: "waits for an answer", completed: "done", failed: "failed", unknown: "outcome unknown" };
 
 export function ToolCard({ call, onResolve }) {
+  const [isOpen, setOpen] = useState(false);
   if (call.action) return html`<${Waiting} call=${call} onResolve=${onResolve} />`;
   const decision = call.decision ? `, ${call.decision === "approve" ? "approved" : call.decision === "deny" ? "denied" : call.decision}` : "";
   return html`
-    <details class=${`tool-card ${call.status}`}>
+    <details class=${`tool-card ${call.status}`} onToggle=${(event) => setOpen(event.currentTarget.open)}>
       <summary><${Icon} name="tool" /><b>${call.name}</b><span>${SAID[call.status] ?? call.status}${decision}</span></summary>
-      ${call.arguments && html`<h4>Arguments</h4><${JsonView} value=${call.arguments} label="Arguments" />`}
-      ${call.output !== null && html`<h4>Result</h4><pre class="json" tabindex="0" role="region" aria-label="Result">${call.output}</pre>`}
+      ${isOpen && call.arguments && html`<h4>Arguments</h4><${JsonView} value=${call.arguments} label="Arguments" />`}
+      ${isOpen && call.output !== null && html`<h4>Result</h4><pre class="json" tabindex="0" role="region" aria-label="Result">${call.output}</pre>`}
     </details>`;
 }
 
@@ -22,12 +24,16 @@ function Waiting({ call, onResolve }) {
   const { kind } = call.action;
   return html`
     <section class="tool-card waiting" aria-label=${`${call.name} waits`}>
-      <p class="tool-head"><${Icon} name="tool" /><b>${call.name}</b><span>${kind === "approval" ? "waits for approval" : "waits for its result"}</span></p>
+      <p class="tool-head"><${Icon} name="tool" /><b>${call.name}</b><span>${kind === "approval" ? "waits for approval" : "waits for its result"}, ${untilText(call.action)}</span></p>
       <${JsonView} value=${call.arguments ?? {}} label="Arguments" />
       ${kind === "approval"
         ? html`<${Approval} onResolve=${(answer) => onResolve(call.action, answer)} />`
         : html`<${ClientResult} onResolve=${(answer) => onResolve(call.action, answer)} />`}
     </section>`;
+}
+
+export function untilText({ expires_at: at }) {
+  return `until ${momentText(at)}`;
 }
 
 function useAnswer(onResolve) {

@@ -1,11 +1,13 @@
 /** One message and what became of it. */
 import { Component } from "preact";
+import { allows } from "../../api/session.js";
 import { html, useState } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { momentText, numberText } from "../../model/format.js";
 import { Dialog } from "../dialog.js";
 import { Icon } from "../icon.js";
 import { Markdown } from "../markdown.js";
+import { useNear } from "../use_near.js";
 import { ArtifactCard } from "./artifact_card.js";
 import { ToolCard } from "./tool_card.js";
 
@@ -31,35 +33,44 @@ export class ChatTurn extends Component {
   }
 }
 
-function stampOf({ status, content, answer, usage, citations, artifacts, calls }) {
-  return JSON.stringify([status, content === null, answer?.length, usage, citations.length, artifacts.length, calls.map((call) => [call.status, call.output?.length])]);
+function stampOf({ status, content, attachments, answer, usage, citations, artifacts, calls }) {
+  const attached = attachments.map(({ artifact }) => artifact !== null);
+  return JSON.stringify([status, content === null, attached, answer?.length, usage, citations.length, artifacts.length, calls.map((call) => [call.status, call.output?.length])]);
 }
 
-function Turn({ turn, sessionId, onResolve, onAgain }) {
+/** `beginsNear`: it is among the last ones when it appears. */
+function Turn({ turn, beginsNear, sessionId, onResolve, onAgain }) {
   const text = turn.text;
   const writing = turn.status === "running" && Boolean(text);
+  const [element, isNear] = useNear(".log", beginsNear || !turn.hasEnded);
   return html`
-    <article class="turn" aria-busy=${!turn.hasEnded}>
-      <${Question} turn=${turn} onAgain=${onAgain} />
+    <article class="turn" ref=${element} aria-busy=${!turn.hasEnded}>
+      <${Question} turn=${turn} isNear=${isNear} sessionId=${sessionId} onAgain=${onAgain} />
       <div class="reply">
         ${turn.steps.filter(({ calls }) => calls.length > 0).map((step) => html`
           <div key=${step.number}>
-            ${step.text && html`<${Markdown} text=${step.text} />`}
+            ${step.text && html`<${Text} text=${step.text} isNear=${isNear} />`}
             ${step.calls.map((call) => html`<${ToolCard} key=${call.id} call=${call} onResolve=${(action, answer) => onResolve(turn, action, answer)} />`)}
           </div>`)}
-        ${text && html`<${Markdown} text=${text} growing=${writing} />`}
+        ${text && html`<${Text} text=${text} isNear=${isNear} growing=${writing} />`}
         ${turn.hasEnded && html`<${Citations} citations=${turn.citations} />`}
-        ${turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${sessionId} artifact=${artifact} />`)}
+        ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${sessionId} artifact=${artifact} />`)}
         ${!writing && html`<${State} turn=${turn} />`}
       </div>
     </article>`;
 }
 
-function Question({ turn, onAgain }) {
+/** As it was written as long as it is far away: of a long conversation only what is looked at is read as Markdown. */
+function Text({ isNear, ...given }) {
+  return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
+}
+
+function Question({ turn, isNear, sessionId, onAgain }) {
   return html`
     <div class="question">
       <p class="question-text">${turn.content ?? "…"}</p>
-      ${turn.attachments.length > 0 && html`<p class="question-files">${turn.attachments.map((file, at) => html`<span key=${at}><${Icon} name="files" />${file.name ?? "file"}</span>`)}</p>`}
+      ${turn.attachments.map(({ artifact }, at) =>
+        artifact && isNear ? html`<${ArtifactCard} key=${at} sessionId=${sessionId} artifact=${artifact} />` : html`<p key=${at} class="question-file"><${Icon} name="files" />${artifact?.name ?? "file"}</p>`)}
       <p class="question-facts">
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
         ${turn.hasEnded && turn.content && html`<button class="link" onClick=${() => onAgain(turn)}>${turn.status === "refused" ? "Send it again" : "Try again from here"}</button>`}
@@ -93,6 +104,7 @@ function Citations({ citations }) {
       <${Dialog} title=${placeOf(open)} onClose=${() => setOpen(null)}>
         <p class="muted">${[open.knowledge_base_name, open.score != null && `score ${open.score.toFixed(2)}`].filter(Boolean).join(", ")}</p>
         <blockquote class="passage">${open.passage}</blockquote>
+        ${open.file_id && allows("files:read") && html`<p><a href=${hrefOf(`files/${open.file_id}/`)}>Open the file</a></p>`}
       <//>`}`;
 }
 

@@ -1,33 +1,46 @@
 /** Files on their way into a session. */
-import { send } from "../../api/client.js";
-import { useState } from "../../app/html.js";
+import { randomKey } from "../../api/client.js";
+import { persist } from "../../api/network.js";
+import { upload } from "../../api/upload.js";
+import { useEffect, useRef, useState } from "../../app/html.js";
+
+const ATTEMPTS = 8;
 
 let last = 0;
 
-/** `files` are `{id, name, state, artifact, problem}`; `sessionOf` makes the session when there is none yet. */
+/** `files` are `{id, name, state, sent, artifact, problem}`; `sessionOf` makes the session when there is none yet. */
 export function useAttachments(sessionOf) {
   const [files, setFiles] = useState([]);
+  const under = useRef(new Map());
   const change = (id, fields) => setFiles((all) => all.map((each) => (each.id === id ? { ...each, ...fields } : each)));
-  const upload = async (file) => {
-    const id = (last += 1);
-    setFiles((all) => [...all, { id, name: file.name, state: "uploading", artifact: null, problem: "" }]);
+  useEffect(() => () => under.current.forEach((stop) => stop.abort()), []);
+  const send = async (id, file) => {
+    const stop = under.current.get(id);
+    if (stop.signal.aborted) return;
     try {
-      const form = new FormData();
-      form.append("file", file);
-      const signal = AbortSignal.timeout(600_000);
-      const response = await send("POST", `/sessions/${await sessionOf()}/artifacts/`, { body: form, signal });
-      change(id, { state: "ready", artifact: await response.json() });
+      const path = `/sessions/${await sessionOf()}/artifacts/`;
+      const given = { key: randomKey(), signal: stop.signal, onProgress: (sent) => change(id, { sent }) };
+      const artifact = await persist(() => upload(path, file, given), { signal: stop.signal, attempts: ATTEMPTS });
+      change(id, { state: "ready", artifact });
     } catch (problem) {
       change(id, { state: "failed", problem: problem.message });
+    } finally {
+      under.current.delete(id);
     }
   };
   return {
     files,
     add: async (chosen) => {
+      const added = chosen.map((file) => ({ id: (last += 1), file }));
+      for (const { id } of added) under.current.set(id, new AbortController());
+      setFiles((all) => [...all, ...added.map(({ id, file }) => ({ id, name: file.name, state: "uploading", sent: 0, artifact: null, problem: "" }))]);
       // One after the other: the first one makes the session.
-      for (const file of chosen) await upload(file);
+      for (const { id, file } of added) await send(id, file);
     },
-    remove: (id) => setFiles((all) => all.filter((each) => each.id !== id)),
+    remove: (id) => {
+      under.current.get(id)?.abort();
+      setFiles((all) => all.filter((each) => each.id !== id));
+    },
     clear: () => setFiles([]),
   };
 }

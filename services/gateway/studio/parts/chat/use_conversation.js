@@ -1,5 +1,5 @@
 /** A session's conversation: what was said, what runs, and what is sent. */
-import { get, send, write } from "../../api/client.js";
+import { read, send, write } from "../../api/client.js";
 import { follow } from "../../api/follow.js";
 import { allows } from "../../api/session.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
@@ -9,7 +9,7 @@ import { Talk } from "../../model/talk.js";
 const PAINT_MS = 50;
 const LAST_MESSAGES = 60;
 const PAGE = 200;
-const API = { get, send, write, follow };
+const API = { get: read, send, write, follow };
 
 /** `{turns, state, problem, earlier, say, stop, resolve}` of a session; of none when it is null. */
 export function useConversation(sessionId) {
@@ -82,7 +82,7 @@ class Running extends Talk {
     const { signal } = this.abort;
     const shown = new Map(turns.map((turn) => [turn.id, turn]));
     const first = turns[0]?.at;
-    const page = (query) => get("/events/", { session_id: this.sessionId, type: "turn.*", limit: PAGE, ...query }, { signal });
+    const page = (query) => read("/events/", { session_id: this.sessionId, type: "turn.*", limit: PAGE, ...query }, { signal });
     const isEnough = (found) => !first || found.at(-1)?.time < first;
     const { events, next, before } = await newestEvents(page, isEnough, { pages: Infinity, before: this.eventsBefore });
     this.eventsBefore = before;

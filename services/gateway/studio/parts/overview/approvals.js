@@ -3,7 +3,7 @@ import { get, write } from "../../api/client.js";
 import { html, useEffect } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { agoText } from "../../model/format.js";
-import { Approval } from "../chat/tool_card.js";
+import { Approval, untilText } from "../chat/tool_card.js";
 import { Icon } from "../icon.js";
 import { JsonView } from "../json_view.js";
 import { Problem } from "../problem.js";
@@ -30,12 +30,14 @@ export function Approvals({ changes }) {
         <section key=${action.action_id} class="tool-card waiting" aria-label=${`${action.tool_call.name} waits`}>
           <p class="tool-head">
             <${Icon} name="tool" /><b>${action.tool_call.name}</b>
-            <span>asked ${agoText(action.created_at)}</span>
-            <a href=${hrefOf(`chat/${action.session_id}/`)}>Conversation</a>
-            <a href=${hrefOf("timeline/", { turn_id: action.turn_id })}>Timeline</a>
+            <span>asked ${agoText(action.created_at)}, ${untilText(action)}</span>
           </p>
           <${JsonView} value=${action.tool_call.arguments} label="Arguments" />
           <${Approval} onResolve=${(answer) => resolve(action, answer)} />
+          <p class="turn-facts">
+            <a href=${hrefOf(`chat/${action.session_id}/`)}>Conversation</a>
+            <a href=${hrefOf("timeline/", { turn_id: action.turn_id })}>Timeline</a>
+          </p>
         </section>`)}</div>
       ${page?.total > LIMIT && html`<p class="muted">The oldest ${LIMIT} of ${page.total} are shown.</p>`}
     </section>`;

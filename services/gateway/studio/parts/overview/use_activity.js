@@ -1,5 +1,5 @@
 /** The activity of the last hour, read once and then followed. */
-import { get } from "../../api/client.js";
+import { read } from "../../api/client.js";
 import { follow } from "../../api/follow.js";
 import { useEffect, useState } from "../../app/html.js";
 import { Activity, ACTIVITY_TYPES, HOUR_MS } from "../../model/activity.js";
@@ -23,7 +23,7 @@ export function useActivity() {
     const later = () => (timer ||= setTimeout(() => ((timer = 0), change()), PAINT_MS));
     const run = async () => {
       const since = Date.now() - HOUR_MS;
-      const page = (query) => get("/events/", { type: ACTIVITY_TYPES, ...query, limit: 200 }, { signal });
+      const page = (query) => read("/events/", { type: ACTIVITY_TYPES, ...query, limit: 200 }, { signal });
       const isBefore = (events) => events.length > 0 && timeOf(events.at(-1).time) < since;
       const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES });
       for (const event of events) activity.take(event);

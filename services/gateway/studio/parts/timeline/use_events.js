@@ -1,5 +1,5 @@
 /** The events of a scope: those that there are, then those that come. */
-import { get } from "../../api/client.js";
+import { read } from "../../api/client.js";
 import { follow } from "../../api/follow.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
 import { newestEvents } from "../../model/newest_events.js";
@@ -30,7 +30,7 @@ export function useEvents(scope) {
     };
     const later = () => (collecting.timer ||= setTimeout(flush, FLUSH_MS + collecting.events.length / EVENTS_PER_MS));
     setShown({ events: [], state: "loading", problem: null });
-    read(scope, collecting, later, stop.signal).catch((problem) => {
+    collect(scope, collecting, later, stop.signal).catch((problem) => {
       Object.assign(collecting, { state: "failed", problem });
       later();
     });
@@ -42,9 +42,9 @@ export function useEvents(scope) {
   return shown;
 }
 
-async function read(scope, collecting, changed, signal) {
+async function collect(scope, collecting, changed, signal) {
   const known = Object.keys(scope).some((name) => name !== "type");
-  const page = (query) => get("/events/", { ...scope, ...query, limit: 200 }, { signal });
+  const page = (query) => read("/events/", { ...scope, ...query, limit: 200 }, { signal });
   const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, (found) => found.length >= RECENT);
   collecting.events.push(...events);
   collecting.state = "live";

@@ -1,0 +1,50 @@
+/**
+ * What needs a connection, as long as the tab is looked at: browsers open six to a service over HTTP/1.1, for all tabs
+ * together, and a seventh tab would wait for ever.
+ */
+const AWAY_MS = 5_000;
+
+/** Runs `run(signal)`, ends it when the tab has been out of sight for a while, and runs it again when the tab is seen. */
+export async function whileSeen(run, signal, awayMs = AWAY_MS) {
+  while (!signal.aborted) {
+    const { away, end } = watch(awayMs);
+    try {
+      await run(AbortSignal.any([signal, away]));
+    } finally {
+      end();
+    }
+    if (!away.aborted) return;
+    await seen(signal);
+  }
+}
+
+function watch(awayMs) {
+  const stop = new AbortController();
+  let timer = 0;
+  const look = () => {
+    clearTimeout(timer);
+    if (document.hidden) timer = setTimeout(() => stop.abort(), awayMs);
+  };
+  look();
+  document.addEventListener("visibilitychange", look);
+  const end = () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", look);
+  };
+  return { away: stop.signal, end };
+}
+
+/** Resolves when the tab is in sight, or the signal aborts. */
+function seen(signal) {
+  const done = new AbortController();
+  return new Promise((resolve) => {
+    const look = () => {
+      if (document.hidden && !signal.aborted) return;
+      done.abort();
+      resolve();
+    };
+    document.addEventListener("visibilitychange", look, { signal: done.signal });
+    signal.addEventListener("abort", look, { signal: done.signal });
+    look();
+  });
+}
