@@ -24,7 +24,7 @@ _HEADERS = {
     "traceparent": "traceparent",
     "content-type": "content_type",
 }
-_REQUIRED = ("id", "type", "source", "subject", "time", "correlation_id", "company_id")
+_REQUIRED = frozenset({"id", "type", "source", "subject", "time", "correlation_id", "company_id"})
 
 
 class MalformedEnvelope(ValueError):
@@ -81,8 +81,8 @@ def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
         sequence = int(fields.pop("sequence", "0"))
     except ValueError as problem:
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
-    if missing := [name for name in _REQUIRED if name not in fields]:
-        raise MalformedEnvelope(f"missing envelope attributes: {', '.join(missing)}")
+    if missing := _REQUIRED - fields.keys():
+        raise MalformedEnvelope(f"missing envelope attributes: {', '.join(sorted(missing))}")
     # No database stores NUL: such a message would be retried for ever and block its key.
     if "\0" in "".join(fields.values()):
         raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")

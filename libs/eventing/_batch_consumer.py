@@ -220,7 +220,7 @@ class BatchConsumer(Generic[T]):
                 self._merge.add(self._read(record))
 
     def _read(self, record: Record) -> Waiting[_Content[T]]:
-        content = _Content[T](record)
+        content: _Content[T] = _Content(record)
         waiting = Waiting(
             record.topic_partition, record.offset, record.published, record.fetched, len(record.value), content
         )

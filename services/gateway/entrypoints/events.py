@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Any, Final
 
 import orjson
@@ -66,12 +67,12 @@ def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
     if owner_id is None and session_id is not None:
         # From a release whose events did not tell the owner.
         owner_id = OWNER_UNKNOWN
-    name = public_name(envelope.type)
+    name, version = _name_and_version(envelope.type)
     return TimelineEvent(
         company_id=envelope.company_id,
         id=envelope.id,
         type=name,
-        version=_version(envelope.type),
+        version=version,
         source=envelope.source,
         subject=envelope.subject,
         sequence=envelope.sequence,
@@ -98,6 +99,7 @@ def _text(content: Any, name: str) -> str | None:
     return found if isinstance(found, str) and "\0" not in found else None
 
 
-def _version(event_type: str) -> int:
+@lru_cache
+def _name_and_version(event_type: str) -> tuple[str, int]:
     number = event_type.rpartition(".v")[2]
-    return int(number) if number.isascii() and number.isdecimal() else 1
+    return public_name(event_type), int(number) if number.isascii() and number.isdecimal() else 1
