@@ -2,7 +2,6 @@
 
 from libs.objects._address import open_store
 from libs.objects._local import LocalObjects
-from libs.objects._s3 import S3Objects, S3Settings
 from libs.objects._store import (
     Entry,
     InvalidKey,
@@ -23,8 +22,6 @@ __all__ = [
     "ObjectMissing",
     "ObjectStore",
     "Pieces",
-    "S3Objects",
-    "S3Settings",
     "StoreUnavailable",
     "Written",
     "delete_all",

@@ -1,8 +1,12 @@
 """``python -m services.artifacts all|api|worker|migrate``."""
 
-from libs.service_defaults import serve
-from services.artifacts.bootstrap import build
-from services.artifacts.settings import ArtifactsSettings
+import gc
 
 if __name__ == "__main__":
+    # What imports make stays; collections would look at it in vain. `serve` turns them on again.
+    gc.disable()
+    from libs.service_defaults import serve
+    from services.artifacts.bootstrap import build
+    from services.artifacts.settings import ArtifactsSettings
+
     serve("artifacts", ArtifactsSettings, build)

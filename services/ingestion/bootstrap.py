@@ -16,8 +16,6 @@ from libs.service_defaults import API, Service
 from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
-from services.ingestion.adapters.engines.weaviate.connection import Address
-from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.limits import Limits as ParsingLimits
@@ -146,6 +144,10 @@ class _Search:
     def of(cls, service: Service, settings: IngestionSettings) -> "_Search":
         engines: dict[str, Engine] = {"pgvector": PgvectorEngine(service.database)}
         if settings.weaviate_url:
+            # Its client is a quarter of all that the service imports.
+            from services.ingestion.adapters.engines.weaviate.connection import Address
+            from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
+
             key = settings.weaviate_api_key.get_secret_value() or None
             engines["weaviate"] = WeaviateEngine(Address(settings.weaviate_url, settings.weaviate_grpc_port, key))
         embedders = ConfiguredEmbedders(os.environ)

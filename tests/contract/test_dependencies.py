@@ -5,6 +5,8 @@ import json
 import re
 import sys
 import tomllib
+from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import packages_distributions, requires
 from pathlib import Path
 
@@ -57,6 +59,7 @@ def providers(requirement: str) -> set[str]:
     }
 
 
+@cache
 def imported(folder: Path) -> dict[str, str]:
     """Third-party packages imported below a folder, each with a file that does."""
     found: dict[str, str] = {}
@@ -72,8 +75,14 @@ def imported(folder: Path) -> dict[str, str]:
     return found
 
 
+@cache
+def _distributions() -> Mapping[str, list[str]]:
+    """Which distributions bring each package; looks at every file of the environment."""
+    return packages_distributions()
+
+
 def undeclared(folders: list[str], allowed: set[str]) -> list[str]:
-    distributions = packages_distributions()
+    distributions = _distributions()
     return [
         f"{package} ({file})"
         for folder in folders

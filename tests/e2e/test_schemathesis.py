@@ -27,6 +27,7 @@ from schemathesis.specs.openapi.checks import (
 from tests.e2e.api import configuration
 from tests.e2e.running_stack import RunningStack
 
+pytestmark = pytest.mark.slow
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -72,7 +73,6 @@ def no_budgets_left(stack: RunningStack) -> Iterator[None]:
                 client.delete(f"/budgets/{budget['id']}/").raise_for_status()
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mode", "on_what_exists"),
     [
@@ -100,7 +100,6 @@ def test_every_operation_does_what_the_document_says(
     assert not problems, "\n\n".join(problems)
 
 
-@pytest.mark.slow
 def test_no_case_that_the_document_describes_is_a_surprise(stack: RunningStack, tmp_path: Path) -> None:
     """The examples, and every boundary and violation of the schemas."""
     program = shutil.which("schemathesis", path=str(Path(sys.executable).parent))

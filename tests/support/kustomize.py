@@ -38,11 +38,13 @@ def with_components(directory: Path, *names: str) -> tuple[Manifest, ...]:
     return built_at(directory)
 
 
+@cache
 def built_at(directory: Path) -> tuple[Manifest, ...]:
     """Renders the kustomization in `directory`."""
     outcome = subprocess.run([str(binary()), "build", str(directory)], capture_output=True, text=True, check=False)
     assert outcome.returncode == 0, outcome.stderr
-    return tuple(yaml.safe_load_all(outcome.stdout))
+    # The parser in C, which takes a tenth of the time.
+    return tuple(yaml.load_all(outcome.stdout, yaml.CSafeLoader))
 
 
 def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:

@@ -11,7 +11,7 @@ from deploy.local.go_programs import built
 from deploy.local.managed_process import Report
 from deploy.local.ports import choose_free
 from deploy.local.processes import Command
-from libs.objects import S3Settings
+from libs.objects.s3 import S3Settings
 
 VERSION = "1.8.0"
 _MODULE = "github.com/versity/versitygw/cmd/versitygw"

@@ -4,10 +4,14 @@ Without arguments that choose tests, all run but the slow ones, spread over proc
 other, the slow ones among them: named files, and what -k, -m, --last-failed or --stepwise select.
 """
 
+import gc
+import importlib
 import os
 import re
 import signal
+from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import pytest
@@ -22,23 +26,27 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 SLOW: Final = "slow"
-TOGETHER: Final = (
-    "tests/contract/",
-    # A browser's tests wait as long as all others of the stack together: two stacks are ready sooner than one.
-    "tests/e2e/studio/",
-    "tests/e2e/",
-    "tests/integration/benchmarks/test_reference_app.py",
-    "tests/integration/deploy_local/test_lifecycle.py",
-    "tests/integration/eventing/test_outage.py",
-    "tests/integration/ingestion/engines/",
-    "tests/integration/secured/",
-    "tests/unit/gateway/studio/",
-)
-"""Directories and files whose tests share servers, a browser, or what is read once: one worker runs all of each.
+TOGETHER: Final = {
+    "tests/contract/": "what is read once",
+    # Has a stack of its own.
+    "tests/e2e/test_rolling_restart.py": "replicas",
+    # Two stacks are ready sooner than one: a browser's tests wait as long as all others together.
+    "tests/e2e/studio/": "second stack",
+    "tests/e2e/test_schemathesis.py": "second stack",
+    "tests/e2e/": "first stack",
+    "tests/integration/benchmarks/test_reference_app.py": "reference app",
+    "tests/integration/deploy_local/test_lifecycle.py": "lifecycle",
+    "tests/integration/eventing/test_outage.py": "outage",
+    "tests/integration/ingestion/engines/": "engines",
+    "tests/integration/secured/": "secured",
+    "tests/unit/gateway/studio/": "browser",
+}
+"""Tests below these places share servers, a browser, or what is read once: one worker runs all of each group.
 
-Of two that fit, the first one counts."""
+Of two places that fit, the first one counts."""
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
+_SLOW_FILE: Final = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
 _SLOWEST_SHOWN: Final = 10
 _MOST_WORKERS: Final = 4
 # Seconds for workers to stop their servers in when a run is interrupted; xdist has 10.
@@ -79,6 +87,41 @@ def pytest_configure(config: pytest.Config) -> None:
         RunDirectory.current()
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection(session: pytest.Session) -> Iterator[None]:
+    """Collects without collections of garbage, and leaves what was imported out of all later ones: it stays anyway."""
+    gc.disable()
+    try:
+        if _is_worker(session.config) and not _chooses_tests(session.config):
+            _import_own_share(session.config)
+        return (yield)
+    finally:
+        gc.enable()
+        gc.freeze()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of slow tests alone, and with them what only they import."""
+    if _runs_slow_tests(config) or not collection_path.match("test_*.py"):
+        return None
+    return _SLOW_FILE.search(collection_path.read_text()) is not None or None
+
+
+def _import_own_share(config: pytest.Config) -> None:
+    """Imports a part of the tests first, another one in each worker.
+
+    In the order in which tests are collected all workers would compile the same file at the same time, where no
+    compiled ones are kept from a run before.
+    """
+    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
+    files = sorted((config.rootpath / "tests").rglob("test_*.py"))
+    files = [file for file in files if not pytest_ignore_collect(file, config)]
+    for file in files[number :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
+        # Collecting it says what is wrong with it.
+        with suppress(Exception, pytest.skip.Exception):
+            importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Has the workers of an interrupted run end in order: they stop the servers that their tests have started."""
@@ -94,6 +137,8 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
+    # Libraries that count their objects would take those left out for leaks.
+    gc.unfreeze()
     if not _is_worker(config) and run_directory.DIRECTORY in os.environ:
         shared.end()
 
@@ -113,15 +158,22 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "Load
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return next((place for place in TOGETHER if nodeid.startswith(place)), nodeid)
+            return _group(nodeid) or nodeid
 
     return Scheduling(config, log)
 
 
+def _group(nodeid: str) -> str | None:
+    return next((group for place, group in TOGETHER.items() if nodeid.startswith(place)), None)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    # Where tests are spread, one that takes minutes must not be the last.
+    if config.option.numprocesses or _is_worker(config):
+        items.sort(key=lambda item: item.get_closest_marker(SLOW) is None or _group(item.nodeid) is not None)
     if config.option.slow_only:
         _keep(config, items, slow=True)
-    elif not config.option.all_tests and not _chooses_tests(config):
+    elif not _runs_slow_tests(config):
         _keep(config, items, slow=False)
 
 
@@ -130,6 +182,10 @@ def _keep(config: pytest.Config, items: list[pytest.Item], *, slow: bool) -> Non
     if others:
         config.hook.pytest_deselected(items=others)
         items[:] = [item for item in items if (item.get_closest_marker(SLOW) is not None) == slow]
+
+
+def _runs_slow_tests(config: pytest.Config) -> bool:
+    return config.option.all_tests or config.option.slow_only or _chooses_tests(config)
 
 
 def _chooses_tests(config: pytest.Config) -> bool:

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.objects import LocalObjects, ObjectStore, S3Objects
+from libs.objects import LocalObjects, ObjectStore
+from libs.objects.s3 import S3Objects
 from tests.support.s3_server import S3Server
 
 

@@ -2,7 +2,8 @@
 
 import pytest
 
-from libs.objects import LocalObjects, S3Objects, open_store
+from libs.objects import LocalObjects, open_store
+from libs.objects.s3 import S3Objects
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,8 @@
 import pytest
 from aiohttp import web
 
-from libs.objects import S3Objects, S3Settings, StoreUnavailable, one_piece, open_store
+from libs.objects import StoreUnavailable, one_piece, open_store
+from libs.objects.s3 import S3Objects, S3Settings
 
 
 class Contended:
