@@ -77,7 +77,7 @@ def imported(folder: Path) -> dict[str, str]:
 
 @cache
 def _distributions() -> Mapping[str, list[str]]:
-    """Which distributions bring each package; looks at every file of the environment."""
+    """The distributions that bring each package; a look at every file of the environment."""
     return packages_distributions()
 
 

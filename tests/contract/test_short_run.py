@@ -17,7 +17,7 @@ def named(column: int) -> list[str]:
 
 @cache
 def decorators_in(path: str) -> dict[str, list[ast.expr]]:
-    """Those of each test of the file; marks of the whole file are among them."""
+    """Decorators and marks of each test of the file; marks of the whole file are among them."""
     tree = ast.parse((TESTS / path).read_text())
     marks = [node.value for node in tree.body if isinstance(node, ast.Assign) and "pytestmark" in ast.unparse(node)]
     tests = [node for node in tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
