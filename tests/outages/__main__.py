@@ -6,6 +6,7 @@
 
 Prints a table in Markdown, in seconds: for each kind of operation the slowest one that was under way or begun while the
 part was away, repeated by its client until it was answered; and when turns of a killed worker went on elsewhere.
+``own delay`` is the longest time for which the measuring process itself was not run.
 Ends with 1 when an operation was never answered or answered wrongly.
 """
 

@@ -20,6 +20,7 @@ AGENT: Final[dict[str, Any]] = {
 # So many that turns seldom wait for another one of their session.
 _SESSIONS: Final = 48
 _INGESTED_SECONDS: Final = 120.0
+_LOOK_SECONDS: Final = 0.1
 Operation = Callable[[], Awaitable[None]]
 
 
@@ -45,6 +46,8 @@ class Probes:
     def __init__(self, client: Client) -> None:
         self.done: list[Done] = []
         self.losses: list[str] = []
+        self.late = 0.0
+        """The longest time, in seconds, for which this process was not run: what it measures contains that."""
         self._client = client
         self._sessions: list[str] = []
         self._begun: set[asyncio.Task[None]] = set()
@@ -65,6 +68,7 @@ class Probes:
             asyncio.create_task(self._pace(kind, seconds, operation))
             for kind, (seconds, operation) in self.kinds.items()
         ]
+        self._pacing.append(asyncio.create_task(self._watch_itself()))
 
     async def stop(self) -> None:
         """Begins nothing more, and waits for what was begun."""
@@ -93,6 +97,12 @@ class Probes:
             self._begun.add(task)
             task.add_done_callback(self._begun.discard)
             await asyncio.sleep(seconds)
+
+    async def _watch_itself(self) -> None:
+        while True:
+            began = time.monotonic()
+            await asyncio.sleep(_LOOK_SECONDS)
+            self.late = max(self.late, time.monotonic() - began - _LOOK_SECONDS)
 
     async def _measured(self, kind: str, operation: Operation) -> None:
         began = time.monotonic()

@@ -39,12 +39,14 @@ class Fault:
     """``back``: seconds until the process was ready again. ``outages``: the slowest operation of each kind.
 
     ``turns_go_on``: seconds until the last of the turns that the process ran was restarted elsewhere; None without any.
+    ``late``: the longest time, in seconds, for which the measuring process itself was not run.
     """
 
     part: str
     back: float
     outages: dict[str, float]
     turns_go_on: float | None
+    late: float
     load: float
 
 
@@ -57,14 +59,14 @@ class Outcome:
     def table(self) -> str:
         kinds = list(self.usual)
         rows = [
-            ["killed", *kinds, "turns under way", "back"],
-            ["---"] * (len(kinds) + 3),
-            ["nothing (median)", *(f"{self.usual[kind]:.1f}" for kind in kinds), "", ""],
+            ["killed", *kinds, "turns under way", "back", "own delay"],
+            ["---"] * (len(kinds) + 4),
+            ["nothing (median)", *(f"{self.usual[kind]:.1f}" for kind in kinds), "", "", ""],
         ]
         for fault in self.faults:
             went_on = "" if fault.turns_go_on is None else f"{fault.turns_go_on:.1f}"
             slowest = [f"{fault.outages[kind]:.1f}" if kind in fault.outages else "" for kind in kinds]
-            rows.append([fault.part, *slowest, went_on, f"{fault.back:.1f}"])
+            rows.append([fault.part, *slowest, went_on, f"{fault.back:.1f}", f"{fault.late:.1f}"])
         return "\n".join("| " + " | ".join(row) + " |" for row in rows)
 
 
@@ -93,7 +95,7 @@ async def _fault(target: EmbeddedStack, client: Client, probes: Probes, part: st
     pid = await asyncio.to_thread(target.pid, part)
     under_way = await probes.turns_under_way(_UNDER_WAY)
     os.kill(pid, signal.SIGKILL)
-    killed, killed_at = time.monotonic(), datetime.now(UTC)
+    killed, killed_at, probes.late = time.monotonic(), datetime.now(UTC), 0.0
     await asyncio.to_thread(target.wait_back, part, pid)
     back = time.monotonic() - killed
     await asyncio.sleep(max(_SETTLE_SECONDS - back, _SETTLE_SECONDS / 2))
@@ -103,7 +105,7 @@ async def _fault(target: EmbeddedStack, client: Client, probes: Probes, part: st
             outages[done.kind] = max(outages.get(done.kind, 0.0), done.seconds)
     restarts = [at for turn in under_way for at in await _restarts(client, turn)]
     went_on = max(((at - killed_at).total_seconds() for at in restarts), default=None)
-    return Fault(part, back, outages, went_on, os.getloadavg()[0])
+    return Fault(part, back, outages, went_on, probes.late, os.getloadavg()[0])
 
 
 async def _restarts(client: Client, turn_id: str) -> list[datetime]:

@@ -13,8 +13,10 @@ import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
+from deploy.local.home import Home
+from deploy.local.state import ProcessState, StackState
 from libs.eventing import KafkaConnection
 from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
 
@@ -52,14 +54,14 @@ class EmbeddedStack:
     stack: RunningStack
 
     def __post_init__(self) -> None:
-        parts = self._parts()
+        gateways = [part for part in self._parts().values() if part.service == "gateway"]
         self.api_key = self.stack.api_key
-        self.base_urls = [f"http://127.0.0.1:{part['port']}" for part in parts["gateway"]]
+        self.base_urls = [f"http://127.0.0.1:{gateway.port}" for gateway in gateways]
         self.kafka: KafkaConnection | str | None = self.stack.kafka
 
     def processes(self) -> list[tuple[str, str]]:
         parts = self._parts()
-        return [(service, part["name"]) for service in SERVICES for part in parts[service]]
+        return [(service, name) for service in SERVICES for name, part in parts.items() if part.service == service]
 
     def restart(self, process: str) -> None:
         # A service's name alone would stand for all of its processes.
@@ -71,25 +73,24 @@ class EmbeddedStack:
         self.wait_back(process, before)
 
     def pid(self, process: str) -> int:
-        return int(self._part(process)["pid"])
+        pid = self._parts()[process].pid
+        assert pid is not None, f"{process} does not run"
+        return pid
 
     def wait_back(self, process: str, before: int) -> None:
         """Until another process than that one does its work."""
         _until(lambda: self._is_back(process, before), f"{process} is back")
 
     def metrics(self, process: str) -> str | None:
-        return _read(f"http://127.0.0.1:{self._part(process)['port']}/metrics")
+        return _read(f"http://127.0.0.1:{self._parts()[process].port}/metrics")
 
     def _is_back(self, process: str, before: int) -> bool:
-        now = self._part(process)
-        return bool(now["state"] == "ready" and now["pid"] != before)
+        now = self._parts()[process]
+        return now.state == "ready" and now.pid != before
 
-    def _parts(self) -> dict[str, list[dict[str, Any]]]:
-        services = self.stack.services()
-        return {name: service.get("processes") or [{"name": name, **service}] for name, service in services.items()}
-
-    def _part(self, process: str) -> dict[str, Any]:
-        return next(part for parts in self._parts().values() for part in parts if part["name"] == process)
+    def _parts(self) -> dict[str, ProcessState]:
+        """As their supervisor last saw them. To ask each of them again and again would slow down what is measured."""
+        return StackState.read(Home(self.stack.home).state_file).parts
 
 
 @contextmanager
