@@ -17,6 +17,8 @@ _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
     n.files, n.total_size, n.parsed, n.failed, n.begun
 """
+# OFFSET 0: the files of a collection are looked up one by one, however few collections the statistics know of. Joined
+# as a whole, all files would be read for each collection.
 _WITH_CONTENT: Final = """
     FROM collections c
     CROSS JOIN LATERAL (
@@ -26,8 +28,11 @@ _WITH_CONTENT: Final = """
                coalesce(bool_or(t.state = 'running'
                    OR (t.state IN ('parsed', 'failed') AND t.changed_at >= c.files_changed_at)), false) AS begun
         FROM collection_files cf
-        JOIN files f ON f.id = cf.file_id AND f.deleted_at IS NULL
-        LEFT JOIN texts t ON t.blob_id = f.blob_id AND t.content_type = f.content_type
+        CROSS JOIN LATERAL (
+            SELECT size, blob_id, content_type FROM files WHERE id = cf.file_id AND deleted_at IS NULL OFFSET 0) f
+        LEFT JOIN LATERAL (
+            SELECT state, changed_at FROM texts
+            WHERE blob_id = f.blob_id AND content_type = f.content_type OFFSET 0) t ON true
         WHERE cf.collection_id = c.id
     ) n
 """

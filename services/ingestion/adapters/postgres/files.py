@@ -30,9 +30,15 @@ def storable(ids: Iterable[str]) -> list[str]:
     return [each for each in dict.fromkeys(ids) if "\x00" not in each]
 
 
+# As long as the list of its files: a deleted file leaves its collections.
+_OF_COLLECTION: Final = """
+    FROM collection_files c WHERE c.collection_id = %(collection_id)s
+      AND EXISTS (SELECT FROM collections WHERE id = %(collection_id)s AND company_id = %(company)s)
+"""
 _CONDITIONS = {
     "status": "f.status = %(status)s",
-    "tag": "%(tag)s = ANY (f.tags)",
+    # The second condition is the index's own.
+    "tag": "f.tags @> ARRAY[%(tag)s] AND f.tags <> '{}'",
     "collection_id": "EXISTS (SELECT FROM collection_files c WHERE c.file_id = f.id"
     " AND c.collection_id = %(collection_id)s)",
     "name": "f.name ILIKE %(name)s",
@@ -66,6 +72,7 @@ class PostgresFileReader:
             page = await fetch_page(
                 connection, _COLUMNS, f"{_LIVE}{condition}", order, {"company": company_id, **given},
                 limit=limit, offset=offset, cursor=cursor,
+                counted=_OF_COLLECTION if given.keys() == {"collection_id"} else None,
             )  # fmt: skip
         return page.map(file_of)
 

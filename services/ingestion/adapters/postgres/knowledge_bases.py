@@ -1,6 +1,6 @@
 """Knowledge bases: rows and reads."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, Literal
@@ -29,27 +29,31 @@ TARGET_INDEX: Final = """
     (SELECT i.id FROM knowledge_base_indexes i WHERE i.knowledge_base_id = k.id AND i.state IN ('building', 'live')
      ORDER BY i.state LIMIT 1)
 """
-# Files of the knowledge base, and those still in its index. OFFSET 0 prevents a join of all with all, which PostgreSQL
-# plans before the tables are analyzed.
-SOURCES: Final = f"""
+_SOURCE_COLUMNS: Final = "id, name, status, state, phase, chunks, error"
+# Files of the knowledge bases, and those still in their indexes. OFFSET 0 prevents a join of all with all, which
+# PostgreSQL plans before the tables are analyzed.
+_SOURCES: Final = f"""
     WITH target AS MATERIALIZED (
         SELECT k.id, k.company_id, k.collection_ids, k.file_ids, {TARGET_INDEX} AS index_id
-        FROM knowledge_bases k WHERE k.id = %(id)s
+        FROM knowledge_bases k WHERE k.id = ANY (%(ids)s)
     ), wanted AS (
-        SELECT unnest(file_ids) AS id FROM target
-        UNION SELECT cf.file_id FROM target, collection_files cf WHERE cf.collection_id = ANY (target.collection_ids)
-        UNION SELECT d.file_id FROM target, ingestion_items d WHERE d.index_id = target.index_id
+        SELECT target.id AS base_id, company_id, index_id, unnest(file_ids) AS id FROM target
+        UNION SELECT target.id, company_id, index_id, cf.file_id FROM target CROSS JOIN LATERAL (
+            SELECT file_id FROM collection_files WHERE collection_id = ANY (target.collection_ids) OFFSET 0) cf
+        UNION SELECT target.id, company_id, index_id, d.file_id FROM target CROSS JOIN LATERAL (
+            SELECT file_id FROM ingestion_items WHERE index_id = target.index_id OFFSET 0) d
     )
-    SELECT f.id, f.name, f.status, coalesce(d.state, 'pending') AS state, coalesce(d.phase, '') AS phase,
+    SELECT base_id, f.id, f.name, f.status, coalesce(d.state, 'pending') AS state, coalesce(d.phase, '') AS phase,
            coalesce(d.chunks, 0) AS chunks, d.error
-    FROM target CROSS JOIN wanted CROSS JOIN LATERAL (
+    FROM wanted CROSS JOIN LATERAL (
         SELECT id, name, status, deleted_at, company_id FROM files WHERE id = wanted.id OFFSET 0) f
     LEFT JOIN LATERAL (
         SELECT state, phase, chunks, error FROM ingestion_items
-        WHERE index_id = target.index_id AND file_id = f.id OFFSET 0) d ON true
-    WHERE f.deleted_at IS NULL AND f.company_id = target.company_id AND d.state IS DISTINCT FROM 'removing'
+        WHERE index_id = wanted.index_id AND file_id = f.id OFFSET 0) d ON true
+    WHERE f.deleted_at IS NULL AND f.company_id = wanted.company_id AND d.state IS DISTINCT FROM 'removing'
     ORDER BY f.id
 """
+_RUN_STATES: Final = "SELECT id, state FROM ingestion_runs WHERE id = ANY (%s)"
 
 
 def settings_of(stored: Mapping[str, Any]) -> IndexSettings:
@@ -73,17 +77,25 @@ def knowledge_base_of(row: Mapping[str, Any]) -> StoredKnowledgeBase:
     return StoredKnowledgeBase(**{**fields, "settings": settings_of(fields["settings"])})
 
 
-def source_of(row: tuple[Any, ...]) -> Source:
+def _source_of(row: Sequence[Any]) -> Source:
     file_id, name, status, state, phase, chunks, error = row
     return Source(file_id, name, status, state, phase, chunks, DatasourceError(**error) if error else None)
 
 
 async def view_of(connection: Connection, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
     """The knowledge base with its files. Callers hold a lock or a snapshot."""
-    found = await connection.execute(SOURCES, {"id": stored.id})
-    sources = tuple(source_of(row) for row in await found.fetchall())
-    run_state = await fetch_value(connection, "SELECT state FROM ingestion_runs WHERE id = %s", (stored.run_id,))
-    return KnowledgeBaseView(stored, sources, run_state)
+    return (await _views_of(connection, [stored]))[0]
+
+
+async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]) -> list[KnowledgeBaseView]:
+    sources: dict[str, list[Source]] = {base.id: [] for base in bases}
+    found = await connection.execute(_SOURCES, {"ids": list(sources)})
+    for base_id, *source in await found.fetchall():
+        sources[base_id].append(_source_of(source))
+    states: dict[str | None, Any] = dict(
+        await (await connection.execute(_RUN_STATES, ([base.run_id for base in bases],))).fetchall()
+    )
+    return [KnowledgeBaseView(base, tuple(sources[base.id]), states.get(base.run_id)) for base in bases]
 
 
 class PostgresKnowledgeBaseReader:
@@ -122,7 +134,7 @@ class PostgresKnowledgeBaseReader:
                 connection, _COLUMNS, source, order, {"company": company_id, "after": after},
                 limit=limit, offset=offset, cursor=cursor,
             )  # fmt: skip
-            views = [await view_of(connection, knowledge_base_of(row)) for row in page.items]
+            views = await _views_of(connection, [knowledge_base_of(row) for row in page.items])
         return Page(views, page.total, page.total_is_exact, page.next)
 
     async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
@@ -146,10 +158,11 @@ class PostgresKnowledgeBaseReader:
             if await find(connection, company_id, knowledge_base_id) is None:
                 return None
             page = await fetch_page(
-                connection, "*", f"FROM ({SOURCES}) sources WHERE true", _BY_ID, {"id": knowledge_base_id},
+                connection, _SOURCE_COLUMNS, f"FROM ({_SOURCES}) sources WHERE true", _BY_ID,
+                {"ids": [knowledge_base_id]},
                 limit=limit, offset=offset, cursor=cursor,
             )  # fmt: skip
-        return page.map(lambda row: source_of(tuple(row.values())))
+        return page.map(lambda row: _source_of(tuple(row.values())))
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         async with self._database.transaction() as connection:
