@@ -1,7 +1,7 @@
 """The timeline: the numbered log of a company's events, and who may see which of them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
@@ -37,9 +37,17 @@ class TimelineEvent:
     owner_id: str | None = None
     usage: TurnUsage | None = None
     data: bytes
+    _rendered: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
     def rendered(self) -> bytes:
-        """The JSON of the event in the API."""
+        """The JSON of the event in the API, made once for all of its readers."""
+        rendered = self._rendered
+        if rendered is None:
+            rendered = self._render()
+            object.__setattr__(self, "_rendered", rendered)
+        return rendered
+
+    def _render(self) -> bytes:
         fields: dict[str, Any] = {
             "id": self.id,
             "position": self.position,

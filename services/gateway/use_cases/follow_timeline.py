@@ -1,4 +1,4 @@
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -13,7 +13,7 @@ _PAGE: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class FollowTimeline:
-    """Yields the events after a position and then those that come, each once, in order.
+    """Yields the events after a position and then those that come, each once, in order, those that are there together.
 
     Where the past ends, after a page of the past without an event that is wanted, and after every 15 s without one, it
     yields the position that it has come to. Without ``after`` it begins with what comes from now on.
@@ -27,14 +27,14 @@ class FollowTimeline:
 
     async def __call__(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
-    ) -> AsyncGenerator[TimelineEvent | int, None]:
+    ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
         where = query.visible_to(caller)
         position, has_more = after, after is not None
         # Without the feed, whose queue would overflow while somebody reads on from long ago.
         while has_more and position is not None:
             page = await self.timeline.page(where, after=position, limit=_PAGE)
-            for event in page.events:
-                yield event
+            if page.events:
+                yield page.events
             position, has_more = page.next, page.has_more
             if has_more and not page.events:
                 # Of millions of events there may be none for this reader, who would hear nothing for minutes.
@@ -44,8 +44,8 @@ class FollowTimeline:
                 position = reader.joined_at
             while position < reader.joined_at:
                 page = await self.timeline.page(where, after=position, limit=_PAGE)
-                for event in page.events:
-                    yield event
+                if page.events:
+                    yield page.events
                 # What comes after the page is after `joined_at`, and so in the queue.
                 position = page.next if page.has_more else max(page.next, reader.joined_at)
             yield position
@@ -53,5 +53,7 @@ class FollowTimeline:
                 followed = await reader.next()
                 if isinstance(followed, int):
                     yield max(position, followed)
-                elif isinstance(followed, TimelineEvent) and followed.position > position:
-                    yield followed
+                elif new := [
+                    event for event in followed if isinstance(event, TimelineEvent) and event.position > position
+                ]:
+                    yield new

@@ -5,11 +5,17 @@ import asyncio
 from services.gateway.domain.timeline import TimelineFilter
 from services.gateway.use_cases.timeline import company_feed
 from services.gateway.use_cases.timeline.company_feed import CompanyFeed
-from services.gateway.use_cases.timeline.feed_reader import FeedReader
+from services.gateway.use_cases.timeline.feed_reader import MOST_TAKEN, FeedReader
 from tests.support.timeline import FakeTimeline
 
 WHERE = TimelineFilter(company_id="acme")
 READERS, EVENTS = 200, 30
+
+
+async def positions(reader: FeedReader) -> list[int]:
+    taken = await reader.next()
+    assert not isinstance(taken, int)
+    return [event.position for event in taken]  # type: ignore[union-attr]
 
 
 class Readers:
@@ -24,9 +30,7 @@ class Readers:
 
     async def _read(self, reader: FeedReader, seen: list[int]) -> None:
         while True:
-            event = await reader.next()
-            assert not isinstance(event, int)
-            seen.append(event.position)  # type: ignore[union-attr]
+            seen += await positions(reader)
             self.reads += 1
 
     async def complete(self, number: int) -> int:
@@ -60,8 +64,10 @@ async def woken(number: int = READERS, events: int = EVENTS) -> tuple[FakeTimeli
 async def test_many_readers_leave_the_event_loop_to_others() -> None:
     timeline, feed, readers = await woken()
     most = await readers.complete(EVENTS)
-    assert most <= company_feed._AT_ONCE * company_feed._EVENTS_AT_ONCE
+    assert most <= company_feed._MOST_AT_ONCE
     assert all(seen == list(range(1, EVENTS + 1)) for seen in readers.seen)
+    # What is there for a reader it gets at once.
+    assert readers.reads == READERS
     # What is woken later is not held to what was allowed before.
     timeline.add(company_id="acme")
     feed.wake()
@@ -88,9 +94,28 @@ async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() ->
         while feed._waking is not None:
             await asyncio.sleep(0)
     # All is there for it when it goes on.
-    assert [(await stalled.next()).position for _ in range(EVENTS)] == list(range(1, EVENTS + 1))  # type: ignore[union-attr]
+    assert await positions(stalled) == list(range(1, EVENTS + 1))
     feed.discard(stalled)
     await readers.leave()
+
+
+async def test_readers_of_much_get_it_in_pieces_and_each_what_it_wants() -> None:
+    timeline = FakeTimeline()
+    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    everything = Readers(feed, READERS)
+    of_turn = FeedReader(TimelineFilter(company_id="acme", turn_id="t1"), joined_at=0, expires_at=None, now=0.0)
+    feed.add(of_turn)
+    events = 3 * MOST_TAKEN
+    for number in range(events):
+        timeline.add(company_id="acme", turn_id="t1" if number == MOST_TAKEN else None)
+    feed.wake()
+    await everything.complete(events)
+    assert all(seen == list(range(1, events + 1)) for seen in everything.seen)
+    assert everything.reads == READERS * events // MOST_TAKEN
+    assert await positions(of_turn) == [MOST_TAKEN + 1]
+    feed.discard(of_turn)
+    await everything.leave()
+    assert not feed.has_readers
 
 
 async def test_a_few_readers_are_woken_at_once() -> None:

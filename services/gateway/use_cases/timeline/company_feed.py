@@ -20,11 +20,15 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
-# Readers that write to their callers at once, and offers that are made, before others have the event loop.
+# Readers that write to their callers before others have the event loop: so many at first, then as many as do it in
+# that time.
 _AT_ONCE: Final = 16
-_EVENTS_AT_ONCE: Final = 8
-_OFFERS_AT_ONCE: Final = 2000
+_MOST_AT_ONCE: Final = 64
+_BURST_SECONDS: Final = 0.002
+# The rest after a burst, by its length.
+_REST: Final = 3.0
 _Key = tuple[str, str]
+_Readers = defaultdict[TimelineFilter, set[FeedReader]]
 
 
 class CompanyFeed:
@@ -32,8 +36,9 @@ class CompanyFeed:
 
     The bus tells of an event about when the log gets it, so that the feed looks again until the event is there.
 
-    Many readers are woken a few at a time, with a rest as long as that took: however many a company has, they leave
-    half of the event loop to others. What comes meanwhile waits in their queues.
+    Many readers are woken a few at a time, with a rest three times as long as that took: however many a company has,
+    they leave three quarters of the event loop to others. What comes meanwhile waits in their queues, and goes out in
+    larger pieces.
     """
 
     def __init__(self, company_id: str, timeline: Timeline, position: int, *, on_slow: Callable[[], None]) -> None:
@@ -41,7 +46,7 @@ class CompanyFeed:
         self._on_slow = on_slow
         self._timeline = timeline
         self._where = TimelineFilter(company_id=company_id)
-        self._readers: defaultdict[_Key | None, set[FeedReader]] = defaultdict(set)
+        self._readers: defaultdict[_Key | None, _Readers] = defaultdict(lambda: defaultdict(set))
         self._awaited: dict[str, float] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
         self._pause = _FIRST_PAUSE
@@ -54,15 +59,18 @@ class CompanyFeed:
         return bool(self._readers)
 
     def readers(self) -> Iterator[FeedReader]:
-        return (reader for each in list(self._readers.values()) for reader in list(each))
+        alike = [readers for each in self._readers.values() for readers in each.values()]
+        return (reader for readers in alike for reader in list(readers))
 
     def add(self, reader: FeedReader) -> None:
-        self._readers[_key_of(reader.where)].add(reader)
+        self._readers[_key_of(reader.where)][reader.where].add(reader)
 
     def discard(self, reader: FeedReader) -> None:
-        key = _key_of(reader.where)
-        self._readers[key].discard(reader)
+        key, where = _key_of(reader.where), reader.where
+        self._readers[key][where].discard(reader)
         self._due.pop(reader, None)
+        if not self._readers[key][where]:
+            del self._readers[key][where]
         if not self._readers[key]:
             del self._readers[key]
 
@@ -103,21 +111,21 @@ class CompanyFeed:
         """Hands the next events to the readers; returns whether more are waiting."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
         now = asyncio.get_running_loop().time()
-        offers = 0
+        # Readers that want the same get the same: however many they are, an event is looked at once.
+        wanted: dict[TimelineFilter, list[TimelineEvent]] = {}
         for event in page.events:
-            if offers >= _OFFERS_AT_ONCE:
-                offers = 0
-                self._wake_readers()
-                await asyncio.sleep(0)
             self.position = event.position
             self._awaited.pop(event.id, None)
             self._seen[event.id] = None
-            for reader in self._concerned(event):
-                offers += 1
-                if reader.where.admits(event):
-                    self._due[reader] = None
-                    if reader.offer(event, now):
-                        self._on_slow()
+            for where in self._concerned(event):
+                if where.admits(event):
+                    wanted.setdefault(where, []).append(event)
+        for where, events in wanted.items():
+            # Ended readers leave the set by themselves, later.
+            for reader in self._readers[_key_of(where)][where]:
+                self._due[reader] = None
+                if reader.offer(events, now):
+                    self._on_slow()
         self._wake_readers()
         while len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)
@@ -133,34 +141,40 @@ class CompanyFeed:
 
     async def _wake_in_turn(self) -> None:
         clock = asyncio.get_running_loop().time
+        at_once = _AT_ONCE
         try:
             while self._due:
                 began = clock()
-                woken = self._wake_next(_EVENTS_AT_ONCE)
+                woken = self._wake_next(at_once, once=True)
                 # They write before this goes on.
                 await asyncio.sleep(0)
-                await asyncio.sleep(clock() - began)
+                took = clock() - began
+                at_once = min(max(int(at_once * _BURST_SECONDS / max(took, 1e-6)), 1), _MOST_AT_ONCE)
+                await asyncio.sleep(took * _REST)
                 for reader in woken:
                     if not reader.is_held:
                         # Its caller is slower than this, or it has all.
                         reader.unlimit()
-                    elif reader in self._readers.get(_key_of(reader.where), ()):
+                    elif self._has(reader):
                         self._due[reader] = None
         finally:
             self._waking = None
 
-    def _wake_next(self, most: int | None = None) -> list[FeedReader]:
-        readers = list(islice(self._due, _AT_ONCE))
+    def _wake_next(self, most: int = _AT_ONCE, *, once: bool = False) -> list[FeedReader]:
+        readers = list(islice(self._due, most))
         for reader in readers:
             del self._due[reader]
-            reader.wake(most)
+            reader.wake(once=once)
         return readers
 
-    def _concerned(self, event: TimelineEvent) -> Iterator[FeedReader]:
-        """Readers that the event may be for, without a look at all those of other sessions."""
+    def _has(self, reader: FeedReader) -> bool:
+        alike = self._readers.get(_key_of(reader.where))
+        return alike is not None and reader in alike.get(reader.where, ())
+
+    def _concerned(self, event: TimelineEvent) -> Iterator[TimelineFilter]:
+        """What readers ask for that the event may be for, without a look at all those of other sessions."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
-            # Ended readers leave the set by themselves, later.
             yield from self._readers.get(key, ())  # type: ignore[arg-type]
 
     def _give_up_late(self) -> None:

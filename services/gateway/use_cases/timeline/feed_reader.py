@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Final
 
@@ -11,6 +12,8 @@ from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.domain.timeline_reading import ReadTooSlowly
 
 MOST_UNREAD: Final = 2000
+MOST_TAKEN: Final = 64
+"""Events that a reader gets at once."""
 KEEP_ALIVE_SECONDS: Final = 15.0
 
 
@@ -22,7 +25,8 @@ class FeedReader:
 
     __slots__ = (
         "_active_at",
-        "_allowed",
+        "_is_limited",
+        "_may_take",
         "_problem",
         "_reached",
         "_unread",
@@ -40,18 +44,19 @@ class FeedReader:
         self._waiter: asyncio.Future[None] | None = None
         self._problem: ServiceError | None = None
         self._reached: int | None = None
-        self._allowed: int | None = None
+        self._is_limited = False
+        self._may_take = False
         self._active_at = now
 
-    def offer(self, event: TimelineEvent | Received, now: float) -> bool:
-        """Queues an event, or a text, for when the reader is woken; returns whether this one was too many."""
+    def offer(self, events: Sequence[TimelineEvent | Received], now: float) -> bool:
+        """Queues events, or texts, for when the reader is woken; returns whether these were too many."""
         if self._problem is not None:
             return False
-        if len(self._unread) >= MOST_UNREAD:
+        if len(self._unread) + len(events) > MOST_UNREAD:
             self.end(ReadTooSlowly())
             return True
         self._active_at = now
-        self._unread.append(event)
+        self._unread.extend(events)
         return False
 
     def end(self, problem: ServiceError) -> None:
@@ -67,15 +72,14 @@ class FeedReader:
             self._reached = position
             self.wake()
 
-    async def next(self) -> TimelineEvent | Received | int:
-        """The next event or text, or the position reached without one. Raises what the reader was ended with."""
+    async def next(self) -> Sequence[TimelineEvent | Received] | int:
+        """The next events and texts, or the position reached without one. Raises what the reader was ended with."""
         while True:
             if self._problem is not None:
                 raise self._problem
-            if self._unread and self._allowed != 0:
-                if self._allowed is not None:
-                    self._allowed -= 1
-                return self._unread.popleft()
+            if self._unread and (self._may_take or not self._is_limited):
+                self._may_take = False
+                return [self._unread.popleft() for _ in range(min(len(self._unread), MOST_TAKEN))]
             if self._reached is not None and not self._unread:
                 reached, self._reached = self._reached, None
                 return reached
@@ -85,14 +89,14 @@ class FeedReader:
     @property
     def is_held(self) -> bool:
         """Whether ``next`` has more, and waits to be woken for it."""
-        return self._allowed == 0 and bool(self._unread)
+        return self._is_limited and not self._may_take and bool(self._unread)
 
     def unlimit(self) -> None:
         """Lets ``next`` give all that comes until it is woken again."""
-        self._allowed = None
+        self._is_limited = False
 
-    def wake(self, most: int | None = None) -> None:
-        """Lets ``next`` go on, for at most so many events until it is woken again."""
-        self._allowed = most
+    def wake(self, *, once: bool = False) -> None:
+        """Lets ``next`` go on; ``once`` until it has returned, and then not before it is woken again."""
+        self._is_limited = self._may_take = once
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)

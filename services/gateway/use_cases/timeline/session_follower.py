@@ -1,7 +1,7 @@
 """Feeds a session's stream: from the timeline, from the feed, and with texts that were missed."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Final
 
 import structlog
@@ -90,9 +90,12 @@ class SessionFollower:
             return found
         return await self._take(taken)
 
-    async def _take(self, taken: TimelineEvent | Received | int) -> list[SessionMessage]:
+    async def _take(self, taken: Sequence[TimelineEvent | Received] | int) -> list[SessionMessage]:
         if isinstance(taken, int):
             return []
+        return [message for each in taken for message in await self._take_one(each)]
+
+    async def _take_one(self, taken: TimelineEvent | Received) -> list[SessionMessage]:
         if isinstance(taken, Received):
             return self._stream.take_text(taken)
         if taken.position <= self._read_to:

@@ -24,7 +24,7 @@ class SessionTexts:
         readers = sessions.get(orjson.loads(payload)["session_id"], ())
         now = asyncio.get_running_loop().time()
         for reader in readers:
-            reader.offer(Received(envelope, payload), now)
+            reader.offer((Received(envelope, payload),), now)
             reader.wake()
 
     @contextmanager

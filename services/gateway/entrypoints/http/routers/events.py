@@ -1,6 +1,6 @@
 """``/events/``: the company's timeline, read by pages or followed."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Annotated, Final
 
 from fastapi import Depends, Request, Security
@@ -57,14 +57,14 @@ async def list_events(
     return json_answer(_page(page))
 
 
-async def _rendered(events: AsyncGenerator[TimelineEvent | int, None]) -> AsyncGenerator[bytes, None]:
+async def _rendered(events: AsyncGenerator[Sequence[TimelineEvent] | int, None]) -> AsyncGenerator[bytes, None]:
     try:
-        async for event in events:
-            if isinstance(event, int):
+        async for some in events:
+            if isinstance(some, int):
                 # Without data it is no event, but clients keep the id to go on after.
-                yield b": keep-alive\nid: %d\n\n" % event
+                yield b": keep-alive\nid: %d\n\n" % some
             else:
-                yield render_event(event.type, event.rendered(), event_id=str(event.position))
+                yield b"".join([render_event(each.type, each.rendered(), event_id=str(each.position)) for each in some])
     finally:
         await events.aclose()
 
