@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from libs.confined import give_way
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.parsing import frames
@@ -31,6 +32,8 @@ def main() -> None:
     import kreuzberg  # noqa: F401 - loaded before the first job, whose time is limited
 
     _confine(limits)
+    # A file takes seconds or minutes, an answer of a service milliseconds.
+    give_way()
     frames.write(answers, {"ready": True})
     while (frame := frames.read(requests)) is not None:
         _answer(answers, *frame, limits, _Parts(answers, limits))
