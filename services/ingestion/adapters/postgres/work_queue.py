@@ -23,11 +23,40 @@ _DUE_RUNS: Final = """
         ORDER BY id LIMIT %(limit)s FOR UPDATE SKIP LOCKED) due
     WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
 """
+# Indexes with something due are found by one look at the table's index each, whatever waits in them. Of companies the
+# n-th items come before the n+1-th of any, and one with many items on their way waits until most of them are claimed:
+# behind its messages those of others wait in the topic.
 _DUE_ITEMS: Final = """
-    WITH due AS (
-        SELECT index_id, file_id FROM ingestion_items
-        WHERE sent_at IS NULL AND state IN ('pending', 'removing') AND (retry_at IS NULL OR retry_at <= now())
-        ORDER BY index_id, file_id LIMIT %(limit)s FOR UPDATE SKIP LOCKED
+    WITH RECURSIVE indexes (id) AS (
+        (SELECT index_id FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing')
+         ORDER BY index_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.index_id FROM ingestion_items d
+                WHERE d.sent_at IS NULL AND d.state IN ('pending', 'removing') AND d.index_id > i.id
+                ORDER BY d.index_id LIMIT 1)
+        FROM indexes i WHERE i.id IS NOT NULL
+    ), on_the_way AS (
+        SELECT k.company_id, count(*) AS items FROM ingestion_items d
+        JOIN knowledge_base_indexes i ON i.id = d.index_id JOIN knowledge_bases k ON k.id = i.knowledge_base_id
+        WHERE d.sent_at IS NOT NULL AND d.state IN ('pending', 'removing') AND i.state <> 'dropping'
+        GROUP BY k.company_id
+    ), waiting AS (
+        SELECT k.company_id, i.id, row_number() OVER (PARTITION BY k.company_id ORDER BY random()) AS place
+        FROM indexes JOIN knowledge_base_indexes i USING (id) JOIN knowledge_bases k ON k.id = i.knowledge_base_id
+    ), chosen AS (
+        SELECT d.index_id, d.file_id,
+               row_number() OVER (PARTITION BY w.company_id ORDER BY d.index_id, d.file_id) AS turn
+        FROM waiting w LEFT JOIN on_the_way o USING (company_id) CROSS JOIN LATERAL (
+            SELECT index_id, file_id FROM ingestion_items
+            WHERE index_id = w.id AND sent_at IS NULL AND state IN ('pending', 'removing')
+              AND (retry_at IS NULL OR retry_at <= now())
+            ORDER BY file_id LIMIT %(limit)s) d
+        WHERE w.place <= %(indexes)s AND coalesce(o.items, 0) <= %(most)s
+        ORDER BY turn LIMIT %(limit)s
+    ), due AS (
+        SELECT d.index_id, d.file_id FROM ingestion_items d JOIN chosen USING (index_id, file_id)
+        WHERE d.sent_at IS NULL AND d.state IN ('pending', 'removing')
+        ORDER BY d.index_id, d.file_id FOR UPDATE OF d SKIP LOCKED
     ), sent AS (
         UPDATE ingestion_items d SET sent_at = now() FROM due
         WHERE (d.index_id, d.file_id) = (due.index_id, due.file_id) RETURNING d.index_id, d.file_id, d.run_id
@@ -104,6 +133,9 @@ _UNPARSED: Final = """
         WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
     WHERE t.state IN ('pending', 'running') AND (t.state = 'pending' OR t.lease_until < now()) LIMIT %s
 """
+MOST_ON_THE_WAY: Final = 500
+"""Items of a company that may be in the topic before more of it are sent there."""
+_INDEXES: Final = 50
 _FIRST: Final[tuple[Any, ...]] = (datetime.min.replace(tzinfo=UTC), "")
 _MANY: Final = 5000
 _FEW: Final = 500
@@ -120,7 +152,7 @@ class PostgresWorkQueue:
         async with self._database.transaction() as connection:
             runs = await connection.execute(_DUE_RUNS, {"limit": limit})
             found = [Due(RunKey(row[0]), row[1], row[2]) for row in await runs.fetchall()]
-            items = await connection.execute(_DUE_ITEMS, {"limit": limit})
+            items = await connection.execute(_DUE_ITEMS, {"limit": limit, "most": MOST_ON_THE_WAY, "indexes": _INDEXES})
             return found + [Due(ItemKey(row[0], row[1]), row[2], row[3]) for row in await items.fetchall()]
 
     async def requeue(self, work: Sequence[Due]) -> None:

@@ -12,6 +12,7 @@ from libs.contracts.commands.ingestion import (
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
 from libs.persistence import ReclaimWork
+from services.ingestion.adapters.postgres import work_queue
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.files import TextKey
@@ -201,6 +202,33 @@ async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is
     await worker.items.release(token, [lost.key], seconds=0, counts=False)
     await worker.drain()
     assert (await bases.get(knowledge_base_id))["status"] == "completed"
+
+
+async def test_items_of_companies_are_sent_in_turn_and_no_more_of_one_than_workers_can_look_ahead(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(work_queue, "MOST_ON_THE_WAY", 4)
+    queue = worker.work_queue
+    busy, quiet = [await bases.create(await bases.upload(documents(number))) for number in (12, 2)]
+    await worker.step()
+    await ingestion.rows(f"UPDATE knowledge_bases SET company_id = 'another' WHERE id = '{quiet}'")
+    [row] = await ingestion.rows(f"SELECT index_id FROM ingestion_runs WHERE knowledge_base_id = '{busy}'")
+    of_busy = row["index_id"]
+
+    async def sent(most: int) -> list[bool]:
+        """Whether each of the items that are sent next is one of the busy company."""
+        due = await queue.due(most)
+        return sorted(isinstance(each.key, ItemKey) and each.key.index_id == of_busy for each in due)
+
+    assert await sent(4) == [False, False, True, True]
+    assert await sent(4) == [True] * 4
+    # Six are on their way.
+    assert await sent(4) == []
+    on_their_way = await ingestion.rows(
+        f"SELECT file_id FROM ingestion_items WHERE sent_at IS NOT NULL AND index_id = '{of_busy}'"
+    )
+    await worker.claim(of_busy, [each["file_id"] for each in on_their_way][:4])
+    assert await sent(4) == [True] * 4
 
 
 async def test_what_a_dead_worker_held_is_done_by_another(
