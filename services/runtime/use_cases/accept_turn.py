@@ -43,7 +43,7 @@ class AcceptTurn:
         self._engine = engine
         self._artifacts = artifacts
         self._addresses = addresses
-        self._commits = GroupCommit[Submission, Decision](self._commit)
+        self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
 
     async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
         """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded decisions."""

@@ -52,6 +52,12 @@ async def test_a_batch_has_a_limit(ledger: Ledger) -> None:
     assert max(len(batch) for batch in ledger.batches) == 2
 
 
+async def test_a_batch_has_items_of_each_company_in_turn(ledger: Ledger) -> None:
+    group = GroupCommit(ledger.commit, lambda number: "quiet" if number >= 100 else "busy", limit=4)
+    await asyncio.gather(*[group.submit(number) for number in [*range(10), 100, 101]])
+    assert ledger.batches == [[0, 100, 1, 101], [2, 3, 4, 5], [6, 7, 8, 9]]
+
+
 async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
     group = GroupCommit(ledger.commit)
     results = await asyncio.gather(*[group.submit(n) for n in (1, -2, 3)], return_exceptions=True)

@@ -1,12 +1,12 @@
 """Group commit, the claims that wait for one, and how long work is retried in outages of the database."""
 
 import asyncio
-from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Generic, Self, TypeVar
 
 import structlog
 
+from libs.fairness import FairQueue
 from libs.persistence import is_outage
 from libs.retry import RetryPolicy
 
@@ -21,19 +21,27 @@ class GroupCommit(Generic[T, R]):
     """Commits items one batch at a time: arrivals during a transaction share the next one.
 
     A batch that fails is tried again item by item, so that a bad item fails alone.
-    An outage fails the whole batch at once: trying each item would only take longer.
+    An outage fails the whole batch at once: trying each item would only take longer. Of more than ``limit`` items the
+    batch has those of each company in turn.
     """
 
-    def __init__(self, commit: Callable[[Sequence[T]], Awaitable[Sequence[R]]], *, limit: int = 64) -> None:
+    def __init__(
+        self,
+        commit: Callable[[Sequence[T]], Awaitable[Sequence[R]]],
+        company_of: Callable[[T], str] = lambda _: "",
+        *,
+        limit: int = 64,
+    ) -> None:
         self._commit = commit
+        self._company_of = company_of
         self._limit = limit
-        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._waiting = FairQueue[tuple[T, asyncio.Future[R]]]()
         self._draining: asyncio.Task[None] | None = None
 
     async def submit(self, item: T) -> R:
         """The item's own result or error. The item is committed even when this wait is cancelled."""
         future: asyncio.Future[R] = asyncio.get_running_loop().create_future()
-        self._waiting.append((item, future))
+        self._waiting.put(self._company_of(item), (item, future))
         if self._draining is None:
             self._draining = asyncio.create_task(self._drain())
         return await future
@@ -41,8 +49,7 @@ class GroupCommit(Generic[T, R]):
     async def _drain(self) -> None:
         try:
             while self._waiting:
-                size = min(self._limit, len(self._waiting))
-                await self._flush([self._waiting.popleft() for _ in range(size)])
+                await self._flush(self._waiting.take(self._limit))
         finally:
             self._draining = None
 

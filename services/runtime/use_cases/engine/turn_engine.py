@@ -68,7 +68,9 @@ class TurnEngine:
         self._run_turn = run_turn
         self._conversations = conversations
         self._outcomes = outcomes
-        self._commits = GroupCommit[TurnOutcome, CommitResult](self._commit_batch)
+        self._commits = GroupCommit[TurnOutcome, CommitResult](
+            self._commit_batch, lambda outcome: outcome.turn.message_context.company_id
+        )
         self._metrics = metrics
         self._capacity = capacity
         self._retries = retries
