@@ -23,6 +23,8 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.messages import Command
 
+COMPANY_BACKLOG_FULL: Final = "company_backlog_full"
+"""Type of the detail of a refusal: the company has as many turns in work as it may have."""
 SESSION_MOVED_ON: Final = "session_moved_on"
 """The type of the finding in a refusal because of ``ExecuteTurn.position``."""
 

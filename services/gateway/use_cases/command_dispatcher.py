@@ -6,15 +6,14 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final, TypeVar
 
-from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
-from libs.contracts.errors import Conflict, ErrorKind, ServiceUnavailable, TimedOut, error_from
+from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, CreateSession, ExecuteTurn
+from libs.contracts.errors import Conflict, ErrorKind, RateLimited, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import CommandSender, CommandState, Received, Replies
 from libs.tracing import bind_correlation_id
-from services.gateway.domain.company_limits import TURNS
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.use_cases.company_rates import CompanyRates
@@ -128,13 +127,18 @@ class CommandDispatcher:
                         replies.arrive(state.outcome)
                     if not state.known:
                         if command is ExecuteTurn:
-                            await self.rates.take(write.identity.company_id, TURNS)
+                            await self.rates.take_turn(write.identity.company_id)
                         made = make(record.command_id)
                         sent = await self._send(write, record, await made if isawaitable(made) else made, subject)
                         replies.accepted |= sent.known
                         if sent.outcome is not None:
                             replies.arrive(sent.outcome)
-                    yield pending(record.command_id, replies, state.known)
+                    try:
+                        yield pending(record.command_id, replies, state.known)
+                    except RateLimited as refusal:
+                        if any(detail.type == COMPANY_BACKLOG_FULL for detail in refusal.details or ()):
+                            self.rates.backlog_is_full(write.identity.company_id, refusal)
+                        raise
                     return
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
             record = await self.idempotency.renew(

@@ -8,17 +8,18 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import rate_exceeded
+from libs.contracts.errors import RateLimited, error_from, rate_exceeded
 from libs.persistence import is_outage
 from libs.quotas import CompanyLimits
-from services.gateway.domain.company_limits import SharedLimits, block_of
+from services.gateway.domain.company_limits import TURNS, SharedLimits, block_of
 
 _log = structlog.get_logger("gateway.limits")
 _IDLE_SECONDS: Final = 600.0
 _PRUNE_ABOVE: Final = 10_000
 _OUTAGE_SECONDS: Final = 5.0
-# A flood of refused requests is no flood of look-ups.
+# A flood of refused requests is no flood of look-ups, nor one of turns that their worker refuses.
 _SHORTEST_SECONDS: Final = 0.2
+_BACKLOG_SECONDS: Final = 0.5
 
 
 @dataclass(slots=True)
@@ -42,6 +43,20 @@ class CompanyRates:
         self._limits = limits
         self._monotonic = monotonic
         self._buckets: dict[tuple[str, str], _Bucket] = {}
+        self._backlogs: dict[str, tuple[float, RateLimited]] = {}
+
+    async def take_turn(self, company_id: str) -> None:
+        """Takes a token for a turn. Raises ``RateLimited``, also for a moment after ``backlog_is_full``."""
+        until, refusal = self._backlogs.get(company_id, (0.0, None))
+        if refusal is not None:
+            if self._monotonic() < until:
+                raise error_from(refusal.info())
+            self._backlogs.pop(company_id)
+        await self.take(company_id, TURNS)
+
+    def backlog_is_full(self, company_id: str, refusal: RateLimited) -> None:
+        """The company has as many turns in work as it may have: further ones are refused here, for a moment."""
+        self._backlogs[company_id] = (self._monotonic() + _BACKLOG_SECONDS, refusal)
 
     async def take(self, company_id: str, name: str) -> None:
         """Takes one token. Raises ``RateLimited`` when there is none."""

@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.commands.runtime import SESSION_MOVED_ON
+from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, RateLimited, ServiceError
 from libs.quotas import Excess
 from services.runtime.domain.agents import AgentSpec
@@ -124,8 +124,13 @@ class AdmissionPolicy:
             raise _moved_on()
         if submission.validation_error is not None:
             raise submission.validation_error
-        self._check_backlog("session", batch.in_session.get(session.id, 0), self._backlog.per_session)
-        self._check_backlog("company", batch.in_company.get(session.company_id, 0), self._backlog.per_company)
+        backlog = self._backlog
+        if batch.in_session.get(session.id, 0) >= backlog.per_session:
+            raise RateLimited(_in_work("session", backlog.per_session), retry_after=backlog.retry_after)
+        if batch.in_company.get(session.company_id, 0) >= backlog.per_company:
+            message = _in_work("company", backlog.per_company)
+            detail = ErrorDetail(loc=[], type=COMPANY_BACKLOG_FULL, message=message)
+            raise RateLimited(message, details=[detail], retry_after=backlog.retry_after)
         if submission.begins is not None:
             batch.check_excess(session.company_id)
         for budget in batch.exhausted:
@@ -137,9 +142,9 @@ class AdmissionPolicy:
             self._check_options(submission.options, session.agent)
         return session
 
-    def _check_backlog(self, of: str, live: int, limit: int) -> None:
-        if live >= limit:
-            raise RateLimited(f"the {of} has {limit} messages in work already", retry_after=self._backlog.retry_after)
+
+def _in_work(of: str, limit: int) -> str:
+    return f"the {of} has {limit} messages in work already"
 
 
 def _moved_on() -> Conflict:

@@ -8,8 +8,8 @@ import orjson
 import pytest
 
 from libs.contracts.api.sessions import Reply, Usage
-from libs.contracts.commands.runtime import ExecuteTurn
-from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, ExecuteTurn
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.events.runtime import (
     OutputTextDelta,
     TurnCancelled,
@@ -20,7 +20,7 @@ from libs.contracts.events.runtime import (
     TurnStarted,
 )
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
+from libs.contracts.messages import CommandRejected, Event
 from services.gateway.use_cases import submit_turn
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
@@ -157,6 +157,21 @@ async def test_a_rejected_turn_is_an_error_in_the_background_and_on_a_stream(pub
     for headers in ({"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (404, "not_found_error")
+
+
+async def test_turns_beyond_a_full_backlog_are_refused_here_for_a_moment(public: Gateway) -> None:
+    full = ErrorDetail(loc=[], type=COMPANY_BACKLOG_FULL, message="the company has 1000 messages in work already")
+    info = ErrorInfo(type=ErrorKind.RATE_LIMIT, message=full.message, details=[full], retry_after=2)
+    public.bus.upstream = lambda _: [CommandRejected(error=info)]
+    for headers in ({}, {"Prefer": "respond-async"}, STREAM):
+        response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
+        assert (response.status_code, error_of(response)["message"]) == (429, full.message)
+        assert response.headers["retry-after"] == "2"
+        assert len(public.bus.sent) == 1
+    public.clock.advance(1)
+    public.bus.upstream = lambda sent: [started(sent), completed(sent)]
+    response = await public.client.post(PATH, json={"content": "Hi"})
+    assert response.status_code == 200
 
 
 async def test_a_turn_that_outlasts_the_wait_goes_on(public: Gateway) -> None:
