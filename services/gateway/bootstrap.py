@@ -38,6 +38,7 @@ from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
 from services.gateway.domain.company_limits import SharedLimits
+from services.gateway.domain.load_shedding import LoadShedding
 from services.gateway.domain.operations import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.domain.ports import (
     ConnectionStore,
@@ -58,7 +59,7 @@ from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.entrypoints.http.forwarding import Forwarder
-from services.gateway.entrypoints.http.metrics import SLOW_READERS
+from services.gateway.entrypoints.http.metrics import SHED, SLOW_READERS
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
 from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests
 from services.gateway.entrypoints.http.routing import PREFIX
@@ -100,6 +101,7 @@ from services.gateway.use_cases.read_limits import ReadLimits
 from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
 from services.gateway.use_cases.read_usage import ReadUsage
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
+from services.gateway.use_cases.shed_load import ShedLoad
 from services.gateway.use_cases.timeline.session_texts import SessionTexts
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
 from services.gateway.use_cases.turn_history import TurnHistory
@@ -162,6 +164,7 @@ class PublicApi:
     feeds: TimelineFeeds
     texts: SessionTexts
     company_streams: CompanyStreams
+    load: ShedLoad
     revoked: Callable[[str], None]
     withdrawn: Callable[[str], None]
     changed: Callable[[str], None]
@@ -180,6 +183,7 @@ def assemble(outside: Dependencies) -> PublicApi:
     )
     rates = CompanyRates(outside.shared_limits, outside.limits, outside.monotonic)
     company_streams = CompanyStreams(outside.shared_limits, outside.limits)
+    load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
     streams = EventStreams(outside.now, company_streams)
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
@@ -198,7 +202,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         forget(identifier)
         streams.end(identifier)
 
-    authentication = Authentication(principals, RateLimiter(outside.monotonic), rates)
+    authentication = Authentication(principals, RateLimiter(outside.monotonic), rates, load)
     use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations, rates)
     in_flight = InFlightRequests()
     edge = PublicEdge(
@@ -212,7 +216,7 @@ def assemble(outside: Dependencies) -> PublicApi:
     )
     protocols = [make(edge) for make in PROTOCOLS]
     return PublicApi(
-        PublicApplication(edge), protocols, in_flight, feeds, texts, company_streams, revoked, withdrawn, forget
+        PublicApplication(edge), protocols, in_flight, feeds, texts, company_streams, load, revoked, withdrawn, forget
     )
 
 
@@ -335,6 +339,7 @@ def _drain(service: Service, api: PublicApi) -> None:
 
 
 def _share_limits(service: Service, api: PublicApi, shared: PostgresSharedLimits) -> None:
+    service.background("load.watch", api.load.run, role=API)
     service.background("limits.renew", api.company_streams.run, role=API)
     service.background("limits.purge", lambda: repeat(shared.purge, _PURGE_SECONDS), role=API)
     service.on_stop(api.company_streams.close)

@@ -19,6 +19,7 @@ from services.gateway.entrypoints.http.routing import reads_body
 from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.shed_load import ShedLoad
 
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header, or as Authorization: Bearer."
@@ -27,10 +28,11 @@ _MISSING: Final = "The request has no API key: send it in the x-api-key header, 
 class Authentication:
     """Finds the principal behind a credential and counts the request against the rates of the key and the company."""
 
-    def __init__(self, principals: Principals, limiter: RateLimiter, rates: CompanyRates) -> None:
+    def __init__(self, principals: Principals, limiter: RateLimiter, rates: CompanyRates, load: ShedLoad) -> None:
         self._principals = principals
         self._limiter = limiter
         self._rates = rates
+        self._load = load
 
     async def authenticate(
         self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
@@ -40,7 +42,7 @@ class Authentication:
         ``Authorization: Bearer`` takes a token, or an API key, which is told by its form.
 
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
-        when a rate limit of the credential or its company is used up.
+        when a rate limit of the credential or its company is used up, or the service is too busy for what it sends.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)
@@ -61,6 +63,7 @@ class Authentication:
             wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
             if wait:
                 raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
+        self._load.check(principal.identity.company_id)
         await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:

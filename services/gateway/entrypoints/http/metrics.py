@@ -7,6 +7,10 @@ from prometheus_client import Counter, Gauge
 from libs.contracts.errors import ErrorKind
 
 REFUSALS: Final = Counter("aes_gateway_refusals_total", "Requests not carried out, by the type of the error.", ["type"])
+SHED: Final = Counter(
+    "aes_gateway_shed_requests_total",
+    "Requests refused because the gateway was busy and their company sent most of them.",
+)
 WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests that are being answered, streams included.")
 OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Event streams that are open.")
 OPEN_SOCKETS: Final = Gauge("aes_gateway_open_websockets", "WebSockets that are open.")

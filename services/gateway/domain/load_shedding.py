@@ -1,0 +1,103 @@
+"""Whose requests a gateway refuses while it is too busy for all: those of the company that sends most."""
+
+import math
+from dataclasses import dataclass
+from typing import Final
+
+TICK_SECONDS: Final = 0.1
+LEAST_PER_SECOND: Final = 50.0
+"""Requests that a company may always send to a gateway in a second."""
+_LATE_SECONDS: Final = 0.003
+_LATENESS_OVER: Final = 0.5
+_RATE_OVER: Final = 5.0
+_LESS: Final = 0.9
+_MORE: Final = 1.02
+_FORGOTTEN_AFTER: Final = 100
+_LONGEST_RETRY: Final = 10
+
+
+@dataclass(slots=True)
+class _Sender:
+    """Requests of this tick, and a second lately: those that came and those that were let through.
+
+    ``idle``: ticks since the last one. ``allowed`` None: as many as come.
+    """
+
+    idle: int = 0
+    came: int = 0
+    passed: int = 0
+    coming: float = 0.0
+    passing: float = 0.0
+    allowed: float | None = None
+    tokens: float = 0.0
+
+
+class LoadShedding:
+    """Bounds the company that sends most while an event loop is late and others want something of it, too.
+
+    ``observe`` is told every ``TICK_SECONDS`` how late it was called. A company alone is never bounded, none to less
+    than ``LEAST_PER_SECOND``; once there is room again the bound rises until it holds nobody back.
+    """
+
+    def __init__(self) -> None:
+        self._senders: dict[str, _Sender] = {}
+        self._lateness = 0.0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether several companies have sent something lately: otherwise there is nothing to decide."""
+        return len(self._senders) > 1
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The companies that are bounded, and to how many requests a second."""
+        return {company: sender.allowed for company, sender in self._senders.items() if sender.allowed is not None}
+
+    def wait_of(self, company_id: str) -> int:
+        """Counts a request; the seconds after which a refused one may be repeated, 0 when it is let through."""
+        sender = self._senders.setdefault(company_id, _Sender())
+        if not self.is_shared:
+            sender.came = sender.passed = 0
+        sender.came += 1
+        if sender.allowed is not None:
+            if sender.tokens < 1:
+                # As many come back in each second as will be let through.
+                return min(max(math.ceil(2 * sender.coming / sender.allowed), 1), _LONGEST_RETRY)
+            sender.tokens -= 1
+        sender.passed += 1
+        return 0
+
+    def observe(self, late: float) -> None:
+        self._lateness += TICK_SECONDS / _LATENESS_OVER * (late - self._lateness)
+        for company_id, sender in list(self._senders.items()):
+            sender.coming += TICK_SECONDS / _RATE_OVER * (sender.came / TICK_SECONDS - sender.coming)
+            sender.passing += TICK_SECONDS / _RATE_OVER * (sender.passed / TICK_SECONDS - sender.passing)
+            sender.idle = 0 if sender.came else sender.idle + 1
+            sender.came = sender.passed = 0
+            if sender.idle >= _FORGOTTEN_AFTER:
+                del self._senders[company_id]
+        if not self.is_shared:
+            for sender in self._senders.values():
+                sender.allowed = None
+        elif self._lateness > _LATE_SECONDS:
+            self._bound_the_first()
+        elif self._lateness < _LATE_SECONDS / 2:
+            self._allow_more()
+        for sender in self._senders.values():
+            if sender.allowed is not None:
+                sender.tokens = min(sender.tokens + sender.allowed * TICK_SECONDS, sender.allowed)
+
+    def _bound_the_first(self) -> None:
+        first = max(self._senders.values(), key=lambda sender: sender.passing)
+        if first.passing <= LEAST_PER_SECOND:
+            return
+        if first.allowed is None:
+            first.allowed = first.passing
+        first.allowed = max(first.allowed * _LESS, LEAST_PER_SECOND)
+
+    def _allow_more(self) -> None:
+        for sender in self._senders.values():
+            if sender.allowed is not None:
+                sender.allowed *= _MORE
+                if sender.allowed > 2 * sender.coming:
+                    sender.allowed = None

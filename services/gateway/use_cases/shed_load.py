@@ -1,0 +1,50 @@
+"""Refuses requests of the company that sends most, while this gateway is too busy for all."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import ErrorDetail, RateLimited
+from services.gateway.domain.load_shedding import TICK_SECONDS, LoadShedding
+
+_log = structlog.get_logger("gateway.load")
+_TELL_SECONDS: Final = 10.0
+_BUSY: Final = "the service is busy, and no other company asks for as much at present: try again later"
+
+
+class ShedLoad:
+    def __init__(self, policy: LoadShedding, *, on_refused: Callable[[], None] = lambda: None) -> None:
+        self._policy = policy
+        self._on_refused = on_refused
+        self._shared = asyncio.Event()
+        self._told: dict[str, float] = {}
+
+    def check(self, company_id: str) -> None:
+        """Counts a request. Raises ``RateLimited``."""
+        wait = self._policy.wait_of(company_id)
+        if self._policy.is_shared:
+            self._shared.set()
+        if wait:
+            self._on_refused()
+            raise RateLimited(_BUSY, details=[ErrorDetail(loc=[], type="busy", message=_BUSY)], retry_after=wait)
+
+    async def run(self) -> None:
+        """Watches the event loop while several companies use it, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            if not self._policy.is_shared:
+                self._shared.clear()
+                await self._shared.wait()
+            began = clock()
+            await asyncio.sleep(TICK_SECONDS)
+            self._policy.observe(clock() - began - TICK_SECONDS)
+            self._tell(clock())
+
+    def _tell(self, now: float) -> None:
+        for company_id, per_second in self._policy.bounds.items():
+            if self._told.get(company_id, -_TELL_SECONDS) + _TELL_SECONDS <= now:
+                self._told[company_id] = now
+                _log.warning("load.shed", company_id=company_id, requests_per_second=round(per_second))
+        self._told = {company_id: then for company_id, then in self._told.items() if then + _TELL_SECONDS > now}

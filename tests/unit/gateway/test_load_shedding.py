@@ -1,0 +1,113 @@
+"""Requests of the company that sends most are refused while the gateway is too busy for all."""
+
+import asyncio
+
+import pytest
+
+from libs.contracts.errors import RateLimited
+from services.gateway.domain.load_shedding import LEAST_PER_SECOND, TICK_SECONDS, LoadShedding
+from services.gateway.use_cases.shed_load import ShedLoad
+
+LATE, IN_TIME = 0.05, 0.0
+
+
+def passed(load: LoadShedding, seconds: float, late: float, **rates: float) -> dict[str, float]:
+    """Requests a second that were let through in the last tick of that time, by company."""
+    through = dict.fromkeys(rates, 0.0)
+    owed = dict.fromkeys(rates, 0.0)
+    ticks = round(seconds / TICK_SECONDS)
+    counted = min(ticks, 10)
+    for tick in range(ticks):
+        for company, rate in rates.items():
+            owed[company] += rate * TICK_SECONDS
+            while owed[company] >= 1:
+                owed[company] -= 1
+                let_through = load.wait_of(company) == 0
+                through[company] += let_through and tick >= ticks - counted
+        load.observe(late)
+    return {company: number / (counted * TICK_SECONDS) for company, number in through.items()}
+
+
+def test_a_company_alone_is_never_bounded() -> None:
+    assert passed(LoadShedding(), 30, LATE, alone=1000) == {"alone": 1000}
+
+
+def test_nobody_is_bounded_while_there_is_time_for_all() -> None:
+    assert passed(LoadShedding(), 30, IN_TIME, flood=1000, quiet=10) == {"flood": 1000, "quiet": 10}
+
+
+def test_who_sends_most_is_bounded_while_the_event_loop_is_late() -> None:
+    rates = passed(LoadShedding(), 30, LATE, flood=1000, quiet=10)
+    assert rates["quiet"] == 10
+    assert rates["flood"] == pytest.approx(LEAST_PER_SECOND, rel=0.1)
+
+
+def test_it_tells_whom_it_bounds() -> None:
+    load = LoadShedding()
+    passed(load, 30, LATE, flood=1000, quiet=10)
+    assert load.bounds == {"flood": LEAST_PER_SECOND}
+    passed(load, 60, IN_TIME, flood=100, quiet=10)
+    assert load.bounds == {}
+
+
+def test_nobody_gets_less_than_the_least_however_busy_it_is() -> None:
+    rates = passed(LoadShedding(), 60, LATE, one=LEAST_PER_SECOND - 10, other=LEAST_PER_SECOND - 10, little=1)
+    assert rates == {"one": LEAST_PER_SECOND - 10, "other": LEAST_PER_SECOND - 10, "little": 1}
+
+
+def test_two_that_send_much_are_bounded_to_the_same() -> None:
+    rates = passed(LoadShedding(), 60, LATE, one=800, other=400, quiet=5)
+    assert rates["one"] == pytest.approx(rates["other"], rel=0.1)
+    assert rates["quiet"] == 5
+
+
+def test_the_bound_is_gone_once_there_is_room_again() -> None:
+    load = LoadShedding()
+    passed(load, 30, LATE, flood=400, quiet=10)
+    assert passed(load, 60, IN_TIME, flood=400, quiet=10) == {"flood": 400, "quiet": 10}
+
+
+def test_the_bound_is_gone_when_the_others_are() -> None:
+    load = LoadShedding()
+    passed(load, 30, LATE, flood=400, quiet=10)
+    assert passed(load, 30, LATE, flood=400) == {"flood": 400}
+
+
+def test_what_was_sent_alone_does_not_count() -> None:
+    load = LoadShedding()
+    for _ in range(100_000):
+        assert load.wait_of("alone") == 0
+    assert passed(load, 1, LATE, alone=20, other=20) == {"alone": 20, "other": 20}
+
+
+def test_who_is_refused_is_told_to_come_back_less_often() -> None:
+    load = LoadShedding()
+    passed(load, 30, LATE, flood=500, quiet=10)
+    waits = {load.wait_of("flood") for _ in range(100)} - {0}
+    assert waits
+    assert min(waits) >= 2
+    assert max(waits) <= 10
+
+
+async def test_the_event_loop_is_watched_while_companies_share_it_and_the_first_is_told_why() -> None:
+    shed = ShedLoad(LoadShedding())
+    watching = asyncio.create_task(shed.run())
+    await asyncio.sleep(0)
+    assert not shed._shared.is_set()
+    shed.check("quiet")
+    shed.check("flood")
+    await asyncio.sleep(0)
+    assert shed._shared.is_set()
+    passed(shed._policy, 30, LATE, flood=500, quiet=10)
+    refused = None
+    for _ in range(100):
+        try:
+            shed.check("flood")
+        except RateLimited as problem:
+            refused = problem
+    assert refused is not None
+    assert refused.retry_after is not None
+    assert refused.details is not None
+    assert refused.details[0].type == "busy"
+    shed.check("quiet")
+    watching.cancel()
