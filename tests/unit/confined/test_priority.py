@@ -1,0 +1,18 @@
+"""Processes that can wait give way."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+_PRINTS = "import os; from libs.confined import give_way; give_way(); print(os.getpriority(os.PRIO_PROCESS, 0))"
+
+
+def test_a_process_that_gives_way_is_nicer_than_its_parent_and_so_is_its_session() -> None:
+    group = Path("/proc/self/autogroup")
+    prints = _PRINTS + (f"; print(open({str(group)!r}).read().split()[-1])" if group.exists() else "")
+    written = subprocess.run(
+        [sys.executable, "-c", prints], capture_output=True, text=True, check=True, start_new_session=True
+    ).stdout
+    niceness, *session = written.split()
+    assert int(niceness) >= 5
+    assert session in ([], ["5"])
