@@ -1,4 +1,4 @@
-"""Whose requests a gateway refuses while it is too busy for all: those of the company that sends most."""
+"""Load shedding by company: requests of the one that sends most are refused while a gateway is too busy for all."""
 
 import math
 from dataclasses import dataclass

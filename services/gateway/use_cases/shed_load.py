@@ -10,7 +10,7 @@ from libs.contracts.errors import ErrorDetail, RateLimited
 from services.gateway.domain.load_shedding import TICK_SECONDS, LoadShedding
 
 _log = structlog.get_logger("gateway.load")
-_TELL_SECONDS: Final = 10.0
+_LOG_SECONDS: Final = 10.0
 _BUSY: Final = "the service is busy, and no other company asks for as much at present: try again later"
 
 
@@ -19,7 +19,7 @@ class ShedLoad:
         self._policy = policy
         self._on_refused = on_refused
         self._shared = asyncio.Event()
-        self._told: dict[str, float] = {}
+        self._logged: dict[str, float] = {}
 
     def check(self, company_id: str) -> None:
         """Counts a request. Raises ``RateLimited``."""
@@ -40,11 +40,11 @@ class ShedLoad:
             began = clock()
             await asyncio.sleep(TICK_SECONDS)
             self._policy.observe(clock() - began - TICK_SECONDS)
-            self._tell(clock())
+            self._log_bounds(clock())
 
-    def _tell(self, now: float) -> None:
+    def _log_bounds(self, now: float) -> None:
         for company_id, per_second in self._policy.bounds.items():
-            if self._told.get(company_id, -_TELL_SECONDS) + _TELL_SECONDS <= now:
-                self._told[company_id] = now
+            if self._logged.get(company_id, -_LOG_SECONDS) + _LOG_SECONDS <= now:
+                self._logged[company_id] = now
                 _log.warning("load.shed", company_id=company_id, requests_per_second=round(per_second))
-        self._told = {company_id: then for company_id, then in self._told.items() if then + _TELL_SECONDS > now}
+        self._logged = {company_id: then for company_id, then in self._logged.items() if then + _LOG_SECONDS > now}

@@ -172,7 +172,7 @@ class CompanyFeed:
         return alike is not None and reader in alike.get(reader.where, ())
 
     def _concerned(self, event: TimelineEvent) -> Iterator[TimelineFilter]:
-        """What readers ask for that the event may be for, without a look at all those of other sessions."""
+        """Filters of readers that the event may be for, without a look at all those of other sessions."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
             yield from self._readers.get(key, ())  # type: ignore[arg-type]
