@@ -4,8 +4,8 @@ from alembic import op
 
 from libs.persistence.index_builds import build_index
 
-revision = "0016"
-down_revision = "0015"
+revision = "0017"
+down_revision = "0016"
 
 
 def upgrade() -> None:
