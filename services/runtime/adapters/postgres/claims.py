@@ -90,7 +90,8 @@ _FINISH: Final = """
             error = g.error, finished_at = now(), event_sequence = t.event_sequence + g.events
         FROM given g WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
         RETURNING t.id, t.session_id, t.position, t.event_sequence,
-                  EXISTS (SELECT FROM budgets b WHERE b.company_id = t.company_id) AS charged
+                  EXISTS (SELECT FROM budgets b WHERE b.company_id = t.company_id) AS charged,
+                  EXISTS (SELECT FROM turns q WHERE q.session_id = t.session_id AND q.status = 'queued') AS followed
     ), said AS (
         INSERT INTO messages (session_id, position, id, turn_id, role, content)
         SELECT e.session_id, 2 * e.position + 1, g.message_id, e.id, 'assistant', g.content
@@ -99,13 +100,13 @@ _FINISH: Final = """
         INSERT INTO steps (turn_id, number, kind, payload)
         SELECT e.id, g.step, 'answer', g.answer FROM ended e JOIN given g ON g.id = e.id WHERE g.answer IS NOT NULL
     )
-    SELECT id, event_sequence, charged FROM ended
+    SELECT id, event_sequence, charged, followed FROM ended
 """
 _RELEASE: Final = """
     UPDATE turns t SET worker_id = NULL
     FROM unnest(%s::text[], %s::integer[]) AS g (id, fence)
     WHERE t.id = g.id AND t.fence = g.fence AND t.worker_id IS NOT NULL
-    RETURNING t.id, t.event_sequence, false
+    RETURNING t.id, t.event_sequence, false, true
 """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
 _TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
@@ -241,9 +242,12 @@ class PostgresTurnOutcomes:
             await connection.execute(LOCK_SESSIONS, (sessions,))
             written = await _end(connection, outcomes, terminal)
             suspending = await suspend(connection, waiting, ttl=self._action_ttl) if waiting else None
+            ended = [row for cursor in written for row in await cursor.fetchall()]
+            # In most sessions nothing waits, and looking closer would cost as much as the end of the turn.
+            followed = {row[0] for row in ended if row[3]}
+            claim_in = {o.turn.session_id for o in outcomes if o.turn.id in followed}.intersection(claim_in)
             if claim_in:
                 claiming = await claim(connection, claim_in, worker_id=self._worker_id, deadline=self._turn_deadline)
-            ended = [row for cursor in written for row in await cursor.fetchall()]
             applied = {row[0]: row[1] for row in ended}
             failed = {o.turn.id: o.usage for o in terminal if o.kind is OutcomeKind.FAILED and o.turn.id in applied}
             spent = await settle(connection, failed, self._prices) if failed else {}
