@@ -53,6 +53,17 @@ def test_of_more_frequent_words_more_are_needed() -> None:
     assert found.together == [[1, 2, 3, 4]]
 
 
+def test_how_many_chunks_are_expected_is_known() -> None:
+    rare, single, pair = chosen({1: 10, 2: 200, 3: 90_000}), chosen({1: 12_000}), chosen({1: 10_000, 2: 20_000})
+
+    assert rare is not None
+    assert rare.expected == 210
+    assert single is not None
+    assert single.expected == 12_000
+    assert pair is not None
+    assert round(pair.expected) == 2_000
+
+
 def test_words_that_are_nearly_everywhere_find_nothing() -> None:
     assert chosen({1: 80_000, 2: 85_000, 3: 90_000}) is None
 

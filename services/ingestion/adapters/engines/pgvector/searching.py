@@ -26,6 +26,8 @@ from services.ingestion.domain.search import SEMANTIC_SHARE, candidates
 # Up to this number, comparing all beats a graph walk that mostly meets other files.
 _FEW_CHUNKS = 10_000
 _SAMPLE = 3000
+# From here on half of the work is more than what starting other processes for it costs.
+_MANY_CHUNKS = 4_000
 
 
 async def search(connection: Connection, terms: Terms, index_id: str, query: Query) -> list[Hit]:
@@ -36,11 +38,11 @@ async def search(connection: Connection, terms: Terms, index_id: str, query: Que
     telling = telling_words(words, seen) if words is not None and index.has_words else None
     async with connection.transaction():
         walk = query.mode != "keyword" and index.has_graph and await _graph_pays(connection, index, query.files)
-        await _prepare(connection, query, walk=walk, by_words=telling is not None)
+        await _prepare(connection, index, query, telling, walk=walk)
         hits = await _hits(connection, index, query, words, telling)
         if telling is not None and query.mode == "keyword" and len(hits) < query.top_k:
             # Few chunks have these words: others have only words that do not tell much.
-            await _prepare(connection, query, walk=walk, by_words=False)
+            await _prepare(connection, index, query, None, walk=walk)
             hits = await _hits(connection, index, query, words, None)
         return hits
 
@@ -77,7 +79,10 @@ async def _graph_pays(connection: Connection, index: Index, files: FileSelection
     return bool(count > _FEW_CHUNKS)
 
 
-async def _prepare(connection: Connection, query: Query, *, walk: bool, by_words: bool) -> None:
+async def _prepare(
+    connection: Connection, index: Index, query: Query, telling: TellingWords | None, *, walk: bool
+) -> None:
+    scored = index.chunks if telling is None else telling.expected
     settings = {
         "hnsw.ef_search": str(min(1000, 2 * candidates(query.top_k))),
         # The graph walk goes on until it has met enough chunks of the selected files.
@@ -85,8 +90,12 @@ async def _prepare(connection: Connection, query: Query, *, walk: bool, by_words
         # Off leaves bitmap scans for files and words; only the graph is scanned in order.
         "enable_indexscan": "on" if walk else "off",
         # How many chunks have the words is known better here than by the planner's statistics.
-        "enable_seqscan": "off" if by_words else "on",
+        "enable_seqscan": "off" if telling is not None else "on",
     }
+    if query.mode == "keyword" and scored >= _MANY_CHUNKS:
+        # The planner knows nothing of what comparing a chunk's words costs, and would do all of it in one process. A
+        # hybrid search has a part that is better done in one.
+        settings |= {"parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
     chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
     await connection.execute(SQL("SELECT " + chosen))
 

@@ -17,8 +17,9 @@ SEMANTIC_CANDIDATES = SQL(
 KEYWORD_CANDIDATES = SQL(
     """
     SELECT place, score FROM (
-        SELECT ctid AS place, -(weights <#> %(words)s::sparsevec) AS score FROM {table} WHERE {files} OFFSET 0
-    ) AS scored WHERE score > 0 ORDER BY score DESC LIMIT {depth}
+        SELECT ctid AS place, -(weights <#> %(words)s::sparsevec) AS score FROM {table} WHERE {files}
+        ORDER BY score DESC LIMIT {depth}
+    ) AS best WHERE score > 0
     """
 )
 

@@ -27,10 +27,14 @@ class Frequencies:
 
 @dataclass(frozen=True, slots=True)
 class TellingWords:
-    """Finds chunks that have one of the words ``alone``, or all of a combination in ``together``."""
+    """Finds chunks that have one of the words ``alone``, or all of a combination in ``together``.
+
+    ``expected``: about how many that are.
+    """
 
     alone: list[int]
     together: list[list[int]] = field(default_factory=list)
+    expected: float = field(default=0.0, compare=False)
 
 
 def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
@@ -54,7 +58,7 @@ def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
         return None
     met = sum(seen.of_terms[term] for term in telling)
     if met <= _MOST_CHUNKS:
-        return TellingWords(rare + telling) if met < _MOST_OF_CHUNKS * seen.chunks else None
+        return TellingWords(rare + telling, expected=met) if met < _MOST_OF_CHUNKS * seen.chunks else None
     if _MOST_OF_CHUNKS * seen.chunks <= _MOST_CHUNKS:
         return None
     return _narrowed(rare, telling, seen)
@@ -75,10 +79,11 @@ def _narrowed(rare: Sequence[int], telling: Sequence[int], seen: Frequencies) ->
         together.append(list(pair))
     if not alone and not together:
         number = next((n for n in range(2, len(frequent)) if _expected(frequent[:n], seen) <= left), len(frequent))
-        if _expected(frequent[:number], seen) >= _MOST_OF_CHUNKS * seen.chunks:
+        left -= _expected(frequent[:number], seen)
+        if _MOST_CHUNKS - left >= _MOST_OF_CHUNKS * seen.chunks:
             return None
         together = [frequent[:number]]
-    return TellingWords(alone, together)
+    return TellingWords(alone, together, _MOST_CHUNKS - left)
 
 
 def _expected(terms: Sequence[int], seen: Frequencies) -> float:
