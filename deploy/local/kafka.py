@@ -16,7 +16,11 @@ from deploy.local.managed_process import Report
 from deploy.local.probes import broker_answers
 from deploy.local.processes import Command
 
-_JVM = ["-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"]
+_JVM = [
+    *("-Xms128m", "-Xmx384m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"),
+    # Counters for jstat, which are renewed twenty times a second.
+    "-XX:-UsePerfData",
+]
 _LOGGING = [
     "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
     "-Dorg.slf4j.simpleLogger.log.kafka.server.KafkaRaftServer=info",
@@ -138,6 +142,8 @@ class Kafka:
             "metadata.max.idle.interval.ms": 30_000,
             "num.network.threads": 2,
             "num.io.threads": 4,
+            # Four by default, each of which wakes up several times a second when there is nothing to do.
+            "group.coordinator.threads": 1,
             "background.threads": 4,
             "log.cleaner.dedupe.buffer.size": 16 * 1024 * 1024,
             **(self._authentication() if self.password else {}),
