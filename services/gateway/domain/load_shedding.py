@@ -10,9 +10,10 @@ LEAST_PER_SECOND: Final = 50.0
 _LATE_SECONDS: Final = 0.003
 _LATENESS_OVER: Final = 0.5
 _RATE_OVER: Final = 5.0
-_LESS: Final = 0.9
-_MORE: Final = 1.02
+_LESS: Final = 0.8
+_MORE: Final = 1.01
 _FORGOTTEN_AFTER: Final = 100
+_BURST_SECONDS: Final = 0.2
 _LONGEST_RETRY: Final = 10
 
 
@@ -42,6 +43,7 @@ class LoadShedding:
     def __init__(self) -> None:
         self._senders: dict[str, _Sender] = {}
         self._lateness = 0.0
+        self._refused = 0
 
     @property
     def is_shared(self) -> bool:
@@ -61,11 +63,16 @@ class LoadShedding:
         sender.came += 1
         if sender.allowed is not None:
             if sender.tokens < 1:
-                # As many come back in each second as will be let through.
-                return min(max(math.ceil(2 * sender.coming / sender.allowed), 1), _LONGEST_RETRY)
+                return self._retry_after(sender.coming / sender.allowed)
             sender.tokens -= 1
         sender.passed += 1
         return 0
+
+    def _retry_after(self, excess: float) -> int:
+        """Lets about as many come back in a second as will be let through, and not all in the same one."""
+        shortest = min(math.ceil(excess), _LONGEST_RETRY // 2)
+        self._refused += 1
+        return shortest + self._refused % (shortest + 1)
 
     def observe(self, late: float) -> None:
         self._lateness += TICK_SECONDS / _LATENESS_OVER * (late - self._lateness)
@@ -85,7 +92,7 @@ class LoadShedding:
             self._allow_more()
         for sender in self._senders.values():
             if sender.allowed is not None:
-                sender.tokens = min(sender.tokens + sender.allowed * TICK_SECONDS, sender.allowed)
+                sender.tokens = min(sender.tokens + sender.allowed * TICK_SECONDS, sender.allowed * _BURST_SECONDS)
 
     def _bound_the_first(self) -> None:
         first = max(self._senders.values(), key=lambda sender: sender.passing)
