@@ -20,6 +20,7 @@ export function numberText(value) {
 /** A length of time in the two units that matter. */
 export function durationText(milliseconds) {
   const ms = Math.max(0, milliseconds);
+  if (ms === 0) return "0 s";
   if (ms < 1) return `${Math.round(ms * 1000)} µs`;
   if (ms < 100) return `${trimmed(ms, 1)} ms`;
   if (ms < 1000) return `${Math.round(ms)} ms`;

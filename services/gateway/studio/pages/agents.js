@@ -50,7 +50,7 @@ function AgentPage({ id, onMade }) {
     setAgent(next);
   };
   return html`
-    <div class="page">
+    <div class="page limited">
       <p class="back"><a href=${hrefOf("agents/")}>All agents</a></p>
       <div class="page-head">
         <h1 tabindex="-1">${id ? (agent?.name ?? "Agent") : "New agent"}</h1>

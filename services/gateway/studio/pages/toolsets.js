@@ -54,7 +54,7 @@ function NewToolset({ type }) {
   const chosen = type in TEMPLATES ? type : "mcp";
   const [text, setText, forget] = useDraft(`toolset.new.${chosen}`, TEMPLATES[chosen]);
   return html`
-    <div class="page">
+    <div class="page limited">
       <${PageHead} title="New toolset" back=${BACK} />
       <p class="segments" role="group" aria-label="Type">
         ${Object.entries(TYPES).map(([each, label]) => html`
@@ -77,7 +77,7 @@ function ToolsetPage({ name }) {
   });
   const may = allows("toolsets:write");
   return html`
-    <div class="page">
+    <div class="page limited">
       <${PageHead} title=${name} back=${BACK} aside=${toolset && html`<span class="muted">${TYPES[toolset.type]}, version ${toolset.version}</span>`}>
         ${toolset && may && html`
           <button class="button" disabled=${again.busy} onClick=${() => again.run()}><${Icon} name="again" />Refresh</button>

@@ -1,12 +1,15 @@
 /** Who is signed in, with scopes and limits; and the look of the studio. */
-import { html, useState } from "../app/html.js";
+import { html, useEffect, useRef, useState } from "../app/html.js";
+import { address } from "../app/router.js";
+import { useStore } from "../app/store.js";
 import { momentText } from "../model/format.js";
 
 const THEMES = ["system", "light", "dark"];
 
 export function Account({ me }) {
+  const box = useClosing();
   return html`
-    <details class="account">
+    <details class="account" ref=${box}>
       <summary>
         <span class="avatar" aria-hidden="true">${me.user_name.slice(0, 1).toUpperCase()}</span>
         <span class="who"><b>${me.user_name}</b><small>${me.company_name}</small></span>
@@ -21,6 +24,32 @@ export function Account({ me }) {
         <${Theme} />
       </div>
     </details>`;
+}
+
+/** A panel that lies over the page: `Escape`, a click beside it and going to another page close it. */
+function useClosing() {
+  const box = useRef();
+  const { path } = useStore(address);
+  const close = () => (box.current.open = false);
+  useEffect(() => {
+    close();
+  }, [path]);
+  useEffect(() => {
+    const stop = new AbortController();
+    const { signal } = stop;
+    addEventListener("pointerdown", ({ target }) => box.current.contains(target) || close(), { signal });
+    box.current.addEventListener(
+      "keydown",
+      ({ key }) => {
+        if (key !== "Escape" || !box.current.open) return;
+        close();
+        box.current.querySelector("summary").focus();
+      },
+      { signal },
+    );
+    return () => stop.abort();
+  }, []);
+  return box;
 }
 
 function Theme() {

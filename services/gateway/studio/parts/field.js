@@ -13,9 +13,14 @@ export function Field({ label, name, hint, problem, className = "", children }) 
       ${hint && html`<p class="hint" id=${`${id}-hint`}>${hint}</p>`}
       ${found.length > 0 && html`
         <p class="field-problem" id=${`${id}-problem`}>
-          ${found.map(({ loc, message, hint: way }) => `${loc.slice(1).join(".")} ${message}${way ? ` (${way})` : ""}`.trim()).join("; ")}
+          ${found.map(({ loc, message, hint: way }) => `${placeOf(loc.slice(1))} ${message}${way ? ` (${way})` : ""}`.trim()).join("; ")}
         </p>`}
     </div>`;
+}
+
+/** A place within a field, as people count: its second entry is `entry 2`. */
+function placeOf(loc) {
+  return loc.map((part) => (typeof part === "number" ? `entry ${part + 1}` : part)).join(", ");
 }
 
 /** A field for text; more attributes go to the input. */

@@ -141,6 +141,6 @@ def test_a_place_leads_back_to_its_moment(run: Run) -> None:
 
 
 def test_lengths_of_time_are_read_in_their_two_largest_units(run: Run) -> None:
-    given = [0.25, 12.34, 999, 1500, 61_000, 3_600_000, 90_000_000]
+    given = [0, 0.25, 12.34, 999, 1500, 61_000, 3_600_000, 90_000_000]
     said = run("model/format.js", "given.map(m.durationText)", given)
-    assert said == ["250 µs", "12.3 ms", "999 ms", "1.5 s", "1 min 1 s", "1 h", "1 d 1 h"]
+    assert said == ["0 s", "250 µs", "12.3 ms", "999 ms", "1.5 s", "1 min 1 s", "1 h", "1 d 1 h"]
