@@ -18,7 +18,7 @@ import yaml
 from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.running_stack import ROOT, RunningStack, environment_of, temporary_home
-from tests.support.browser import running_browser, watched_page
+from tests.support.browser import page_of_its_own, running_browser
 from tests.support.web_page import WebPage
 
 IMAGES = ROOT / "docs/images"
@@ -92,7 +92,7 @@ def shoot(browser: Browser, stack: RunningStack, samples: Samples, site: WebPage
 def _save(
     browser: Browser, stack: RunningStack, name: str, path: str, ready: Callable[[Page], None], **context: Any
 ) -> None:
-    with watched_page(browser, **context) as page:
+    with page_of_its_own(browser, **context) as page:
         page.goto(f"{stack.base_url}/studio/")
         page.get_by_label("API key").fill(stack.api_key)
         page.get_by_role("button", name="Sign in").click()
@@ -107,7 +107,7 @@ def _save_widget(browser: Browser, stack: RunningStack, samples: Samples, site: 
     site.files |= {file.name: file.read_text() for file in example.iterdir()}
     page_text = site.files["index.html"].replace("http://127.0.0.1:8080", stack.base_url)
     site.files["index.html"] = page_text.replace("pub_…", samples.widget_key)
-    with watched_page(browser, viewport={"width": 900, "height": 660}) as page:
+    with page_of_its_own(browser, viewport={"width": 900, "height": 660}) as page:
         page.goto(f"http://localhost:{site.port}/")
         page.get_by_role("button", name="Chat").click()
         page.get_by_role("textbox", name="Message").fill("What is 3 * 12.50 + 2 * 6.25?")

@@ -1,6 +1,6 @@
 """Reads Kafka from the beginning by headers, as an outside consumer may."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaConsumer
 from aiokafka.errors import KafkaError
-from aiokafka.structs import ConsumerRecord
+from aiokafka.structs import ConsumerRecord, TopicPartition
 
 from libs.contracts.messages import public_name
 from libs.contracts.topics import EVENT_TOPICS
@@ -33,10 +33,20 @@ class BusEvent:
 class EventLog:
     def __init__(self, kafka: KafkaConnection | str) -> None:
         self._kafka = KafkaConnection.of(kafka)
+        self._read: defaultdict[str, list[ConsumerRecord[bytes, bytes]]] = defaultdict(list)
+        """What was read so far, by correlation id."""
+        self._positions: dict[TopicPartition, int] = {}
 
     async def read(self, correlation_ids: Iterable[str], topics: Iterable[str] = _TOPICS) -> list[BusEvent]:
         """The messages of those correlation ids published so far; each once, though Kafka may hold it twice."""
-        wanted = set(correlation_ids)
+        topics = set(topics)
+        await self._read_on(topics)
+        records = (record for name in set(correlation_ids) for record in self._read[name] if record.topic in topics)
+        found = {event.id: event for event in map(_event, records)}
+        return sorted(found.values(), key=lambda event: (event.subject, event.sequence))
+
+    async def _read_on(self, topics: Iterable[str]) -> None:
+        """Reads what has come since the last time."""
         consumer = AIOKafkaConsumer(
             *topics,
             **self._kafka.options(),
@@ -45,16 +55,17 @@ class EventLog:
         )
         try:
             await consumer.start()
-            found: dict[str, BusEvent] = {}
             partitions = consumer.assignment()
-            await consumer.seek_to_beginning(*partitions)
+            for place in partitions:
+                consumer.seek(place, self._positions.get(place, 0))
             ends = await consumer.end_offsets(list(partitions))
             while any([await consumer.position(place) < end for place, end in ends.items()]):
-                for batch in (await consumer.getmany(timeout_ms=500)).values():
-                    found |= {event.id: event for event in map(_event, batch) if event.correlation_id in wanted}
+                for place, batch in (await consumer.getmany(timeout_ms=500)).items():
+                    for record in batch:
+                        self._read[_headers(record)["ce_correlationid"]].append(record)
+                    self._positions[place] = batch[-1].offset + 1
         finally:
             await consumer.stop()
-        return sorted(found.values(), key=lambda event: (event.subject, event.sequence))
 
     async def ended(self, correlation_ids: Iterable[str]) -> list[BusEvent]:
         """The events, once a turn of each correlation id has ended. A broker that is away is waited for."""
@@ -74,8 +85,12 @@ def count_by_subject(events: Iterable[BusEvent], *names: str) -> Counter[str]:
     return Counter(event.subject for event in events if event.name in names)
 
 
+def _headers(record: "ConsumerRecord[bytes, bytes]") -> dict[str, str]:
+    return {name: value.decode() for name, value in record.headers}
+
+
 def _event(record: "ConsumerRecord[bytes, bytes]") -> BusEvent:
-    headers = {name: value.decode() for name, value in record.headers}
+    headers = _headers(record)
     return BusEvent(
         id=headers["ce_id"],
         name=public_name(headers["ce_type"]),

@@ -69,6 +69,7 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
     assert sum("turn.tool_call.completed" in line for line in recorded) == 3, done.stdout
 
 
+@pytest.mark.slow
 def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     result = stack.aes("demo")
 

@@ -104,7 +104,7 @@ async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
     return [(event["position"], event["type"]) for event in page["events"]]
 
 
-@pytest.mark.parametrize("part", ["gateway", "postgres"])
+@pytest.mark.parametrize("part", ["gateway", pytest.param("postgres", marks=pytest.mark.slow)])
 async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
     breakable: RunningStack, api: Api, part: str
 ) -> None:

@@ -138,7 +138,7 @@ async def test_others_follow_nothing(api: Api, as_alice: Api, as_bob: Api, as_ma
     "part",
     [
         "gateway",
-        "runtime",
+        pytest.param("runtime", marks=pytest.mark.slow),
         pytest.param("kafka", marks=pytest.mark.slow),
         pytest.param("postgres", marks=pytest.mark.slow),
     ],

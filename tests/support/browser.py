@@ -3,16 +3,29 @@
 import os
 import shutil
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Literal
+from urllib.parse import urljoin
 
 import pytest
-from playwright.sync_api import Browser, Error, Page, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    ViewportSize,
+    expect,
+    sync_playwright,
+)
+
+Scheme = Literal["light", "dark"]
 
 AXE = Path(__file__).parent / "axe" / "axe.min.js"
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
 _TIMEOUT_MS = 20_000
+_VIEWPORT: Final[ViewportSize] = {"width": 1280, "height": 720}
 expect.set_options(timeout=_TIMEOUT_MS)
 
 
@@ -20,7 +33,7 @@ expect.set_options(timeout=_TIMEOUT_MS)
 def running_browser() -> Iterator[Browser]:
     """A headless Chromium. Skips the test where there is none.
 
-    Only for modules without asynchronous tests: Playwright keeps an event loop running meanwhile.
+    Only where nothing asynchronous runs: Playwright keeps an event loop running meanwhile.
     """
     with sync_playwright() as playwright:
         own = Path(playwright.chromium.executable_path)
@@ -39,20 +52,97 @@ def running_browser() -> Iterator[Browser]:
             browser.close()
 
 
+class KeptBrowser:
+    """A browser that stays from test to test, and its pages: each new one is a process that loads everything anew."""
+
+    def __init__(self) -> None:
+        self._end = ExitStack()
+        self._browser: Browser | None = None
+        self._context: BrowserContext | None = None
+        self._unused: list[Page] = []
+
+    def open(self) -> Browser:
+        if self._browser is None:
+            self._browser = self._end.enter_context(running_browser())
+        return self._browser
+
+    @contextmanager
+    def page(self, *, viewport: ViewportSize = _VIEWPORT, color_scheme: Scheme = "light") -> Iterator[Page]:
+        """A watched page that may have been used before; nothing is left in it but what the browser's cache keeps."""
+        self._context = self._context or _new_context(self.open())
+        page = self._unused.pop() if self._unused else self._context.new_page()
+        with ExitStack() as unless_it_can_be_used_again:
+            unless_it_can_be_used_again.callback(page.close)
+            page.set_viewport_size(viewport)
+            page.emulate_media(color_scheme=color_scheme)
+            with watched(page):
+                yield page
+            with suppress(Error):
+                page.unroute_all()
+                # On a page of the same address that runs no script: the application writes when one leaves it.
+                page.goto(urljoin(page.url, "/health/live"))
+                page.evaluate("sessionStorage.clear()")
+                unless_it_can_be_used_again.pop_all()
+                self._unused.append(page)
+
+    def close(self) -> None:
+        self._unused.clear()
+        self._browser = self._context = None
+        self._end.close()
+
+
+kept: Final = KeptBrowser()
+
+
+@pytest.fixture(scope="module")
+def browser() -> Browser:
+    return kept.open()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
+    """Closes the browser before a test that does without: it might be an asynchronous one."""
+    try:
+        return (yield)
+    finally:
+        if "browser" not in getattr(nextitem, "fixturenames", ()):
+            kept.close()
+
+
+def _new_context(browser: Browser, **options: Any) -> BrowserContext:
+    context = browser.new_context(locale="en-GB", reduced_motion="reduce", **options)
+    context.set_default_timeout(_TIMEOUT_MS)
+    return context
+
+
 @contextmanager
-def watched_page(browser: Browser, *, allowed: tuple[str, ...] = (), **context: Any) -> Iterator[Page]:
-    """A page in a context of its own. Fails when a script failed or the page's policy forbade something."""
-    with browser.new_context(locale="en-GB", reduced_motion="reduce", **context) as opened:
-        opened.set_default_timeout(_TIMEOUT_MS)
-        page = opened.new_page()
-        problems: list[str] = []
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+def page_of_its_own(browser: Browser, *, allowed: tuple[str, ...] = (), **options: Any) -> Iterator[Page]:
+    """A watched page in a context of its own."""
+    with _new_context(browser, **options) as context, watched(context.new_page(), allowed=allowed) as page:
         yield page
-        # Answers with an error status are told by the page itself.
-        expected = ("Failed to load resource", *allowed)
-        unexpected = [each for each in problems if not any(text in each for text in expected)]
-        assert not unexpected, unexpected
+
+
+@contextmanager
+def watched(page: Page, *, allowed: tuple[str, ...] = ()) -> Iterator[Page]:
+    """Fails at the end when a script failed or the page's policy forbade something."""
+    problems: list[str] = []
+
+    def note_failure(error: Error) -> None:
+        problems.append(str(error))
+
+    def note_message(message: ConsoleMessage) -> None:
+        if message.type == "error":
+            problems.append(message.text)
+
+    page.on("pageerror", note_failure)
+    page.on("console", note_message)
+    yield page
+    page.remove_listener("pageerror", note_failure)
+    page.remove_listener("console", note_message)
+    # Answers with an error status are told by the page itself.
+    expected = ("Failed to load resource", *allowed)
+    unexpected = [each for each in problems if not any(text in each for text in expected)]
+    assert not unexpected, unexpected
 
 
 def violations(page: Page) -> list[str]:
@@ -66,3 +156,11 @@ def violations(page: Page) -> list[str]:
         if each["impact"] in ("serious", "critical")
         for node in each["nodes"]
     ]
+
+
+def violations_in_both_looks(page: Page) -> list[str]:
+    found = []
+    for scheme in ("light", "dark"):
+        page.emulate_media(color_scheme=scheme)
+        found += [f"{scheme}: {each}" for each in violations(page)]
+    return found

@@ -30,9 +30,17 @@ TOGETHER: Final = {
     "tests/contract/": "what is read once",
     # Has a stack of its own.
     "tests/e2e/test_rolling_restart.py": "replicas",
-    # Two stacks are ready sooner than one: a browser's tests wait as long as all others together.
+    # Takes as long as all others of a stack, and is slow.
+    "tests/e2e/test_schemathesis.py": "third stack",
+    # Two stacks are ready sooner than one; each has about half of the work.
     "tests/e2e/studio/": "second stack",
-    "tests/e2e/test_schemathesis.py": "second stack",
+    "tests/e2e/test_openai_chat.py": "second stack",
+    "tests/e2e/test_openai_responses.py": "second stack",
+    "tests/e2e/test_timeline.py": "second stack",
+    "tests/e2e/test_toolset_calls.py": "second stack",
+    "tests/e2e/test_turn_streams.py": "second stack",
+    "tests/e2e/test_turns.py": "second stack",
+    "tests/e2e/test_waits.py": "second stack",
     "tests/e2e/": "first stack",
     "tests/integration/benchmarks/test_reference_app.py": "reference app",
     "tests/integration/deploy_local/test_lifecycle.py": "lifecycle",

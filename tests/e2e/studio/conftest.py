@@ -2,21 +2,18 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.e2e.running_stack import RunningStack
-from tests.support.browser import running_browser, watched_page
+from tests.support.browser import browser as browser
+from tests.support.browser import kept
+from tests.support.browser import pytest_runtest_teardown as pytest_runtest_teardown
 
 Open = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
 
 
 @pytest.fixture
@@ -24,8 +21,8 @@ def open_page(browser: Browser, stack: RunningStack) -> Iterator[Open]:
     """Opens an address below `/studio/`; signed in by a key unless it is None."""
     with ExitStack() as pages:
 
-        def open_page(path: str = "", *, key: str | None = stack.api_key, **context: object) -> Page:
-            page = pages.enter_context(watched_page(browser, **context))
+        def open_page(path: str = "", *, key: str | None = stack.api_key, **options: Any) -> Page:
+            page = pages.enter_context(kept.page(**options))
             page.goto(f"{stack.base_url}/studio/{path}")
             if key is not None:
                 page.get_by_label("API key").fill(key)

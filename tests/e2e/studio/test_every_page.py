@@ -9,8 +9,9 @@ from playwright.sync_api import Page, expect
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.studio.conftest import Open
-from tests.support.browser import violations
+from tests.support.browser import violations_in_both_looks
 
+pytestmark = pytest.mark.slow
 NARROW = {"width": 360, "height": 740}
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\">",
@@ -41,12 +42,10 @@ def go(page: Page, path: str) -> None:
     page.wait_for_timeout(500)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_every_page_is_accessible_and_fits_a_narrow_screen(open_page: Open, http: httpx.Client, scheme: str) -> None:
+def test_every_page_is_accessible_and_fits_a_narrow_screen(open_page: Open, http: httpx.Client) -> None:
     session = http.post("/sessions/", json=configuration()).json()["session_id"]
     assert http.post(f"/runtime/{session}/execute/", json={"content": "hello"}).status_code == 200
-    page = open_page(viewport=NARROW, color_scheme=scheme)
+    page = open_page(viewport=NARROW)
     for path in [
         *pages_of(page),
         f"timeline/?session_id={session}",
@@ -56,11 +55,10 @@ def test_every_page_is_accessible_and_fits_a_narrow_screen(open_page: Open, http
     ]:
         go(page, path)
         expect(page.get_by_role("heading", level=1)).to_have_count(1)
-        assert violations(page) == [], path
+        assert violations_in_both_looks(page) == [], path
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
 
 
-@pytest.mark.slow
 def test_what_others_wrote_is_text_on_every_page(open_page: Open, http: httpx.Client, model: HeldModel) -> None:
     mark = unique()
     made = [make_hostile(http, f"{text} {mark}") for text in HOSTILE]

@@ -29,9 +29,9 @@ def test_a_session_survives_a_reload_and_ends_with_the_tab(open_page: Open, stac
     page = open_page()
     page.reload()
     expect(page.get_by_role("navigation")).to_be_visible()
-    other = page.context.new_page()
-    other.goto(f"{stack.base_url}/studio/")
-    expect(other.get_by_label("API key")).to_be_visible()
+    with page.context.new_page() as other:
+        other.goto(f"{stack.base_url}/studio/")
+        expect(other.get_by_label("API key")).to_be_visible()
 
 
 def test_signing_out_forgets_the_key(open_page: Open) -> None:

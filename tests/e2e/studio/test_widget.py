@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.support.browser import violations, watched_page
+from tests.support.browser import page_of_its_own, violations
 from tests.support.web_page import WebPage
 
 EXAMPLE = ROOT / "examples/widget"
@@ -54,7 +54,7 @@ def visit(browser: Browser, site: WebPage, stack: RunningStack, http: httpx.Clie
             for name in ("page.js", "page.css"):
                 site.files[name] = (EXAMPLE / name).read_text()
             context = {} if viewport is None else {"viewport": viewport}
-            page = pages.enter_context(watched_page(browser, allowed=allowed, **context))
+            page = pages.enter_context(page_of_its_own(browser, allowed=allowed, **context))
             page.goto(f"http://{host}:{site.port}/")
             return page
 

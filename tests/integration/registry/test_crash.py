@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import httpx
+import pytest
 from aiokafka import AIOKafkaConsumer
 
 from deploy.local.ports import choose_free
@@ -81,6 +82,7 @@ async def events(kafka: str, prefix: str) -> AsyncIterator[AIOKafkaConsumer]:
         await consumer.stop()
 
 
+@pytest.mark.slow
 async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
     database_url: str, kafka: str, topic_prefix: str
 ) -> None:

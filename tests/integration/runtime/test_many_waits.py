@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 import psycopg
+import pytest
 
 from benchmarks.waiting import add_waiting_turns, remove_waiting_turns
 from services.runtime.domain.agents import AgentTask
@@ -101,6 +102,7 @@ def traced() -> Iterator[Callable[[], int]]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 async def test_waiting_turns_leave_nothing_in_the_process(start_node: StartNode, model: ObedientModel) -> None:
     # Conversations are kept for a while whatever becomes of their turns; this node keeps one.
     node = await start_node(history_cache_characters=0)

@@ -30,6 +30,7 @@ from tests.support.kafka_rights import readable, sendable
 from tests.support.registry import command_envelope, configuration
 from tests.support.secured_kafka import SecuredKafka
 
+pytestmark = pytest.mark.slow
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
 SIGNING_KEY = "a key of tests, long enough to sign with"
 

@@ -68,7 +68,7 @@ def pgvector_indexed(database: Database) -> PgvectorEngine:
     return PgvectorEngine(database, indexed_from=1)
 
 
-@pytest.fixture(params=["pgvector", "pgvector_indexed", "weaviate"])
+@pytest.fixture(params=["pgvector", pytest.param("pgvector_indexed", marks=pytest.mark.slow), "weaviate"])
 def engine(request: pytest.FixtureRequest) -> Engine:
     made: Engine = request.getfixturevalue(request.param)
     return made

@@ -8,21 +8,17 @@ import pytest
 from playwright.sync_api import Browser, Page, Route
 
 from services.gateway.entrypoints.http.studio.assets import load, vendored
-from tests.support.browser import running_browser, watched_page
+from tests.support.browser import browser as browser
+from tests.support.browser import page_of_its_own
+from tests.support.browser import pytest_runtest_teardown as pytest_runtest_teardown
 
 Run = Callable[..., Any]
 _ADDRESS = "http://studio.test"
 
 
 @pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with running_browser() as running:
-        yield running
-
-
-@pytest.fixture(scope="module")
 def page(browser: Browser) -> Iterator[Page]:
-    with watched_page(browser) as page:
+    with page_of_its_own(browser) as page:
         page.route(f"{_ADDRESS}/**", _serve)
         page.goto(f"{_ADDRESS}/")
         yield page
@@ -33,8 +29,10 @@ def run(page: Page) -> Run:
     """Evaluates an expression over a module's exports, as `m`, and over `given`."""
 
     def run(module: str, expression: str, given: Any = None) -> Any:
-        body = f"async ([path, given]) => {{ const m = await import(path); return ({expression}); }}"
-        return page.evaluate(body, [f"/{module}", given])
+        # As text: Playwright takes a value of thousands of members apart one by one.
+        read = "const m = await import(path), given = JSON.parse(text)"
+        body = f"async ([path, text]) => {{ {read}; return ({expression}); }}"
+        return page.evaluate(body, [f"/{module}", json.dumps(given)])
 
     return run
 
