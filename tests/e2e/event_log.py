@@ -34,7 +34,7 @@ class EventLog:
     def __init__(self, kafka: KafkaConnection | str) -> None:
         self._kafka = KafkaConnection.of(kafka)
         self._read: defaultdict[str, list[ConsumerRecord[bytes, bytes]]] = defaultdict(list)
-        """What was read so far, by correlation id."""
+        """Records read so far, by correlation id."""
         self._positions: dict[TopicPartition, int] = {}
 
     async def read(self, correlation_ids: Iterable[str], topics: Iterable[str] = _TOPICS) -> list[BusEvent]:
