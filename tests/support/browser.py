@@ -81,7 +81,7 @@ class KeptBrowser:
                 page.unroute_all()
                 # On a page of the same address that runs no script: the application writes when one leaves it.
                 page.goto(urljoin(page.url, "/health/live"))
-                page.evaluate("sessionStorage.clear()")
+                page.evaluate("[sessionStorage, localStorage].forEach((each) => each.clear())")
                 unless_it_can_be_used_again.pop_all()
                 self._unused.append(page)
 
