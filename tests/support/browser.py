@@ -147,6 +147,8 @@ def watched(page: Page, *, allowed: tuple[str, ...] = ()) -> Iterator[Page]:
 
 def violations(page: Page) -> list[str]:
     """Findings of axe that are serious or critical, with their elements."""
+    # Colours of what has just appeared are those of a fade until the next frame but one.
+    page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
     # Not as a script element: the page's policy would refuse it.
     page.evaluate(AXE.read_text())
     found = page.evaluate("axe.run(document, {resultTypes: ['violations']})")["violations"]
