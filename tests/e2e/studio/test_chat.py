@@ -11,6 +11,7 @@ from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
+from tests.e2e.test_waits import ORDER_STATUS
 from tests.support.browser import violations, violations_in_both_looks
 
 Agent = Callable[..., str]
@@ -89,6 +90,30 @@ def test_a_call_that_waits_is_decided_here(open_page: Open, agent: Agent, button
     expect(log.get_by_text(outcome).first).to_be_visible()
     expect(log.get_by_role("button", name=button)).to_be_hidden()
     expect(log.get_by_role("link", name="Timeline")).to_be_visible()
+
+
+@pytest.mark.parametrize(
+    ("button", "written", "status", "told"),
+    [
+        ("Give the result", '{"status": "shipped"}', "done", "shipped"),
+        ("Say that it failed", "no such order", "failed", "no such order"),
+    ],
+)
+def test_a_client_tool_is_answered_here(
+    open_page: Open, agent: Agent, model: HeldModel, button: str, written: str, status: str, told: str
+) -> None:
+    name = agent(model="openai:stub-client", client_tools=[ORDER_STATUS])
+    page = open_page("chat/")
+    begin(page, name, question := unique("where"))
+    log = page.get_by_role("log")
+    expect(log).to_contain_text("waits for its result")
+    expect(log.get_by_role("button", name=button)).to_be_disabled()
+    log.get_by_role("textbox", name="Result of the call").fill(written)
+    log.get_by_role("button", name=button).click()
+    expect(log).to_contain_text("answers with this fixed text")
+    expect(log.locator("summary")).to_contain_text(f"order_status{status}")
+    results = [message["content"] for message in model.asked(question)[-1]["messages"] if message["role"] == "tool"]
+    assert told in results[0]
 
 
 def test_a_file_is_attached_and_cited(open_page: Open, agent: Agent) -> None:
