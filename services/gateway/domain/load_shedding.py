@@ -7,11 +7,15 @@ from typing import Final
 TICK_SECONDS: Final = 0.1
 LEAST_PER_SECOND: Final = 50.0
 """Requests that a company may always send to a gateway in a second."""
+OTHERS_PER_SECOND: Final = 0.25
+"""Requests of all other companies in a second, lately, from which on the first one shares the gateway with them."""
 _LATE_SECONDS: Final = 0.003
-_LATENESS_OVER: Final = 0.5
-_RATE_OVER: Final = 5.0
+# What a single stall counts for, as a neighbour on the machine makes: it bounds nobody by itself.
+_LATEST_SECONDS: Final = 0.02
+_SHORT_SECONDS: Final = 0.5
+_LONG_SECONDS: Final = 5.0
 _LESS: Final = 0.8
-_MORE: Final = 1.01
+_MORE: Final = 1.02
 _FORGOTTEN_AFTER: Final = 100
 _BURST_SECONDS: Final = 0.2
 _LONGEST_RETRY: Final = 10
@@ -19,7 +23,7 @@ _LONGEST_RETRY: Final = 10
 
 @dataclass(slots=True)
 class _Sender:
-    """Requests of this tick, and a second lately: those that came and those that were let through.
+    """Requests of this tick, and those in a second: that came over the last five, that passed over the last half.
 
     ``idle``: ticks since the last one. ``allowed`` None: as many as come.
     """
@@ -36,8 +40,9 @@ class _Sender:
 class LoadShedding:
     """Bounds the company that sends most while an event loop is late and others want something of it, too.
 
-    ``observe`` is told every ``TICK_SECONDS`` how late it was called. A company alone is never bounded, none to less
-    than ``LEAST_PER_SECOND``; once there is room again the bound rises until it holds nobody back.
+    ``observe`` is told about every ``TICK_SECONDS`` how late it was called. A company alone is never bounded, nor one
+    beside which the others ask for next to nothing, and none to less than ``LEAST_PER_SECOND``. While the event loop is
+    in time bounds rise until they hold nobody back.
     """
 
     def __init__(self) -> None:
@@ -75,31 +80,43 @@ class LoadShedding:
         return shortest + self._refused % (shortest + 1)
 
     def observe(self, late: float) -> None:
-        self._lateness += TICK_SECONDS / _LATENESS_OVER * (late - self._lateness)
+        elapsed = TICK_SECONDS + late
+        short, long = min(elapsed / _SHORT_SECONDS, 1.0), min(elapsed / _LONG_SECONDS, 1.0)
+        self._lateness += TICK_SECONDS / _SHORT_SECONDS * (min(late, _LATEST_SECONDS) - self._lateness)
         for company_id, sender in list(self._senders.items()):
-            sender.coming += TICK_SECONDS / _RATE_OVER * (sender.came / TICK_SECONDS - sender.coming)
-            sender.passing += TICK_SECONDS / _RATE_OVER * (sender.passed / TICK_SECONDS - sender.passing)
+            sender.coming += long * (sender.came / elapsed - sender.coming)
+            sender.passing += short * (sender.passed / elapsed - sender.passing)
             sender.idle = 0 if sender.came else sender.idle + 1
             sender.came = sender.passed = 0
             if sender.idle >= _FORGOTTEN_AFTER:
                 del self._senders[company_id]
         if not self.is_shared:
-            for sender in self._senders.values():
-                sender.allowed = None
+            # Nobody observes what is not shared: when it is again, nothing of today is to be held against anybody.
+            self._senders.clear()
+            self._lateness = 0.0
+        elif self._others() < OTHERS_PER_SECOND:
+            self._release()
         elif self._lateness > _LATE_SECONDS:
             self._bound_the_first()
-        elif self._lateness < _LATE_SECONDS / 2:
+        else:
             self._allow_more()
+        self._refill(elapsed)
+
+    def _others(self) -> float:
+        """Requests a second of all companies but the one that sends most."""
+        coming = [sender.coming for sender in self._senders.values()]
+        return sum(coming) - max(coming)
+
+    def _release(self) -> None:
         for sender in self._senders.values():
-            if sender.allowed is not None:
-                sender.tokens = min(sender.tokens + sender.allowed * TICK_SECONDS, sender.allowed * _BURST_SECONDS)
+            sender.allowed = None
 
     def _bound_the_first(self) -> None:
         first = max(self._senders.values(), key=lambda sender: sender.passing)
         if first.passing <= LEAST_PER_SECOND:
             return
         if first.allowed is None:
-            first.allowed = first.passing
+            first.allowed = first.tokens = first.passing
         first.allowed = max(first.allowed * _LESS, LEAST_PER_SECOND)
 
     def _allow_more(self) -> None:
@@ -108,3 +125,9 @@ class LoadShedding:
                 sender.allowed *= _MORE
                 if sender.allowed > 2 * sender.coming:
                     sender.allowed = None
+
+    def _refill(self, seconds: float) -> None:
+        for sender in self._senders.values():
+            if sender.allowed is not None:
+                most = max(sender.allowed * _BURST_SECONDS, LEAST_PER_SECOND)
+                sender.tokens = min(sender.tokens + sender.allowed * seconds, most)
