@@ -4,7 +4,7 @@ import asyncio
 import base64
 import os
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -59,10 +59,21 @@ async def working(
 
 async def settled(stores: Stores, webhook: Webhook, count: int) -> list[Delivery]:
     """The deliveries, oldest first, once that many have ended."""
+    return await _until(
+        stores, webhook, lambda found: sum(each.status is not DeliveryStatus.PENDING for each in found) >= count
+    )
+
+
+async def picked_up(stores: Stores, webhook: Webhook, count: int) -> list[Delivery]:
+    """The deliveries, oldest first, once there are that many."""
+    return await _until(stores, webhook, lambda found: len(found) >= count)
+
+
+async def _until(stores: Stores, webhook: Webhook, enough: Callable[[Sequence[Delivery]], bool]) -> list[Delivery]:
     async with asyncio.timeout(60):
         while True:
             found = (await stores.store.deliveries(webhook.id, limit=1000, offset=0)).items
-            if sum(each.status is not DeliveryStatus.PENDING for each in found) >= count:
+            if enough(found):
                 return sorted(found, key=lambda each: each.position)
             await asyncio.sleep(0.02)
 
@@ -109,9 +120,12 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
             await real.happen(eve)
         expected = [(await real.happen(ada))[0] for _ in range(30)]
         await settled(real, webhook, 30)
-        assert sorted(receiver.ids()) == sorted(expected)
+        # A worker whose lease ended at a busy moment sends again what it had not recorded.
+        assert set(receiver.ids()) == set(expected)
         await eventually(lambda: len(receiver.ids("/hang")) == 32)
-    assert all([(await real.store.deliveries(each.id, limit=1, offset=0)).total == 30 for each in hanging])
+        # Permits may all be held before the last events of a webhook are picked up.
+        for each in hanging:
+            assert len(await picked_up(real, each, 30)) == 30
 
 
 async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: Receiver) -> None:
