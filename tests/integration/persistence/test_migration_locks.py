@@ -27,16 +27,19 @@ SERVICES = sorted(file.parent for file in (ROOT / "services").glob("*/migrations
 ROWS = int(os.environ.get("AES_TEST_MIGRATED_ROWS", "3000"))
 # Rows of catalogues of our own that a revision may look at, such as amounts.
 FEW = 100
-# Modes that a writer waits for.
+# Modes that a writer waits for. A partition counts as the table that it belongs to.
 LOCKED = """
-    SELECT l.relation::regclass::text, l.mode FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
-    WHERE l.pid = pg_backend_pid() AND l.granted AND c.relkind = 'r'
+    SELECT coalesce(pg_partition_root(c.oid), c.oid)::regclass::text, max(l.mode)
+    FROM pg_locks l JOIN pg_class c ON c.oid = l.relation
+    WHERE l.pid = pg_backend_pid() AND l.granted AND c.relkind IN ('r', 'p')
       AND l.mode IN ('ShareLock', 'ShareRowExclusiveLock', 'ExclusiveLock', 'AccessExclusiveLock')
+    GROUP BY 1
 """
 WORK = """
-    SELECT relid::regclass::text, seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del,
-           pg_relation_filenode(relid)
-    FROM pg_stat_xact_user_tables
+    SELECT coalesce(pg_partition_root(relid), relid)::regclass::text,
+           sum(seq_tup_read + coalesce(idx_tup_fetch, 0) + n_tup_ins + n_tup_upd + n_tup_del)::bigint,
+           array_agg(pg_relation_filenode(relid))
+    FROM pg_stat_xact_user_tables GROUP BY 1
 """
 # Outside of a transaction, where nothing is held for longer than the statement.
 HARMLESS = re.compile(
@@ -62,7 +65,7 @@ class Watch:
     findings: list[str] = field(default_factory=list)
     revision: str = ""
     _locked_at: dict[str, float] = field(default_factory=dict)
-    _nodes: dict[str, int] = field(default_factory=dict)
+    _nodes: dict[str, set[int]] = field(default_factory=dict)
     _worked: dict[str, int] = field(default_factory=dict)
 
     def executing(self, connection: Connection) -> None:
@@ -79,9 +82,9 @@ class Watch:
         locked = {table: mode for table, mode in driver.execute(LOCKED) if table in self.filled}
         for table in locked:
             self._locked_at.setdefault(table, time.monotonic())
-        for table, rows, node in driver.execute(WORK) if locked else ():
-            worked, rewritten = rows - self._worked.get(table, 0), self._nodes.get(table, node) != node
-            self._nodes[table] = node
+        for table, rows, nodes in driver.execute(WORK) if locked else ():
+            worked, rewritten = rows - self._worked.get(table, 0), not self._nodes.get(table, set()) <= set(nodes)
+            self._nodes[table] = set(nodes)
             if table in self.filled and (worked > FEW or rewritten):
                 what = f"{table}, {worked} rows{', written anew' if rewritten else ''}"
                 self.findings.append(f"{self.revision}: {what}, while writers wait for {locked}: {statement.strip()}")
@@ -95,15 +98,13 @@ class Watch:
         """Fills the tables that are new."""
         with psycopg.connect(url, autocommit=True) as connection:
             names = connection.execute(
-                """SELECT relid::regclass::text FROM pg_stat_user_tables
-                   WHERE relname <> 'alembic_version' AND relname !~ '_[0-9]{8}$' ORDER BY 1"""
+                """SELECT relid::regclass::text FROM pg_stat_user_tables t JOIN pg_class c ON c.oid = relid
+                   WHERE t.relname <> 'alembic_version' AND NOT relispartition ORDER BY 1"""
             ).fetchall()
             for name in {name for (name,) in names} - self.filled:
                 fill(connection, name, ROWS, VALUES.get(name))
                 self.filled.add(name)
-            for name in self.filled:
-                node = connection.execute("SELECT pg_relation_filenode(%s::regclass)", (name,)).fetchone()
-                self._nodes[name] = node[0] if node else 0
+            self._nodes = {table: set(nodes) for table, _, nodes in connection.execute(WORK)}
 
 
 def _driver(connection: Connection) -> psycopg.Connection[Any]:
@@ -152,12 +153,12 @@ def migrate_watched(url: str, service: Path) -> list[str]:
     return watch.findings
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("service", SERVICES, ids=lambda service: service.name)
 async def test_writers_wait_for_no_work_on_rows(service: Path, database_url: str) -> None:
     assert await asyncio.to_thread(migrate_watched, database_url, service) == []
 
 
+@pytest.mark.parametrize("partitions", [False, True], ids=["one table", "partitions"])
 @pytest.mark.parametrize(
     "statement",
     [
@@ -169,11 +170,12 @@ async def test_writers_wait_for_no_work_on_rows(service: Path, database_url: str
         "ALTER TABLE things ADD COLUMN other text; UPDATE things SET other = note",
     ],
 )
-async def test_such_work_is_noticed(statement: str, database_url: str, tmp_path: Path) -> None:
-    revisions = {
-        "0001": "CREATE TABLE things (id integer PRIMARY KEY, number integer NOT NULL, note text DEFAULT '')",
-        "0002": statement,
-    }
+async def test_such_work_is_noticed(statement: str, partitions: bool, database_url: str, tmp_path: Path) -> None:
+    made = "CREATE TABLE things (id integer PRIMARY KEY, number integer NOT NULL, note text DEFAULT '')"
+    if partitions:
+        made += " PARTITION BY RANGE (id)"
+        made += "; CREATE TABLE things_20260101 PARTITION OF things FOR VALUES FROM (MINVALUE) TO (MAXVALUE)"
+    revisions = {"0001": made, "0002": statement}
     (versions := tmp_path / "migrations" / "versions").mkdir(parents=True)
     for number, sql in revisions.items():
         before = None if number == "0001" else "0001"
