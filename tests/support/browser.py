@@ -60,8 +60,12 @@ class KeptBrowser:
         self._browser: Browser | None = None
         self._context: BrowserContext | None = None
         self._unused: list[Page] = []
+        self._used: list[Page] = []
 
     def open(self) -> Browser:
+        """Starts it at first, and anew when it crashed."""
+        if self._browser is not None and not self._browser.is_connected():
+            self.close()
         if self._browser is None:
             self._browser = self._end.enter_context(running_browser())
         return self._browser
@@ -69,10 +73,12 @@ class KeptBrowser:
     @contextmanager
     def page(self, *, viewport: ViewportSize = _VIEWPORT, color_scheme: Scheme = "light") -> Iterator[Page]:
         """A watched page that may have been used before; nothing is left in it but what the browser's cache keeps."""
-        self._context = self._context or _new_context(self.open())
+        browser = self.open()
+        self._context = self._context or _new_context(browser)
         page = self._unused.pop() if self._unused else self._context.new_page()
+        self._used.append(page)
         with ExitStack() as unless_it_can_be_used_again:
-            unless_it_can_be_used_again.callback(page.close)
+            unless_it_can_be_used_again.callback(self._close_context)
             page.set_viewport_size(viewport)
             page.emulate_media(color_scheme=color_scheme)
             with watched(page):
@@ -82,12 +88,28 @@ class KeptBrowser:
                 # On a page of the same address that runs no script: the application writes when one leaves it.
                 page.goto(urljoin(page.url, "/health/live"))
                 page.evaluate("[sessionStorage, localStorage].forEach((each) => each.clear())")
-                unless_it_can_be_used_again.pop_all()
+                self._used.remove(page)
                 self._unused.append(page)
+                if not self._left_over():
+                    unless_it_can_be_used_again.pop_all()
+
+    def _left_over(self) -> bool:
+        """Whether a page is open that nobody asked for here, such as a popup that a failed test has left signed in."""
+        assert self._context is not None
+        return len(self._context.pages) > len(self._unused) + len(self._used)
+
+    def _close_context(self) -> None:
+        """With all pages, and what they stored."""
+        context, self._context = self._context, None
+        self._unused.clear()
+        self._used.clear()
+        if context is not None:
+            with suppress(Error):
+                context.close()
 
     def close(self) -> None:
-        self._unused.clear()
-        self._browser = self._context = None
+        self._close_context()
+        self._browser = None
         self._end.close()
 
 
