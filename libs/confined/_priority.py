@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -16,14 +17,13 @@ def give_way() -> None:
 
     Without effect on others in its session, and where the system does not allow it.
     """
-    os.nice(_NICENESS)
-    # The system takes few such changes a second of all processes together that are not root's.
-    for _ in range(_TRIES):
-        try:
-            _SESSION.write_text(str(_NICENESS))
-        except BlockingIOError:
-            time.sleep(0.1)
-        except OSError:
-            return
-        else:
-            return
+    with suppress(OSError):
+        os.nice(_NICENESS)
+        # The system takes few such changes a second of all processes together that are not root's.
+        for _ in range(_TRIES):
+            try:
+                _SESSION.write_text(str(_NICENESS))
+            except BlockingIOError:
+                time.sleep(0.1)
+            else:
+                return

@@ -10,6 +10,8 @@ from math import ceil
 from pathlib import Path
 from typing import Any, Final
 
+from libs.confined._priority import give_way
+
 Job = dict[str, Any]
 _LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 _OPEN_FILES: Final = 64
@@ -64,7 +66,8 @@ async def run_confined(module: str, job: Job, *, seconds: float, memory_bytes: i
 
 
 def answer_job(work: Callable[[Job], Job]) -> None:
-    """The process's side: does the job on the standard input within the limits that come with it."""
+    """The process's side: does the job on the standard input, within its limits and at a low priority."""
+    give_way()
     asked = json.loads(sys.stdin.buffer.read())
     _limit(**asked["limits"])
     try:

@@ -35,8 +35,15 @@ class Pipeline(AsyncPipeline):
 
 @asynccontextmanager
 async def pipeline(connection: AsyncConnection[Any]) -> AsyncIterator[Pipeline]:
-    """Has the connection send what is executed within the block as ``Pipeline`` says."""
+    """Has the connection send what is executed within the block as ``Pipeline`` says. Not within another pipeline."""
+    assert connection._pipeline is None
     # psycopg goes on with the pipeline that a connection has.
     given = connection._pipeline = Pipeline(connection)
-    async with connection.pipeline():
-        yield given
+    try:
+        async with connection.pipeline():
+            yield given
+    except BaseException:
+        # Behind a statement that failed nothing was prepared, and psycopg believes that it was: each later use would
+        # fail. The server forgets with the next statement or rollback.
+        connection._prepared.clear()
+        raise

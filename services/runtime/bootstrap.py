@@ -139,7 +139,7 @@ def build_worker(
     deadline = settings.turn_deadline_seconds
     conversations = PostgresConversations(database)
     cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
-    steps = GroupCommit(PostgresSteps(outbox).record_steps)
+    steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
     metrics = PrometheusMetrics()
     prices = PostgresPrices(database)
     amounts = CompanyAmounts(database, settings.limits_of_companies(), [SESSIONS])

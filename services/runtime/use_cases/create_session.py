@@ -18,7 +18,7 @@ class CreateSession:
     def __init__(self, creations: SessionCreations, begin: Callable[[NewSession], None]) -> None:
         self._creations = creations
         self._begin = begin
-        self._commits = GroupCommit(self._commit)
+        self._commits = GroupCommit[SessionCreation, None](self._commit, lambda creation: creation.session.company_id)
 
     async def __call__(self, command: commands.CreateSession, context: CommandContext) -> None:
         """Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery."""

@@ -1,6 +1,7 @@
 """Statements of a pipeline on a real server."""
 
 from collections.abc import AsyncIterator
+from typing import Any
 
 import psycopg
 import pytest
@@ -69,6 +70,21 @@ async def test_an_error_of_the_end_is_raised(connection: Connection) -> None:
         await fail()
     await connection.rollback()
     assert await (await connection.execute("SELECT count(*) FROM things")).fetchall() == [(0,)]
+
+
+async def test_a_statement_behind_one_that_failed_is_not_taken_for_prepared(connection: Connection) -> None:
+    async def look(before: str) -> list[Any]:
+        async with pipeline(connection):
+            await connection.execute(before)
+            looking = await connection.execute("SELECT id FROM things")
+            return await looking.fetchall()
+
+    for _ in range(connection.prepare_threshold or 0):
+        await look("SELECT 1")
+    # Autocommit: no rollback follows, and the connection goes back to its pool as it is.
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        await look("SELECT 1 FROM nowhere")
+    assert await look("SELECT 1") == []
 
 
 async def test_more_than_fits_into_buffers_goes_both_ways(connection: Connection) -> None:

@@ -1,8 +1,13 @@
 """Processes that can wait give way."""
 
+import os
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
+
+from libs.confined import give_way
 
 _PRINTS = "import os; from libs.confined import give_way; give_way(); print(os.getpriority(os.PRIO_PROCESS, 0))"
 
@@ -14,5 +19,17 @@ def test_a_process_that_gives_way_is_nicer_than_its_parent_and_so_is_its_session
         [sys.executable, "-c", prints], capture_output=True, text=True, check=True, start_new_session=True
     ).stdout
     niceness, *session = written.split()
-    assert int(niceness) >= 5
+    assert int(niceness) == min(os.nice(0) + 5, 19)
     assert session in ([], ["5"])
+
+
+def test_a_process_that_may_not_give_way_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse(niceness: int) -> int:
+        asked.append(niceness)
+        raise PermissionError
+
+    monkeypatch.setattr(os, "nice", refuse)
+    give_way()
+    assert asked == [5]

@@ -28,6 +28,10 @@ class Ledger:
         return [item * 10 for item in items]
 
 
+def company_of(number: int) -> str:
+    return "quiet" if number >= 100 else "busy"
+
+
 @pytest.fixture
 def ledger() -> Ledger:
     return Ledger()
@@ -35,7 +39,7 @@ def ledger() -> Ledger:
 
 async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger) -> None:
     ledger.gate.clear()
-    group = GroupCommit(ledger.commit)
+    group = GroupCommit(ledger.commit, company_of)
     submitted = [asyncio.create_task(group.submit(number)) for number in (1, 2, 3)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
@@ -47,19 +51,19 @@ async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger) -> N
 
 
 async def test_a_batch_has_a_limit(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit, limit=2)
+    group = GroupCommit(ledger.commit, company_of, limit=2)
     assert await asyncio.gather(*[group.submit(number) for number in range(5)]) == [0, 10, 20, 30, 40]
     assert max(len(batch) for batch in ledger.batches) == 2
 
 
 async def test_a_batch_has_items_of_each_company_in_turn(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit, lambda number: "quiet" if number >= 100 else "busy", limit=4)
+    group = GroupCommit(ledger.commit, company_of, limit=4)
     await asyncio.gather(*[group.submit(number) for number in [*range(10), 100, 101]])
     assert ledger.batches == [[0, 100, 1, 101], [2, 3, 4, 5], [6, 7, 8, 9]]
 
 
 async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
-    group = GroupCommit(ledger.commit)
+    group = GroupCommit(ledger.commit, company_of)
     results = await asyncio.gather(*[group.submit(n) for n in (1, -2, 3)], return_exceptions=True)
     assert [results[0], results[2]] == [10, 30]
     assert isinstance(results[1], ValueError)
@@ -67,7 +71,7 @@ async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
 
 async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
     ledger.down = True
-    group = GroupCommit(ledger.commit)
+    group = GroupCommit(ledger.commit, company_of)
     results = await asyncio.gather(*[group.submit(n) for n in (1, 2, 3)], return_exceptions=True)
     assert all(isinstance(result, OperationalError) for result in results)
     assert len(ledger.batches) == 1
@@ -77,7 +81,7 @@ async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
 
 async def test_an_item_whose_wait_was_cancelled_is_committed_all_the_same(ledger: Ledger) -> None:
     ledger.gate.clear()
-    group = GroupCommit(ledger.commit)
+    group = GroupCommit(ledger.commit, company_of)
     waiting = asyncio.create_task(group.submit(1))
     other = asyncio.create_task(group.submit(2))
     await asyncio.sleep(0)

@@ -49,7 +49,8 @@ def engine(
 ) -> TurnEngine:
     conversations = conversations or MemoryConversations()
     cache = ConversationCache(conversations)
-    run_turn = RunTurn(agent, cache, conversations, GroupCommit(turns.record_steps), deltas or DeltaLog())
+    steps = GroupCommit(turns.record_steps, lambda step: step.turn.message_context.company_id)
+    run_turn = RunTurn(agent, cache, conversations, steps, deltas or DeltaLog())
 
     async def no_sleep(_seconds: float) -> None:
         await asyncio.sleep(0)

@@ -24,8 +24,8 @@ _DUE_RUNS: Final = """
     WHERE r.id = due.id RETURNING r.id, r.company_id, r.correlation_id
 """
 # Indexes with something due are found by one look at the table's index each, whatever waits in them. Of companies the
-# n-th items come before the n+1-th of any, and one with many items on their way waits until most of them are claimed:
-# behind its messages those of others wait in the topic.
+# n-th items come before the n+1-th of any, so do those of its indexes, and one with many items on their way waits
+# until most of them are claimed: behind its messages those of others wait in the topic.
 _DUE_ITEMS: Final = """
     WITH RECURSIVE indexes (id) AS (
         (SELECT index_id FROM ingestion_items WHERE sent_at IS NULL AND state IN ('pending', 'removing')
@@ -43,11 +43,12 @@ _DUE_ITEMS: Final = """
     ), waiting AS (
         SELECT k.company_id, i.id, row_number() OVER (PARTITION BY k.company_id ORDER BY random()) AS place
         FROM indexes JOIN knowledge_base_indexes i USING (id) JOIN knowledge_bases k ON k.id = i.knowledge_base_id
+        WHERE i.state <> 'dropping'
     ), chosen AS (
         SELECT d.index_id, d.file_id,
-               row_number() OVER (PARTITION BY w.company_id ORDER BY d.index_id, d.file_id) AS turn
+               row_number() OVER (PARTITION BY w.company_id ORDER BY d.place, d.index_id) AS turn
         FROM waiting w LEFT JOIN on_the_way o USING (company_id) CROSS JOIN LATERAL (
-            SELECT index_id, file_id FROM ingestion_items
+            SELECT index_id, file_id, row_number() OVER (ORDER BY file_id) AS place FROM ingestion_items
             WHERE index_id = w.id AND sent_at IS NULL AND state IN ('pending', 'removing')
               AND (retry_at IS NULL OR retry_at <= now())
             ORDER BY file_id LIMIT %(limit)s) d

@@ -28,7 +28,7 @@ class GroupCommit(Generic[T, R]):
     def __init__(
         self,
         commit: Callable[[Sequence[T]], Awaitable[Sequence[R]]],
-        company_of: Callable[[T], str] = lambda _: "",
+        company_of: Callable[[T], str],
         *,
         limit: int = 64,
     ) -> None:

@@ -1,12 +1,14 @@
 """Runs and items on a real database, processed inside the test."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
 
 from libs.contracts.commands.ingestion import (
+    DeleteKnowledgeBase,
     UpdateKnowledgeBase,
 )
 from libs.contracts.identifiers import new_id
@@ -229,6 +231,31 @@ async def test_items_of_companies_are_sent_in_turn_and_no_more_of_one_than_worke
     )
     await worker.claim(of_busy, [each["file_id"] for each in on_their_way][:4])
     assert await sent(4) == [True] * 4
+
+
+async def test_items_of_a_companys_knowledge_bases_are_sent_in_turn(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    for number in (12, 2):
+        await bases.create(await bases.upload(documents(number)))
+    await worker.step()
+
+    due = await worker.work_queue.due(4)
+
+    each = Counter(key.index_id for item in due if isinstance(key := item.key, ItemKey))
+    assert sorted(each.values()) == [2, 2]
+
+
+async def test_what_waits_in_a_deleted_knowledge_base_is_not_sent(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    knowledge_base_id = await bases.create(await bases.upload(documents(3)))
+    await worker.step()
+    await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=knowledge_base_id))
+    waiting = await ingestion.rows("SELECT file_id FROM ingestion_items WHERE sent_at IS NULL")
+
+    assert len(waiting) == 3
+    assert await worker.work_queue.due(10) == []
 
 
 async def test_what_a_dead_worker_held_is_done_by_another(
