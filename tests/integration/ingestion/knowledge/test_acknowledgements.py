@@ -31,10 +31,13 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
         end=lambda: None,
     )
     serving = asyncio.create_task(streams.serve())
-    yield streams
-    await streams.stop()
-    serving.cancel()
-    await asyncio.gather(serving, return_exceptions=True)
+    try:
+        yield streams
+    finally:
+        # Also after a failed test: tasks of Faust that run on would hold up the end of the event loop for ever.
+        await streams.stop()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
 
 
 async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_again(
