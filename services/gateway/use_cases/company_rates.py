@@ -8,7 +8,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import RateLimited, error_from, rate_exceeded
+from libs.contracts.errors import ErrorInfo, RateLimited, error_from, rate_exceeded
 from libs.persistence import is_outage
 from libs.quotas import CompanyLimits
 from services.gateway.domain.company_limits import TURNS, SharedLimits, block_of
@@ -43,20 +43,21 @@ class CompanyRates:
         self._limits = limits
         self._monotonic = monotonic
         self._buckets: dict[tuple[str, str], _Bucket] = {}
-        self._backlogs: dict[str, tuple[float, RateLimited]] = {}
+        self._backlogs: dict[str, tuple[float, ErrorInfo]] = {}
 
     async def take_turn(self, company_id: str) -> None:
         """Takes a token for a turn. Raises ``RateLimited``, also for a moment after ``backlog_is_full``."""
         until, refusal = self._backlogs.get(company_id, (0.0, None))
-        if refusal is not None:
-            if self._monotonic() < until:
-                raise error_from(refusal.info())
-            self._backlogs.pop(company_id)
+        if refusal is not None and self._monotonic() < until:
+            raise error_from(refusal)
         await self.take(company_id, TURNS)
 
     def backlog_is_full(self, company_id: str, refusal: RateLimited) -> None:
         """The company has as many turns in work as it may have: further ones are refused here, for a moment."""
-        self._backlogs[company_id] = (self._monotonic() + _BACKLOG_SECONDS, refusal)
+        now = self._monotonic()
+        self._backlogs = {company: full for company, full in self._backlogs.items() if now < full[0]}
+        # Not the exception, whose traceback holds the request.
+        self._backlogs[company_id] = (now + _BACKLOG_SECONDS, refusal.info())
 
     async def take(self, company_id: str, name: str) -> None:
         """Takes one token. Raises ``RateLimited`` when there is none."""

@@ -1,6 +1,8 @@
 """Limits of a company: one figure for all gateways together, and what callers see of it."""
 
 import asyncio
+import gc
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.errors import RateLimited
+from libs.contracts.errors import RateLimited, rate_exceeded
 from services.gateway.domain.company_limits import REQUESTS, STREAMS, block_of
 from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.company_streams import CompanyStreams, StreamPermit
@@ -105,6 +107,41 @@ async def test_an_outage_refuses_nobody() -> None:
     state.outage = psycopg.OperationalError("gone")
     rates = CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=60), clock)
     assert await taken(rates, 100) == 100
+
+
+def refused_turn() -> tuple[RateLimited, weakref.ref[Clock]]:
+    """A refusal, and something that its traceback holds."""
+    request = Clock()
+    try:
+        raise rate_exceeded("waiting_turns", 5, 5, 3)
+    except RateLimited as refusal:
+        return refusal, weakref.ref(request)
+
+
+async def test_a_full_backlog_refuses_turns_for_a_moment_and_holds_no_request() -> None:
+    clock = Clock()
+    rates = CompanyRates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
+    refusal, request = refused_turn()
+    rates.backlog_is_full(COMPANY, refusal)
+    expected = refusal.info()
+    del refusal
+    gc.collect()
+    assert request() is None
+    for _ in range(2):
+        with pytest.raises(RateLimited) as again:
+            await rates.take_turn(COMPANY)
+        assert again.value.info() == expected
+    clock.now += 1
+    await rates.take_turn(COMPANY)
+
+
+async def test_full_backlogs_of_the_past_are_forgotten() -> None:
+    clock = Clock()
+    rates = CompanyRates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
+    for number in range(100):
+        rates.backlog_is_full(f"company-{number}", rate_exceeded("waiting_turns", 5, 5, 3))
+        clock.now += 0.2
+    assert len(rates._backlogs) <= 3
 
 
 async def entered(streams: CompanyStreams, number: int) -> list[StreamPermit]:
