@@ -186,7 +186,7 @@ def assemble(outside: Dependencies) -> PublicApi:
     load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
     streams = EventStreams(outside.now, company_streams)
     texts = SessionTexts()
-    feeds = TimelineFeeds(outside.timeline, now=outside.now, on_slow=SLOW_READERS.inc)
+    feeds = TimelineFeeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_slow=SLOW_READERS.inc)
 
     configurations = AgentConfigurations(outside.upstreams, outside.bus.fresh, outside.monotonic)
 

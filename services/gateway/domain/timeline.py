@@ -37,14 +37,20 @@ class TimelineEvent:
     owner_id: str | None = None
     usage: TurnUsage | None = None
     data: bytes
+    _is_shared: bool = field(default=False, init=False, repr=False, compare=False)
     _rendered: bytes | None = field(default=None, init=False, repr=False, compare=False)
 
+    def share(self) -> None:
+        """Makes ``rendered`` keep its result, for an event that several readers get."""
+        object.__setattr__(self, "_is_shared", True)
+
     def rendered(self) -> bytes:
-        """The JSON of the event in the API, made once for all of its readers."""
+        """The JSON of the event in the API; made once when the event is shared."""
         rendered = self._rendered
         if rendered is None:
             rendered = self._render()
-            object.__setattr__(self, "_rendered", rendered)
+            if self._is_shared:
+                object.__setattr__(self, "_rendered", rendered)
         return rendered
 
     def _render(self) -> bytes:

@@ -39,6 +39,8 @@ class FollowTimeline:
             if has_more and not page.events:
                 # Of millions of events there may be none for this reader, who would hear nothing for minutes.
                 yield position
+            # A stream lasts: none keeps its last page of the past.
+            del page
         async with self.feeds.joined(where, expires_at=caller.expires_at) as reader:
             if position is None:
                 position = reader.joined_at
@@ -48,12 +50,15 @@ class FollowTimeline:
                     yield page.events
                 # What comes after the page is after `joined_at`, and so in the queue.
                 position = page.next if page.has_more else max(page.next, reader.joined_at)
+                del page
             yield position
             while True:
                 followed = await reader.next()
                 if isinstance(followed, int):
-                    yield max(position, followed)
+                    position = max(position, followed)
+                    yield position
                 elif new := [
                     event for event in followed if isinstance(event, TimelineEvent) and event.position > position
                 ]:
+                    position = new[-1].position
                     yield new

@@ -1,12 +1,17 @@
 """One company's feed with many readers, beside others that need the event loop."""
 
 import asyncio
+import time
+from collections.abc import Callable
+
+import pytest
 
 from services.gateway.domain.timeline import TimelineFilter
-from services.gateway.use_cases.timeline import company_feed
+from services.gateway.domain.timeline_reading import ReadTooSlowly
+from services.gateway.use_cases.timeline import company_feed, feed_reader
 from services.gateway.use_cases.timeline.company_feed import CompanyFeed
-from services.gateway.use_cases.timeline.feed_reader import MOST_TAKEN, FeedReader
-from tests.support.timeline import FakeTimeline
+from services.gateway.use_cases.timeline.feed_reader import MOST_TAKEN, MOST_UNREAD, FeedReader
+from tests.support.timeline import FakeTimeline, event
 
 WHERE = TimelineFilter(company_id="acme")
 READERS, EVENTS = 200, 30
@@ -22,6 +27,7 @@ class Readers:
     def __init__(self, feed: CompanyFeed, number: int) -> None:
         self.feed = feed
         self.reads = 0
+        self.bursts: list[int] = []
         self.seen: list[list[int]] = [[] for _ in range(number)]
         self.readers = [FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0) for _ in range(number)]
         for reader in self.readers:
@@ -35,12 +41,14 @@ class Readers:
 
     async def complete(self, number: int) -> int:
         """Waits until every reader has read so many; returns the most that were made before others had their turn."""
-        most = before = 0
+        before = 0
         async with asyncio.timeout(60):
             while min(map(len, self.seen)) < number:
                 await asyncio.sleep(0)
-                most, before = max(most, self.reads - before), self.reads
-        return most
+                if self.reads > before:
+                    self.bursts.append(self.reads - before)
+                before = self.reads
+        return max(self.bursts)
 
     async def leave(self) -> None:
         for reader, task in zip(self.readers, self.tasks, strict=True):
@@ -49,10 +57,12 @@ class Readers:
         await asyncio.gather(*self.tasks, return_exceptions=True)
 
 
-async def woken(number: int = READERS, events: int = EVENTS) -> tuple[FakeTimeline, CompanyFeed, Readers]:
+async def woken(
+    number: int = READERS, events: int = EVENTS, monotonic: Callable[[], float] = time.monotonic
+) -> tuple[FakeTimeline, CompanyFeed, Readers]:
     """A feed that is about to read its first events, and its readers, which wait for them."""
     timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    feed = CompanyFeed("acme", timeline, 0, monotonic=monotonic, on_slow=lambda: None)
     readers = Readers(feed, number)
     await asyncio.sleep(0)
     for _ in range(events):
@@ -101,7 +111,7 @@ async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() ->
 
 async def test_readers_of_much_get_it_in_pieces_and_each_what_it_wants() -> None:
     timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, on_slow=lambda: None)
+    feed = CompanyFeed("acme", timeline, 0, monotonic=time.monotonic, on_slow=lambda: None)
     everything = Readers(feed, READERS)
     of_turn = FeedReader(TimelineFilter(company_id="acme", turn_id="t1"), joined_at=0, expires_at=None, now=0.0)
     feed.add(of_turn)
@@ -123,3 +133,56 @@ async def test_a_few_readers_are_woken_at_once() -> None:
     await readers.complete(1)
     assert feed._waking is None
     await readers.leave()
+
+
+async def test_bursts_grow_by_a_factor_of_two_at_most() -> None:
+    _, _, readers = await woken(monotonic=lambda: 0.0)
+    await readers.complete(EVENTS)
+    first = company_feed._AT_ONCE
+    assert readers.bursts[:3] == [first, 2 * first, 4 * first]
+    await readers.leave()
+
+
+@pytest.mark.parametrize("number", [1, company_feed._AT_ONCE + 4, READERS])
+async def test_readers_of_a_feed_that_is_far_behind_get_everything(number: int) -> None:
+    _, feed, readers = await woken(number, 2 * MOST_UNREAD)
+    await readers.complete(2 * MOST_UNREAD)
+    assert all(seen == list(range(1, 2 * MOST_UNREAD + 1)) for seen in readers.seen)
+    await readers.leave()
+    assert not feed.has_readers
+
+
+async def test_a_reader_that_takes_nothing_is_ended_and_the_others_are_not() -> None:
+    _, feed, readers = await woken(company_feed._AT_ONCE + 4, 2 * MOST_UNREAD)
+    stalled = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
+    feed.add(stalled)
+    await readers.complete(2 * MOST_UNREAD)
+    with pytest.raises(ReadTooSlowly):
+        await stalled.next()
+    feed.discard(stalled)
+    await readers.leave()
+
+
+async def test_events_that_several_readers_share_are_rendered_once() -> None:
+    timeline, _, readers = await woken(2, 1)
+    await readers.complete(1)
+    (shared,) = timeline.events["acme"]
+    assert shared.rendered() is shared.rendered()
+    await readers.leave()
+    timeline, _, readers = await woken(1, 1)
+    await readers.complete(1)
+    (own,) = timeline.events["acme"]
+    assert own.rendered() is not own.rendered()
+    await readers.leave()
+
+
+async def test_a_position_is_not_told_behind_later_events() -> None:
+    reader = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
+    reader.tick(feed_reader.KEEP_ALIVE_SECONDS, 100)
+    reader.offer([event(position=101)], now=20.0)
+    assert await positions(reader) == [101]
+    following = asyncio.create_task(positions(reader))
+    await asyncio.sleep(0)
+    reader.offer([event(position=102)], now=20.0)
+    reader.wake()
+    assert await following == [102]

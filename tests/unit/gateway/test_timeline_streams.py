@@ -20,6 +20,7 @@ class Stream:
     def __init__(self, public: Gateway, query: str = "", **headers: str) -> None:
         self.status = 0
         self.text = b""
+        self.pieces: list[bytes] = []
         self._changed = asyncio.Event()
         self.gone = asyncio.Event()
         raw = {"x_api_key": public.client.headers["x-api-key"], "accept": "text/event-stream", **headers}
@@ -40,7 +41,8 @@ class Stream:
     async def _send(self, message: Any) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
-        self.text += message.get("body", b"")
+        self.pieces.append(message.get("body", b""))
+        self.text += self.pieces[-1]
         self._changed.set()
 
     @property
@@ -199,6 +201,30 @@ async def test_a_silent_stream_is_kept_alive(public: Gateway, monkeypatch: pytes
     async with follow(public) as stream:
         await stream.until(lambda it: it.text.count(b": keep-alive\nid: 0\n\n") >= 3)
     tending.cancel()
+
+
+async def test_positions_of_a_stream_never_go_back(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with follow(public, "type=turn.*") as stream:
+        await stream.until(live)
+        (feed,) = public.api.feeds._feeds.values()
+        (reader,) = feed.readers()
+        happen(public)
+        await stream.until(lambda it: 1 in it.ids)
+        monkeypatch.setattr(feed_reader, "KEEP_ALIVE_SECONDS", -1.0)
+        reader.tick(asyncio.get_running_loop().time(), 0)
+        await stream.until(lambda it: it.text.endswith(b"\n\n: keep-alive\nid: 1\n\n"))
+
+
+async def test_much_of_the_past_comes_in_pieces_and_is_not_kept(public: Gateway) -> None:
+    data = orjson.dumps({"text": "x" * 100_000})
+    stored = [store(public, data=data) for _ in range(7)]
+    stored.append(store(public, data=orjson.dumps({"text": "x" * 500_000})))
+    async with follow(public, "after=0") as stream:
+        await stream.until(live)
+        assert stream.ids == [event.position for event in stored]
+        # Two events of 100 KB each, the odd one, the large one.
+        assert [piece.count(b"event: ") for piece in stream.pieces if b"event: " in piece] == [2, 2, 2, 1, 1]
+    assert all(event.rendered() is not event.rendered() for event in stored)
 
 
 async def test_a_long_search_says_how_far_it_is(public: Gateway) -> None:

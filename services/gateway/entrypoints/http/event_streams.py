@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, contextmanager
 from datetime import datetime
 from typing import Final
@@ -21,6 +21,7 @@ MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 _HEADERS: Final = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
 _MAX_REVOKED: Final = 10_000
+_PIECE_BYTES: Final = 256 * 1024
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
@@ -28,6 +29,20 @@ def render_event(name: str, data: bytes, *, event_id: str | None = None) -> byte
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
+
+
+def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
+    """The events joined to pieces of at most 256 KiB; a larger event is a piece by itself."""
+    piece: list[bytes] = []
+    size = 0
+    for event in events:
+        if piece and size + len(event) > _PIECE_BYTES:
+            yield b"".join(piece)
+            piece, size = [], 0
+        piece.append(event)
+        size += len(event)
+    if piece:
+        yield b"".join(piece)
 
 
 class EventStreams:
@@ -163,5 +178,7 @@ async def no_body() -> AsyncGenerator[bytes, None]:
 
 async def _chain(first: bytes, rest: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
     yield first
+    # A stream lasts longer than its first piece is needed.
+    del first
     async for event in rest:
         yield event

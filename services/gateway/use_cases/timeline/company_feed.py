@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Iterator
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import structlog
@@ -20,6 +20,8 @@ _FIRST_PAUSE: Final = 0.01
 _LONGEST_PAUSE: Final = 0.04
 _AWAITED_SECONDS: Final = 2.0
 _REMEMBERED: Final = 2000
+# Half of what a reader may leave unread: a page more ends none that waits for its turn.
+_MOST_KEPT_WAITING: Final = 1000
 # Readers that write to their callers before others have the event loop: so many at first, then as many as do it in
 # that time.
 _AT_ONCE: Final = 16
@@ -38,11 +40,20 @@ class CompanyFeed:
 
     Many readers are woken a few at a time, with a rest three times as long as that took: however many a company has,
     they leave three quarters of the event loop to others. What comes meanwhile waits in their queues, and goes out in
-    larger pieces.
+    larger pieces. The next page is not read while one that waits to be woken has very much unread.
     """
 
-    def __init__(self, company_id: str, timeline: Timeline, position: int, *, on_slow: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        company_id: str,
+        timeline: Timeline,
+        position: int,
+        *,
+        monotonic: Callable[[], float],
+        on_slow: Callable[[], None],
+    ) -> None:
         self.position = position
+        self._monotonic = monotonic
         self._on_slow = on_slow
         self._timeline = timeline
         self._where = TimelineFilter(company_id=company_id)
@@ -52,6 +63,7 @@ class CompanyFeed:
         self._pause = _FIRST_PAUSE
         self._task: asyncio.Task[None] | None = None
         self._due: dict[FeedReader, None] = {}
+        self._woken: list[FeedReader] = []
         self._waking: asyncio.Task[None] | None = None
 
     @property
@@ -69,6 +81,8 @@ class CompanyFeed:
         key, where = _key_of(reader.where), reader.where
         self._readers[key][where].discard(reader)
         self._due.pop(reader, None)
+        if reader in self._woken:
+            self._woken.remove(reader)
         if not self._readers[key][where]:
             del self._readers[key][where]
         if not self._readers[key]:
@@ -92,6 +106,7 @@ class CompanyFeed:
     async def _read_on(self) -> None:
         try:
             while self.has_readers:
+                await self._wait_for_readers()
                 if await self._read_page():
                     continue
                 self._give_up_late()
@@ -117,9 +132,13 @@ class CompanyFeed:
             self.position = event.position
             self._awaited.pop(event.id, None)
             self._seen[event.id] = None
-            for where in self._concerned(event):
+            number = 0
+            for where, readers in self._concerned(event):
                 if where.admits(event):
                     wanted.setdefault(where, []).append(event)
+                    number += len(readers)
+            if number > 1:
+                event.share()
         for where, events in wanted.items():
             # Ended readers leave the set by themselves, later.
             for reader in self._readers[_key_of(where)][where]:
@@ -131,6 +150,11 @@ class CompanyFeed:
             self._seen.popitem(last=False)
         return page.has_more
 
+    async def _wait_for_readers(self) -> None:
+        """Waits while readers that are to be woken in turn have very much unread; not for those of slow callers."""
+        while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
+            await asyncio.sleep(_FIRST_PAUSE)
+
     def _wake_readers(self) -> None:
         if self._waking is not None:
             return
@@ -140,42 +164,40 @@ class CompanyFeed:
             self._waking = asyncio.create_task(self._wake_in_turn(), name="timeline.wake")
 
     async def _wake_in_turn(self) -> None:
-        clock = asyncio.get_running_loop().time
         at_once = _AT_ONCE
         try:
             while self._due:
-                began = clock()
+                began = self._monotonic()
                 woken = self._wake_next(at_once, once=True)
                 # They write before this goes on.
                 await asyncio.sleep(0)
-                took = clock() - began
-                at_once = min(max(int(at_once * _BURST_SECONDS / max(took, 1e-6)), 1), _MOST_AT_ONCE)
+                took = self._monotonic() - began
+                in_time = int(at_once * _BURST_SECONDS / max(took, 1e-6))
+                at_once = min(max(in_time, 1), 2 * at_once, _MOST_AT_ONCE)
                 await asyncio.sleep(took * _REST)
                 for reader in woken:
                     if not reader.is_held:
                         # Its caller is slower than this, or it has all.
                         reader.unlimit()
-                    elif self._has(reader):
+                    else:
                         self._due[reader] = None
         finally:
             self._waking = None
+            self._woken = []
 
     def _wake_next(self, most: int = _AT_ONCE, *, once: bool = False) -> list[FeedReader]:
         readers = list(islice(self._due, most))
         for reader in readers:
             del self._due[reader]
             reader.wake(once=once)
+        self._woken = readers
         return readers
 
-    def _has(self, reader: FeedReader) -> bool:
-        alike = self._readers.get(_key_of(reader.where))
-        return alike is not None and reader in alike.get(reader.where, ())
-
-    def _concerned(self, event: TimelineEvent) -> Iterator[TimelineFilter]:
-        """Filters of readers that the event may be for, without a look at all those of other sessions."""
+    def _concerned(self, event: TimelineEvent) -> Iterator[tuple[TimelineFilter, set[FeedReader]]]:
+        """Filters of readers, and these, that the event may be for, without a look at all those of other sessions."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
-            yield from self._readers.get(key, ())  # type: ignore[arg-type]
+            yield from self._readers.get(key, {}).items()  # type: ignore[call-overload]
 
     def _give_up_late(self) -> None:
         """Stops waiting for events that the log does not get in time; they come with a later look."""

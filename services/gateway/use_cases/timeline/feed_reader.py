@@ -56,6 +56,8 @@ class FeedReader:
             self.end(ReadTooSlowly())
             return True
         self._active_at = now
+        # What comes is after it.
+        self._reached = None
         self._unread.extend(events)
         return False
 
@@ -84,7 +86,15 @@ class FeedReader:
                 reached, self._reached = self._reached, None
                 return reached
             self._waiter = asyncio.get_running_loop().create_future()
-            await self._waiter
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    @property
+    def kept_waiting(self) -> int:
+        """The number of unread events of a reader that is in ``next``; one that its caller holds up is not."""
+        return 0 if self._waiter is None else len(self._unread)
 
     @property
     def is_held(self) -> bool:

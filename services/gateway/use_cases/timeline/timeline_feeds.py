@@ -28,10 +28,16 @@ class TimelineFeeds:
     """
 
     def __init__(
-        self, timeline: Timeline, *, now: Callable[[], datetime], on_slow: Callable[[], None] = lambda: None
+        self,
+        timeline: Timeline,
+        *,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+        on_slow: Callable[[], None],
     ) -> None:
         self._timeline = timeline
         self._now = now
+        self._monotonic = monotonic
         self._on_slow = on_slow
         self._feeds: dict[str, CompanyFeed] = {}
         self._stopping = False
@@ -80,7 +86,7 @@ class TimelineFeeds:
         return feed
 
     def _open(self, company_id: str, head: int) -> CompanyFeed:
-        return CompanyFeed(company_id, self._timeline, head, on_slow=self._on_slow)
+        return CompanyFeed(company_id, self._timeline, head, monotonic=self._monotonic, on_slow=self._on_slow)
 
     async def _keep_tending(self) -> None:
         while True:

@@ -11,7 +11,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
 from services.gateway.entrypoints.http.dependencies import UseCasesDep, wants_events
-from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, render_event
+from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer
 from services.gateway.entrypoints.http.reference.texts import TIMELINE, TIMELINE_EVENTS
@@ -64,7 +64,10 @@ async def _rendered(events: AsyncGenerator[Sequence[TimelineEvent] | int, None])
                 # Without data it is no event, but clients keep the id to go on after.
                 yield b": keep-alive\nid: %d\n\n" % some
             else:
-                yield b"".join([render_event(each.type, each.rendered(), event_id=str(each.position)) for each in some])
+                for piece in in_pieces(
+                    render_event(each.type, each.rendered(), event_id=str(each.position)) for each in some
+                ):
+                    yield piece
     finally:
         await events.aclose()
 
