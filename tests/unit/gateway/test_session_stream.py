@@ -1,6 +1,7 @@
 """The order of a session's messages, and the places after which it goes on."""
 
 import random
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -55,9 +56,7 @@ class Session:
         self.turn(turn, "completed", sequence, response={"content": content})
 
     def _store(self, made: TimelineEvent) -> None:
-        stored = event(
-            **{name: getattr(made, name) for name in made.__slots__ if name != "position"}, position=len(self.log) + 1
-        )
+        stored = replace(made, position=len(self.log) + 1)
         self.log.append(stored)
         self.wire.append(stored)
 

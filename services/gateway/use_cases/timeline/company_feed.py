@@ -197,7 +197,7 @@ class CompanyFeed:
         """Filters of readers, and these, that the event may be for, without a look at all those of other sessions."""
         keys = (("turn", event.turn_id), ("session", event.session_id), ("correlation", event.correlation_id), None)
         for key in keys:
-            yield from self._readers.get(key, {}).items()  # type: ignore[call-overload]
+            yield from self._readers.get(key, {}).items()  # type: ignore[arg-type]
 
     def _give_up_late(self) -> None:
         """Stops waiting for events that the log does not get in time; they come with a later look."""
