@@ -163,20 +163,34 @@ def test_files_that_are_refused_say_why(open_page: Open) -> None:
         expect(row.get_by_role("button", name="Try again")).to_be_visible()
 
 
-def test_files_that_are_too_large_are_not_sent(open_page: Open, http: httpx.Client, tmp_path: Path) -> None:
-    large = tmp_path / "large.txt"
-    with large.open("wb") as file:
-        file.truncate(50 * 1024 * 1024 + 1)
+def test_files_that_are_too_large_say_so(open_page: Open, http: httpx.Client, tmp_path: Path) -> None:
+    large = _file_of(50 * 1024 * 1024 + 1, tmp_path / "large.txt")
     session = http.post("/sessions/", json=configuration()).json()["session_id"]
+    page = open_page("files/")
+    page.get_by_label("Upload files").set_input_files(large)
+    expect(page.get_by_role("listitem").filter(has_text="large.txt")).to_contain_text("larger than 52428800 bytes")
+    page.goto(page.url.replace("files/", f"chat/{session}/"))
+    page.locator("input[type=file]").set_input_files(large)
+    expect(page.get_by_label("Attached")).to_contain_text("larger than 52428800 bytes")
+
+
+def test_files_that_no_service_takes_are_not_sent(open_page: Open, tmp_path: Path) -> None:
+    huge = _file_of(256 * 1024 * 1024 + 1, tmp_path / "huge.txt")
     page = open_page("files/")
     sent: list[str] = []
     page.on("request", lambda request: sent.append(request.url) if request.method == "POST" else None)
-    page.get_by_label("Upload files").set_input_files(large)
-    expect(page.get_by_role("listitem").filter(has_text="large.txt")).to_contain_text("larger than 50 MB")
-    page.goto(page.url.replace("files/", f"chat/{session}/"))
-    page.locator("input[type=file]").set_input_files(large)
-    expect(page.get_by_label("Attached")).to_contain_text("larger than 50 MB")
+    page.get_by_label("Upload files").set_input_files(huge)
+    expect(page.get_by_role("listitem").filter(has_text="huge.txt")).to_contain_text("larger than 256 MB")
+    page.goto(page.url.replace("files/", "chat/"))
+    page.locator("input[type=file]").set_input_files(huge)
+    expect(page.get_by_label("Attached")).to_contain_text("larger than 256 MB")
     assert sent == []
+
+
+def _file_of(size: int, path: Path) -> Path:
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
 
 
 def test_back_and_forward_lead_through_pages(open_page: Open, http: httpx.Client) -> None:

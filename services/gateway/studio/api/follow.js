@@ -5,16 +5,28 @@ import { endWith } from "./session.js";
 import { whileSeen } from "./sight.js";
 import { followBy } from "./streams.js";
 
-export async function follow({ signal, onEvent, ...options }) {
-  let lastId = null;
-  const noted = (event) => {
-    lastId = event.id ?? lastId;
-    return onEvent(event);
-  };
+const LONGEST_AWAY_MS = 180_000;
+
+/** Follows a stream, as `followBy` does, while the tab is seen. Resolves to true after an absence of more than `longestMs`. */
+export async function follow({ signal, open, longestMs, ...options }) {
+  const place = { lastId: null };
+  // What begins something is to arrive, whoever looks.
+  const mayEnd = () => (open(place.lastId).method ?? "GET") === "GET";
   try {
-    await whileSeen((inSight) => followBy(send, { ...options, onEvent: noted, onWaiting: setWaiting, lastId, signal: inSight }), signal);
+    return await whileSeen(
+      (inSight) => followBy(send, { ...options, open, place, onWaiting: setWaiting, signal: inSight }), signal, { longestMs, mayEnd },
+    );
   } catch (problem) {
     endWith(problem);
     throw problem;
   }
+}
+
+/**
+ * Follows the timeline after a position. Resolves to true after an absence of minutes: there may be more of what came
+ * meanwhile than of what is shown, so that who follows reads anew.
+ */
+export function followEvents(query, { after, longestMs = LONGEST_AWAY_MS, ...options }) {
+  const open = (lastId) => ({ path: "/events/", query: lastId === null ? { ...query, after } : query });
+  return follow({ ...options, open, longestMs });
 }

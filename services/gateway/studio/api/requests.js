@@ -1,6 +1,7 @@
 /** Requests to the public API, whoever makes them. */
 const SECONDS = 130;
-const MOST_FILE_BYTES = 50 * 1024 * 1024;
+// What the gateway takes in one request; the services behind it have limits of their own.
+const MOST_FILE_BYTES = 256 * 1024 * 1024;
 
 /**
  * `{send, get, write}` for an API at `root`. `headers` and `query` are functions: what every request has. `refused` is
@@ -38,19 +39,18 @@ export function requestsTo(root, { headers: common = () => ({}), query: always =
     throw problem;
   };
 
-  const get = async (path, query, options = {}) => (await send("GET", path, { query, ...options })).json();
+  const get = async (path, query, options = {}) => bodyOf(await send("GET", path, { query, ...options }));
 
   /** Every write has a key of its own, so that repeating it after a lost answer is safe. */
   const write = async (method, path, body, { headers = {}, ...options } = {}) => {
     const again = { body, headers: { "idempotency-key": randomKey(), ...headers }, ...options };
-    let response;
+    const attempt = async () => bodyOf(await send(method, path, again));
     try {
-      response = await send(method, path, again);
+      return await attempt();
     } catch (problem) {
       if (!(problem instanceof Unreachable)) throw problem;
-      response = await send(method, path, again);
+      return attempt();
     }
-    return response.status === 204 ? null : response.json();
   };
 
   return { send, get, write };
@@ -78,9 +78,9 @@ export class ApiError extends Error {
   }
 }
 
-/** Raises `ApiError` for a file that the service would refuse for its size: it would have to be sent to be told so. */
+/** Raises `ApiError` for a file that no installation takes: it would have to be sent to be told so. */
 export function checkSize({ size }) {
-  if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "It is larger than 50 MB." });
+  if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "It is larger than 256 MB." });
 }
 
 /** The API's words begin with a small letter; names of fields and types stay as they are. */
@@ -96,6 +96,16 @@ export class Unreachable extends Error {
 
   get passes() {
     return true;
+  }
+}
+
+/** Reads the answer of a success. Raises `Unreachable` when its connection breaks meanwhile. */
+async function bodyOf(response) {
+  try {
+    return response.status === 204 ? null : await response.json();
+  } catch (problem) {
+    if (problem.name === "AbortError" || problem instanceof SyntaxError) throw problem;
+    throw new Unreachable(problem);
   }
 }
 

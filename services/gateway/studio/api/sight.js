@@ -4,26 +4,36 @@
  */
 const AWAY_MS = 5_000;
 
-/** Runs `run(signal)`, ends it when the tab has been out of sight for a while, and runs it again when the tab is seen. */
-export async function whileSeen(run, signal, awayMs = AWAY_MS) {
+/**
+ * Runs `run(signal)`, ends it when the tab has been out of sight for a while and `mayEnd()`, and runs it again when the
+ * tab is seen. Resolves to true, without running it again, after an absence of more than `longestMs`.
+ */
+export async function whileSeen(run, signal, { awayMs = AWAY_MS, longestMs = Infinity, mayEnd = () => true } = {}) {
   while (!signal.aborted) {
-    const { away, end } = watch(awayMs);
+    const { away, end } = watch(awayMs, mayEnd);
     try {
       await run(AbortSignal.any([signal, away]));
     } finally {
       end();
     }
-    if (!away.aborted) return;
+    if (!away.aborted) return false;
+    const left = Date.now();
     await seen(signal);
+    if (Date.now() - left > longestMs) return !signal.aborted;
   }
+  return false;
 }
 
-function watch(awayMs) {
+function watch(awayMs, mayEnd) {
   const stop = new AbortController();
   let timer = 0;
+  const leave = () => {
+    if (mayEnd()) stop.abort();
+    else timer = setTimeout(leave, awayMs);
+  };
   const look = () => {
     clearTimeout(timer);
-    if (document.hidden) timer = setTimeout(() => stop.abort(), awayMs);
+    if (document.hidden) timer = setTimeout(leave, awayMs);
   };
   look();
   document.addEventListener("visibilitychange", look);

@@ -13,23 +13,24 @@ const LONGEST_PAUSE_MS = 8_000;
  *
  * `open(lastId)` names the request that `send` makes: `{method, path, query?, body?, headers?}`. `onEvent({id, event,
  * data})` gets each event once; it returns true for the last one. `onWaiting(stream, waits)` is told when the stream
- * waits for a connection. Resolves when the stream has ended; rejects with the refusal.
+ * waits for a connection. `place.lastId` is up to where the stream was read, for who follows it once more. Resolves when
+ * the stream has ended; rejects with the refusal.
  */
-export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, lastId = null }) {
+export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, place = { lastId: null } }) {
   const stream = {};
   let pause = FIRST_PAUSE_MS;
   try {
     while (!signal.aborted) {
       try {
         const reading = new Reading(send, signal);
-        const response = await reading.open(open(lastId), lastId);
+        const response = await reading.open(open(place.lastId), place.lastId);
         onOpen(response);
         onWaiting(stream, false);
         if (response.status === 204) return;
         for await (const event of reading.events(response)) {
           pause = FIRST_PAUSE_MS;
           if (event.event === "error") throw streamError(event);
-          if (event.id !== null) lastId = event.id;
+          if (event.id !== null) place.lastId = event.id;
           if (event.data !== null && onEvent({ ...event, data: JSON.parse(event.data) })) return;
         }
       } catch (problem) {

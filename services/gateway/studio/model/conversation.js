@@ -27,6 +27,13 @@ export class Conversation {
     return sent;
   }
 
+  /** Lets go of turns that have ended. */
+  forgetEnded() {
+    const ended = new Set(this.turns.filter(({ id, hasEnded }) => id && hasEnded));
+    for (const { id } of ended) this.#byId.delete(id);
+    this.turns = this.turns.filter((each) => !ended.has(each));
+  }
+
   /** Takes back a message that has not become a turn. */
   drop(turn) {
     this.turns = this.turns.filter((each) => each !== turn);
@@ -46,6 +53,7 @@ export class Conversation {
     for (const message of messages) {
       if (!message.turn_id) continue;
       const turn = this.turn(message.turn_id);
+      turn.at ??= message.timestamp;
       if (message.role === "user") {
         turn.content = message.content;
         turn.messageId = message.id;
@@ -56,8 +64,14 @@ export class Conversation {
         turn.status = "completed";
       }
     }
-    this.turns.sort((a, b) => (a.at ?? "~").localeCompare(b.at ?? "~"));
+    this.turns.sort(byTime);
   }
+}
+
+/** Turns of which no message is known yet come last. */
+function byTime({ at: a }, { at: b }) {
+  if (a === b) return 0;
+  return b === null || (a !== null && a < b) ? -1 : 1;
 }
 
 export class Turn {

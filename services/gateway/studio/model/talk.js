@@ -3,9 +3,12 @@ import { ApiError, randomKey } from "../api/requests.js";
 import { Conversation } from "./conversation.js";
 
 const PAGE = 200;
+const NAMES_MS = 15_000;
 
 /** `api` makes the requests: `{get, send, write, follow}`. `changed` is called whenever there is something to show. */
 export class Talk {
+  #naming = Promise.resolve();
+
   constructor(api, sessionId) {
     this.api = api;
     this.sessionId = sessionId;
@@ -30,27 +33,26 @@ export class Talk {
     this.conversation.takeMessages(messages);
     this.changed();
     // Without it a file is called a file.
-    this.#loadAttached().catch(() => null);
+    this.#naming = this.#naming.then(() => this.#loadAttached()).catch(() => null);
     return total;
   }
 
-  /** Reads the records of the files that messages name. */
+  /** Reads the records of the files that messages name; tries it once. */
   async #loadAttached() {
     const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact);
     if (!unknown.length) return;
-    const { artifacts } = await this.api.get(`/sessions/${this.sessionId}/artifacts/`, { limit: PAGE }, { signal: this.abort.signal });
+    const signal = AbortSignal.any([this.abort.signal, AbortSignal.timeout(NAMES_MS)]);
+    const response = await this.api.send("GET", `/sessions/${this.sessionId}/artifacts/`, { query: { limit: PAGE }, signal });
+    const { artifacts } = await response.json();
     const known = new Map(artifacts.map((artifact) => [artifact.artifact_id, artifact]));
     for (const each of unknown) each.artifact = known.get(each.id) ?? null;
     this.changed();
   }
 
-  /** The last messages; returns how many are left out. */
-  async loadLastMessages(count) {
-    const { signal } = this.abort;
-    const { total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { limit: 1 }, { signal });
-    const offset = Math.max(0, total - count);
-    await this.loadMessages(offset, count);
-    return offset;
+  /** How many messages there are. */
+  async countMessages() {
+    const { total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { limit: 1 }, { signal: this.abort.signal });
+    return total;
   }
 
   /** Follows a turn from its start, or from the request that begins it. */

@@ -49,7 +49,7 @@ function Events({ scope, isTrace }) {
       <${ScopeForm} scope=${scope} />
       ${problem && html`<p class="problem" role="alert">${problem.message}</p>`}
       <${Toolbar}
-        state=${state} isTrace=${isTrace} all=${current} shown=${events} waiting=${paused ? all.length - paused.length : 0} trace=${trace}
+        state=${state} isTrace=${isTrace} all=${current} shown=${events} waiting=${paused ? cameAfter(all, paused.at(-1)) : 0} trace=${trace}
         services=${services} onServices=${setServices}
         compress=${compress} onCompress=${(value) => (setCompress(value), setView([0, 1]))}
         view=${view} onView=${setView}
@@ -75,6 +75,10 @@ function Events({ scope, isTrace }) {
             onClose=${() => setSelection(selection.event && selection.span ? { ...selection, event: null } : NOTHING)} />`}
       </div>
     </div>`;
+}
+
+function cameAfter(events, last) {
+  return events.length - 1 - events.findLastIndex(({ position }) => position <= (last?.position ?? 0));
 }
 
 /** Of a whole company what is newest stands at the top, as in the list of events. */

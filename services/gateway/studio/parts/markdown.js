@@ -59,26 +59,37 @@ class Blocks {
     let same = 0;
     while (same < tokens.length && this.#shown[same]?.raw === tokens[same].raw) same += 1;
     this.#keep(same);
-    this.#add(box, tokens.slice(same), growing);
+    const fresh = tokens.slice(same);
+    // Each call of what sanitises costs more than most blocks: a text that is whole needs few.
+    const portions = growing ? fresh.map((token) => [token]) : portionsOf(fresh);
+    for (const portion of portions) {
+      const unread = document.createElement("div");
+      unread.className = "unread";
+      unread.textContent = portion.map(({ raw }) => raw).join("\n\n");
+      this.#shown.push({ raw: portion.map(({ raw }) => raw).join(""), nodes: [unread], unread: portion });
+      box.append(unread);
+    }
+    this.#read();
   }
 
-  /** What is not shown yet stays away. */
+  /** What is not read yet stays as it was written. */
   end() {
     clearTimeout(this.#timer);
   }
 
-  #add(box, tokens, growing) {
-    const rest = [...tokens];
-    for (let length = 0; rest.length && length < PORTION; ) {
-      // Each call of what sanitises costs more than most blocks: a text that is whole needs few.
-      const portion = growing ? [rest.shift()] : rest.splice(0, portionOf(rest));
-      const raw = portion.map((token) => token.raw).join("");
-      const nodes = elementsOf(portion);
-      this.#shown.push({ raw, nodes });
-      box.append(...nodes);
-      length += raw.length;
+  /** Reads a portion in place of its text, then, when the browser has drawn it, the next one. */
+  #read() {
+    let length = 0;
+    for (const block of this.#shown.filter(({ unread }) => unread)) {
+      if (length >= PORTION) {
+        this.#timer = setTimeout(() => this.#read());
+        return;
+      }
+      const nodes = elementsOf(block.unread);
+      block.nodes[0].replaceWith(...nodes);
+      Object.assign(block, { nodes, unread: null });
+      length += block.raw.length;
     }
-    if (rest.length) this.#timer = setTimeout(() => this.#add(box, rest, growing));
   }
 
   /** Lets go of all but the first `count` blocks. */
@@ -87,11 +98,18 @@ class Blocks {
   }
 }
 
-/** How many of the tokens are a portion. */
-function portionOf(tokens) {
-  let length = 0;
-  const last = tokens.findIndex(({ raw }) => (length += raw.length) >= PORTION);
-  return last < 0 ? tokens.length : last + 1;
+function portionsOf(tokens) {
+  const portions = [];
+  let length = PORTION;
+  for (const token of tokens) {
+    if (length >= PORTION) {
+      portions.push([]);
+      length = 0;
+    }
+    portions.at(-1).push(token);
+    length += token.raw.length;
+  }
+  return portions;
 }
 
 /** `growing`: more of the text is on its way. */

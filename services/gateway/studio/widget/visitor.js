@@ -52,7 +52,7 @@ export class Visitor extends Talk {
   async resume() {
     if (!this.sessionId) return;
     try {
-      await this.loadLastMessages(LAST_MESSAGES);
+      await this.loadMessages(Math.max(0, (await this.countMessages()) - LAST_MESSAGES), LAST_MESSAGES);
     } catch (problem) {
       if (problem.status !== 404) throw problem;
       this.#forget();

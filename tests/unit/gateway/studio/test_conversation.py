@@ -85,11 +85,15 @@ def test_a_long_text_is_read_part_by_part(run: Run) -> None:
       render(h(m.Markdown, { text: given }), box);
       const shown = () => [...box.querySelectorAll("p")];
       const atOnce = shown().length;
-      while (shown().length < 100) await new Promise((resolve) => setTimeout(resolve));
-      return { atOnce, texts: shown().map((each) => each.textContent) };
+      const whole = box.textContent.length;
+      const until = Date.now() + 10_000;
+      while (shown().length < 100 && Date.now() < until) await new Promise((resolve) => setTimeout(resolve));
+      return { atOnce, whole, texts: shown().map((each) => each.textContent) };
     })()"""
     found = run("parts/markdown.js", f"await {render}", text)
     assert 0 < found["atOnce"] < 50
+    # What is not read yet stands there as it was written.
+    assert found["whole"] >= len(text.replace("\n", ""))
     assert found["texts"] == text.split("\n\n")
 
 
@@ -104,6 +108,18 @@ def test_what_is_known_about_a_file_outlasts_reading_its_message_again(run: Run)
       return conversation.turn("t").attachments;
     })()"""
     assert run("model/conversation.js", twice, message) == [{"id": "a", "artifact": {"name": "notes.md"}}]
+
+
+def test_turns_come_in_the_order_of_their_messages_and_those_without_one_last(run: Run) -> None:
+    kinds = [("user", "b", "2026-02"), ("user", "a", "2026-01"), ("assistant", "half", "2025-12")]
+    messages = [{"role": role, "turn_id": turn, "content": "x", "timestamp": at} for role, turn, at in kinds]
+    ordered = """(() => {
+      const conversation = new m.Conversation();
+      conversation.turn("unknown");
+      conversation.takeMessages(given);
+      return conversation.turns.map(({ id }) => id);
+    })()"""
+    assert run("model/conversation.js", ordered, messages) == ["half", "a", "b", "unknown"]
 
 
 def test_html_in_markdown_is_text_and_links_lead_to_the_web_only(run: Run) -> None:

@@ -60,7 +60,7 @@ def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
         signal.addEventListener("abort", () => (runs.push("ended"), resolve()));
       });
       const later = () => new Promise((resolve) => setTimeout(resolve, 20));
-      const whole = m.whileSeen(run, stop.signal, 0);
+      const whole = m.whileSeen(run, stop.signal, { awayMs: 0 });
       look(true);
       await later();
       const away = runs.join();

@@ -1,6 +1,7 @@
 /** Files on their way into a session. */
 import { randomKey } from "../../api/client.js";
 import { persist } from "../../api/network.js";
+import { checkSize } from "../../api/requests.js";
 import { upload } from "../../api/upload.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
 
@@ -18,6 +19,8 @@ export function useAttachments(sessionOf) {
     const stop = under.current.get(id);
     if (stop.signal.aborted) return;
     try {
+      // Before there is a session for it.
+      checkSize(file);
       const path = `/sessions/${await sessionOf()}/artifacts/`;
       const given = { key: randomKey(), signal: stop.signal, onProgress: (sent) => change(id, { sent }) };
       const artifact = await persist(() => upload(path, file, given), { signal: stop.signal, attempts: ATTEMPTS });

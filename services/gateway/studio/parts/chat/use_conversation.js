@@ -1,12 +1,14 @@
 /** A session's conversation: what was said, what runs, and what is sent. */
 import { read, send, write } from "../../api/client.js";
-import { follow } from "../../api/follow.js";
+import { follow, followEvents } from "../../api/follow.js";
 import { allows } from "../../api/session.js";
+import { sleep } from "../../api/sleep.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
 import { newestEvents } from "../../model/newest_events.js";
 import { Talk } from "../../model/talk.js";
 
 const PAINT_MS = 50;
+const TOGETHER_MS = 50;
 const LAST_MESSAGES = 60;
 const PAGE = 200;
 const API = { get: read, send, write, follow };
@@ -40,32 +42,62 @@ class Running extends Talk {
     this.state = sessionId ? "loading" : "ready";
     this.problem = "";
     this.earlier = 0;
-    // The position back to which the timeline was read.
+    // Up to which message they were read, and the position back to which the timeline was.
+    this.messagesRead = null;
     this.eventsBefore = undefined;
+    this.met = new Set();
+    this.isMeeting = false;
   }
 
   start() {
     if (this.abort.signal.aborted) {
       // Its page was left and is shown again.
-      this.eventsBefore = undefined;
+      this.messagesRead = null;
       this.abort = new AbortController();
       this.followed.clear();
     }
     if (!this.sessionId) return;
-    this.load().catch((problem) => {
+    this.run().catch((problem) => {
       if (this.abort.signal.aborted) return;
       Object.assign(this, { state: "failed", problem: problem.message });
       this.changed();
     });
   }
 
+  async run() {
+    for (let isBehind = true; isBehind; ) {
+      const after = await this.load();
+      this.state = "ready";
+      this.changed();
+      isBehind = after !== null && (await this.followSession(after));
+    }
+  }
+
+  /** Reads what was said since it was last read, with what happened; of very much of it the end. Returns up to where. */
   async load() {
-    this.earlier = await this.loadLastMessages(LAST_MESSAGES);
-    const after = allows("events:read") ? await this.loadEvents() : null;
-    this.state = "ready";
+    const { signal } = this.abort;
+    // One's own message may be among the new ones: which one it is, is known when it was accepted.
+    while (this.turns.some(({ status }) => status === "sending") && !signal.aborted) await sleep(TOGETHER_MS, signal);
+    const total = await this.countMessages();
+    let from = this.messagesRead;
+    if (from === null || total - from > PAGE) {
+      from = this.earlier = Math.max(0, total - LAST_MESSAGES);
+      this.eventsBefore = undefined;
+      this.conversation.forgetEnded();
+    }
+    const known = new Set(this.turns);
+    await this.loadMessages(from);
+    this.messagesRead = total;
+    const fresh = this.turns.filter((turn) => turn.id && !known.has(turn));
+    let after = null;
+    if (allows("events:read")) {
+      const { next, before } = await this.loadEvents(fresh);
+      this.eventsBefore ??= before;
+      after = next;
+    }
+    for (const turn of this.turns) if (turn.id && !turn.hasEnded && !this.followed.has(turn.id)) this.followTurn(turn);
     this.changed();
-    for (const turn of this.turns) if (turn.id && !turn.hasEnded) this.followTurn(turn);
-    if (after !== null) await this.followSession(after);
+    return after;
   }
 
   async loadEarlier() {
@@ -73,35 +105,51 @@ class Running extends Talk {
     const known = new Set(this.turns);
     await this.loadMessages(offset, this.earlier - offset);
     this.earlier = offset;
-    if (allows("events:read")) await this.loadEvents(this.turns.filter((turn) => !known.has(turn)));
+    if (allows("events:read")) {
+      const { before } = await this.loadEvents(this.turns.filter((turn) => !known.has(turn)), this.eventsBefore);
+      this.eventsBefore = before;
+    }
     this.changed();
   }
 
-  /** Tool calls and ends of what is shown, read from the newest back to the first of it; returns up to where. */
-  async loadEvents(turns = this.turns) {
+  /** Tool calls and ends of these turns, read from the newest, or from a position, back to the first of them. */
+  async loadEvents(turns, from) {
     const { signal } = this.abort;
     const shown = new Map(turns.map((turn) => [turn.id, turn]));
     const first = turns[0]?.at;
     const page = (query) => read("/events/", { session_id: this.sessionId, type: "turn.*", limit: PAGE, ...query }, { signal });
     const isEnough = (found) => !first || found.at(-1)?.time < first;
-    const { events, next, before } = await newestEvents(page, isEnough, { pages: Infinity, before: this.eventsBefore });
-    this.eventsBefore = before;
+    const { events, next, before } = await newestEvents(page, isEnough, { pages: Infinity, before: from });
     for (const { turn_id: id, type, data } of events) shown.get(id)?.take(type, data);
-    return next;
+    return { next, before };
   }
 
-  /** Turns that others begin in this session appear by themselves. */
-  async followSession(after) {
-    const query = { session_id: this.sessionId, type: "turn.*" };
-    await follow({
+  /** Turns that others begin in this session appear by themselves. Resolves to true when it is to be read anew. */
+  followSession(after) {
+    return followEvents({ session_id: this.sessionId, type: "turn.*" }, {
+      after,
       signal: this.abort.signal,
-      open: (lastId) => ({ path: "/events/", query: lastId === null ? { ...query, after } : query }),
-      onEvent: ({ data }) => {
-        if (this.followed.has(data.turn_id) || this.turns.some(({ status }) => status === "sending")) return;
-        if (this.conversation.has(data.turn_id) && this.conversation.turn(data.turn_id).hasEnded) return;
-        this.followTurn(this.conversation.turn(data.turn_id));
-        this.loadLastMessages(20).catch(() => null);
+      onEvent: ({ data: { turn_id: id } }) => {
+        if (this.conversation.has(id)) return;
+        this.met.add(id);
+        // Whatever cannot be read now is read with the next event.
+        if (!this.isMeeting) this.meet().catch(() => null);
       },
     });
+  }
+
+  /** Shows turns that were not known, with their questions: all that came together at once. */
+  async meet() {
+    this.isMeeting = true;
+    try {
+      while (this.met.size && !this.abort.signal.aborted) {
+        await sleep(TOGETHER_MS, this.abort.signal);
+        await this.load();
+        for (const id of this.met) if (!this.conversation.has(id)) this.followTurn(this.conversation.turn(id));
+        this.met.clear();
+      }
+    } finally {
+      this.isMeeting = false;
+    }
   }
 }

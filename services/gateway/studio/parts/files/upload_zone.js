@@ -25,7 +25,7 @@ export function UploadZone({ collectionId = null, onStored, children }) {
       <p class="upload-way">
         <input id=${id} type="file" multiple accept=${ACCEPTED} class="for-screen-readers" onChange=${chosen} />
         <label for=${id} class="button primary"><${Icon} name="upload" />Upload files</label>
-        <span class="muted">or drop them here. PDF, Word, text, Markdown, HTML, tables, JSON and images, up to 50 MB each.</span>
+        <span class="muted">or drop them here. PDF, Word, text, Markdown, HTML, tables, JSON and images.</span>
         ${children}
       </p>
       <p role="status" class="muted">${under.length ? `${under.length} on their way` : said}</p>

@@ -5,6 +5,7 @@ import { allows } from "../../api/session.js";
 import { useEffect, useRef } from "../../app/html.js";
 import { after } from "../../model/ingestion.js";
 import { useLoaded } from "../use_loaded.js";
+import { useLookAgain } from "../use_look_again.js";
 
 const LOOK_AGAIN_MS = 2_000;
 const READ_AGAIN_MS = 300;
@@ -33,11 +34,8 @@ export function useKnowledgeBase(id) {
     };
   }, [id]);
   const runs = value && ["pending", "running"].includes(value.status);
-  useEffect(() => {
-    if (!runs) return undefined;
-    // Beside the stream too, more seldom: a record that somebody left pending is nobody's event.
-    const timer = setTimeout(refresh, allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS);
-    return () => clearTimeout(timer);
-  }, [value]);
+  // Beside the stream too, more seldom: a record that somebody left pending is nobody's event.
+  const pause = allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS;
+  useLookAgain(refresh, runs ? pause : null, [value]);
   return { knowledgeBase: value, problem, refresh, set };
 }

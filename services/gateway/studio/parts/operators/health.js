@@ -5,12 +5,14 @@ import { momentText } from "../../model/format.js";
 import { DataTable } from "../data_table.js";
 import { Problem } from "../problem.js";
 import { ServiceChip, StatusChip } from "../chips.js";
-import { usePolled } from "./use_polled.js";
+import { useLoaded } from "../use_loaded.js";
+import { useLookAgain } from "../use_look_again.js";
 
 const PAUSE_MS = 5_000;
 
 export function Health({ isWhole }) {
-  const { value, problem } = usePolled((signal) => get("/operations/services/", {}, { signal }), PAUSE_MS);
+  const { value, problem, refresh } = useLoaded((signal) => get("/operations/services/", {}, { signal }));
+  useLookAgain(refresh, PAUSE_MS, [value, problem]);
   const replicas = (value?.services ?? []).flatMap(({ service, replicas: found }) => found.map((each, at) => ({ service, at, ...each })));
   return html`
     <section aria-labelledby="health">

@@ -4,12 +4,14 @@ import { html } from "../../app/html.js";
 import { countText, numberText } from "../../model/format.js";
 import { DataTable } from "../data_table.js";
 import { Problem } from "../problem.js";
-import { usePolled } from "./use_polled.js";
+import { useLoaded } from "../use_loaded.js";
+import { useLookAgain } from "../use_look_again.js";
 
 const PAUSE_MS = 10_000;
 
 export function Lag() {
-  const { value, problem } = usePolled((signal) => get("/operations/consumers/", {}, { signal }), PAUSE_MS);
+  const { value, problem, refresh } = useLoaded((signal) => get("/operations/consumers/", {}, { signal }));
+  useLookAgain(refresh, PAUSE_MS, [value, problem]);
   const most = Math.max(1, ...(value?.consumers ?? []).map(({ lag }) => lag));
   const largest = value?.consumers.toSorted((a, b) => b.lag - a.lag || order(a, b)) ?? [];
   return html`

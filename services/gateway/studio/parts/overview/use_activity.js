@@ -1,6 +1,6 @@
 /** The activity of the last hour, read once and then followed. */
 import { read } from "../../api/client.js";
-import { follow } from "../../api/follow.js";
+import { followEvents } from "../../api/follow.js";
 import { useEffect, useState } from "../../app/html.js";
 import { Activity, ACTIVITY_TYPES, HOUR_MS } from "../../model/activity.js";
 import { newestEvents } from "../../model/newest_events.js";
@@ -17,27 +17,32 @@ export function useActivity() {
   useEffect(() => {
     const stop = new AbortController();
     const { signal } = stop;
-    const activity = new Activity();
+    let activity = new Activity();
     let timer = 0;
     const change = (fields = {}) => !signal.aborted && setShown((before) => ({ ...before, ...fields, activity, now: Date.now() }));
     const later = () => (timer ||= setTimeout(() => ((timer = 0), change()), PAINT_MS));
+    /** Resolves to true when it is to be read anew. */
     const run = async () => {
       const since = Date.now() - HOUR_MS;
       const page = (query) => read("/events/", { type: ACTIVITY_TYPES, ...query, limit: 200 }, { signal });
       const isBefore = (events) => events.length > 0 && timeOf(events.at(-1).time) < since;
       const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES });
+      activity = new Activity();
       for (const event of events) activity.take(event);
       change({ state: "live", from: isCut && events.length ? timeOf(events[0].time) : 0 });
-      await follow({
+      return followEvents({ type: ACTIVITY_TYPES }, {
+        after: next,
         signal,
-        open: (lastId) => ({ path: "/events/", query: { type: ACTIVITY_TYPES, ...(lastId === null ? { after: next } : {}) } }),
         onEvent: ({ data }) => {
           activity.take(data);
           later();
         },
       });
     };
-    run().catch((problem) => problem.name !== "AbortError" && change({ state: "failed", problem }));
+    const go = async () => {
+      while (await run());
+    };
+    go().catch((problem) => problem.name !== "AbortError" && change({ state: "failed", problem }));
     const clock = setInterval(() => {
       activity.forget(Date.now());
       change();

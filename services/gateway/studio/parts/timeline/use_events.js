@@ -1,6 +1,6 @@
 /** The events of a scope: those that there are, then those that come. */
 import { read } from "../../api/client.js";
-import { follow } from "../../api/follow.js";
+import { followEvents } from "../../api/follow.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
 import { newestEvents } from "../../model/newest_events.js";
 
@@ -42,16 +42,23 @@ export function useEvents(scope) {
   return shown;
 }
 
-async function collect(scope, collecting, changed, signal) {
+async function collect(...given) {
+  while (await collectOnce(...given));
+}
+
+/** Resolves to true when it is to be read anew. */
+async function collectOnce(scope, collecting, changed, signal) {
   const known = Object.keys(scope).some((name) => name !== "type");
   const page = (query) => read("/events/", { ...scope, ...query, limit: 200 }, { signal });
   const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, (found) => found.length >= RECENT);
-  collecting.events.push(...events);
+  collecting.events = [...events];
   collecting.state = "live";
   changed();
-  await follow({
+  return followEvents(scope, {
+    after,
     signal,
-    open: (lastId) => ({ path: "/events/", query: lastId === null ? { ...scope, after } : scope }),
+    // Of these all is shown.
+    ...(known ? { longestMs: Infinity } : {}),
     onEvent: ({ data }) => {
       collecting.events.push(data);
       changed();

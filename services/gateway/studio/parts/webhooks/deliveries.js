@@ -1,7 +1,7 @@
 /** What was sent to a webhook and how it was answered; what is under way is looked at again by itself. */
 import { get, write } from "../../api/client.js";
 import { allows } from "../../api/session.js";
-import { html, useEffect, useState } from "../../app/html.js";
+import { html, useState } from "../../app/html.js";
 import { agoText, momentText } from "../../model/format.js";
 import { DataTable } from "../data_table.js";
 import { Paging } from "../paging.js";
@@ -9,6 +9,7 @@ import { Problem } from "../problem.js";
 import { StatusChip } from "../chips.js";
 import { useAction } from "../use_action.js";
 import { useLoaded } from "../use_loaded.js";
+import { useLookAgain } from "../use_look_again.js";
 
 const LIMIT = 25;
 const LOOK_AGAIN_MS = 1_000;
@@ -24,10 +25,7 @@ export function Deliveries({ webhookId, changes }) {
     await refresh();
   });
   const pending = page?.deliveries.some(({ status }) => status === "pending");
-  useEffect(() => {
-    const timer = setTimeout(() => document.hidden || refresh(), pending ? LOOK_AGAIN_MS : IDLE_MS);
-    return () => clearTimeout(timer);
-  }, [page, pending]);
+  useLookAgain(refresh, pending ? LOOK_AGAIN_MS : IDLE_MS, [page, problem]);
   return html`
     <div class="section-head"><h2>Deliveries</h2></div>
     <${Problem} of=${again.problem ?? problem} />

@@ -1,0 +1,225 @@
+"""The studio in a tab that comes into sight again, with a service that is made of functions."""
+
+from typing import Any
+
+from tests.unit.gateway.studio.conftest import Run
+
+WORLD = """
+  const requests = [];
+  const streams = [];
+  const real = { fetch: window.fetch, setTimeout: window.setTimeout, now: Date.now };
+  let hidden = false;
+  let passed = 0;
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  // Pauses are a hundredth of what they are.
+  window.setTimeout = (act, pause = 0, ...given) => real.setTimeout.call(window, act, pause / 100, ...given);
+  Date.now = () => real.now() + passed;
+  const sleep = (pause) => new Promise((resolve) => real.setTimeout.call(window, resolve, pause));
+  const until = async (wanted) => {
+    for (let left = 400; !wanted(); left -= 1) {
+      if (!left) throw new Error(`it never came: ${wanted} ${JSON.stringify(requests)}`);
+      await sleep(10);
+    }
+  };
+  const look = (next) => {
+    hidden = next;
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+  /** Answers with a stream that stays open; `write` adds to it. */
+  const stream = (signal, headers = {}) => {
+    let control;
+    const body = new ReadableStream({ start: (given) => (control = given) });
+    const each = { write: (text) => control.enqueue(new TextEncoder().encode(text)), ended: false };
+    signal.addEventListener("abort", () => {
+      if (each.ended) return;
+      each.ended = true;
+      control.error(new DOMException("ended", "AbortError"));
+    });
+    streams.push(each);
+    return new Response(body, { headers });
+  };
+  const serve = (answer) => {
+    window.fetch = async (address, { method, headers, signal }) => {
+      const { pathname, searchParams } = new URL(address, location.href);
+      const [path, query] = [pathname.replace("/api/v1", ""), Object.fromEntries(searchParams)];
+      const request = { method, path, query, lastId: headers["last-event-id"] ?? null };
+      requests.push(request);
+      return answer(request, signal);
+    };
+  };
+  const restore = () => {
+    Object.assign(window, { fetch: real.fetch, setTimeout: real.setTimeout });
+    Date.now = real.now;
+    delete document.hidden;
+  };
+"""
+
+
+def in_world(body: str) -> str:
+    return f"await (async () => {{ {WORLD} try {{ {body} }} finally {{ restore(); }} }})()"
+
+
+def test_a_stream_goes_on_after_the_last_position_it_was_told(run: Run) -> None:
+    absence = """
+      serve((request, signal) => stream(signal));
+      const stop = new AbortController();
+      const seen = [];
+      const onEvent = ({ data }) => void seen.push(data.n);
+      const whole = m.followEvents({ type: "turn.*" }, { after: 3, signal: stop.signal, onEvent });
+      await until(() => streams.length === 1);
+      streams[0].write('id: 7\\ndata: {"n": 1}\\n\\n: keep-alive\\nid: 9\\n\\n');
+      await until(() => seen.length === 1);
+      look(true);
+      await until(() => streams[0].ended);
+      look(false);
+      await until(() => streams.length === 2);
+      streams[1].write('id: 10\\ndata: {"n": 2}\\n\\n');
+      await until(() => seen.length === 2);
+      look(true);
+      await until(() => streams[1].ended);
+      passed = 600_000;
+      look(false);
+      const asked = requests.map(({ query, lastId }) => [query.after ?? null, lastId]);
+      return { seen, isToBeReadAnew: await whole, asked };
+    """
+    found = run("api/follow.js", in_world(absence))
+    assert found == {"seen": [1, 2], "isToBeReadAnew": True, "asked": [["3", None], [None, "9"]]}
+
+
+def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> None:
+    sending = """
+      let isReachable = false;
+      serve(({ method }, signal) => {
+        if (!isReachable) throw new TypeError("Failed to fetch");
+        return stream(signal, method === "POST" ? { location: "/api/v1/runtime/s/turns/t/events/" } : {});
+      });
+      const { follow } = await import("/api/follow.js");
+      const talk = new m.Talk({ follow }, "s");
+      look(true);
+      const whole = talk.say("Hello", []);
+      await until(() => requests.length > 3);
+      // Longer than a tab keeps its streams.
+      await sleep(150);
+      const before = requests.length;
+      await until(() => requests.length > before);
+      isReachable = true;
+      await until(() => streams.length === 1 && streams[0].ended);
+      look(false);
+      await until(() => streams.length === 2);
+      streams[1].write('id: 1\\nevent: turn.cancelled\\ndata: {"reason": "cancelled"}\\n\\n');
+      await whole;
+      const { method, path } = requests.at(-1);
+      const methods = new Set(requests.slice(0, -1).map(({ method }) => method));
+      return { before: [...methods], last: [method, path], status: talk.turns[0].status };
+    """
+    found = run("model/talk.js", in_world(sending))
+    assert found == {"before": ["POST"], "last": ["GET", "/runtime/s/turns/t/events/"], "status": "cancelled"}
+
+
+MISSED = """
+  const messages = [];
+  const events = [];
+  const say = (turn, at, ends = true) => {
+    const add = (role, content, second) =>
+      messages.push({ id: role + turn, role, turn_id: turn, content, timestamp: `2026-01-01T00:00:${second}Z` });
+    add("user", `Question ${turn}`, at);
+    const time = `2026-01-01T00:00:${at}Z`;
+    events.unshift({ position: at * 10, turn_id: turn, type: "turn.queued", time, data: {} });
+    if (ends) add("assistant", `Answer ${turn}`, at + 1);
+  };
+  serve(({ path, query }, signal) => {
+    if (path === "/runtime/s/messages/") {
+      const from = Number(query.offset ?? 0);
+      return Response.json({ messages: messages.slice(from, from + Number(query.limit)), total: messages.length });
+    }
+    if (path === "/events/" && query.order) return Response.json({ events, has_more: false, next: 1 });
+    return stream(signal);
+  });
+  const { session } = await import("/api/session.js");
+  session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
+  const { render, h } = await import("preact");
+  let conversation;
+  const Shown = () => ((conversation = m.useConversation("s")), null);
+  const box = document.createElement("div");
+  const shown = () => conversation.turns.map(({ id, content, text, status }) => [id, content, text, status]);
+  say("a", 10);
+  render(h(Shown), box);
+  await until(() => streams.length === 1);
+  const told = requests.length;
+"""
+ASKED = """
+  const counted = requests.slice(told).filter(({ query }) => query.limit !== "1");
+  const asked = counted.map(({ path, query }) => [path, query.offset ?? null]);
+  render(null, box);
+  session.set({ state: "out", me: null, problem: "" });
+  return { turns: shown(), asked };
+"""
+QUESTIONS: list[list[Any]] = [
+    ["a", "Question a", "Answer a", "completed"],
+    ["b", "Question b", "Answer b", "completed"],
+    ["c", "Question c", "Answer c", "completed"],
+    ["d", "Question d", "", "queued"],
+]
+
+
+def test_turns_that_were_missed_come_with_their_questions_in_order(run: Run) -> None:
+    short = """
+      look(true);
+      await until(() => streams[0].ended);
+      say("b", 20), say("c", 30), say("d", 40, false);
+      look(false);
+      await until(() => streams.length === 2);
+      for (const turn of ["d", "b", "c", "d"]) streams[1].write(`data: {"turn_id": "${turn}"}\\n\\n`);
+      await until(() => streams.length === 3);
+    """
+    found = run("parts/chat/use_conversation.js", in_world(MISSED + short + ASKED))
+    assert found["turns"] == QUESTIONS
+    stream, events, messages = ["/events/", None], ["/events/", None], ["/runtime/s/messages/", "2"]
+    assert found["asked"] == [stream, messages, events, ["/runtime/s/turns/d/events/", None]]
+
+
+def test_after_a_long_absence_a_conversation_is_read_from_where_it_was_left(run: Run) -> None:
+    long = """
+      look(true);
+      await until(() => streams[0].ended);
+      say("b", 20), say("c", 30), say("d", 40, false);
+      passed = 600_000;
+      look(false);
+      await until(() => streams.length === 3);
+    """
+    found = run("parts/chat/use_conversation.js", in_world(MISSED + long + ASKED))
+    assert found["turns"] == QUESTIONS
+    messages, events = ["/runtime/s/messages/", "2"], ["/events/", None]
+    assert found["asked"] == [messages, events, ["/runtime/s/turns/d/events/", None], events]
+
+
+def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
+    sending = """
+      const own = conversation.conversation.add("Mine", []);
+      say("b", 20);
+      streams[0].write('id: 20\\ndata: {"turn_id": "b"}\\n\\n');
+      await sleep(50);
+      const meanwhile = shown().length;
+      own.status = "refused";
+      await until(() => shown().length === 2 + 1);
+      const turns = shown().map(([id]) => id);
+      render(null, box);
+      session.set({ state: "out", me: null, problem: "" });
+      return { meanwhile, turns };
+    """
+    found = run("parts/chat/use_conversation.js", in_world(MISSED + sending))
+    assert found == {"meanwhile": 2, "turns": ["a", "b", None]}
+
+
+def test_an_answer_that_breaks_off_is_read_again(run: Run) -> None:
+    broken = """
+      let times = 0;
+      serve(() => {
+        times += 1;
+        if (times > 1) return Response.json({ whole: true });
+        return new Response(new ReadableStream({ pull: (control) => control.error(new TypeError("network error")) }));
+      });
+      const { signal } = new AbortController();
+      return { answer: await m.read("/me/", {}, { signal }), times };
+    """
+    assert run("api/client.js", in_world(broken)) == {"answer": {"whole": True}, "times": 2}
