@@ -244,7 +244,8 @@ def _add_ingestion(
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
-    renew_leases, parse_ahead = RenewLeases(items, loader, claims), ParseAhead(queue, loader, claims)
+    renew_leases = RenewLeases(items, loader, claims, streams.waiting)
+    parse_ahead = ParseAhead(queue, loader, claims)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
         "streams.measure": streams.measure,

@@ -61,6 +61,7 @@ class IngestionStreams:
         self._permits = FairSemaphore(batches + 1, each=batches)
         self._ahead = asyncio.Semaphore(batches + _BATCHES_AHEAD)
         self._working: set[asyncio.Task[None]] = set()
+        self._waiting: set[ItemKey] = set()
         self._end = end
         self._stopping = False
         self.joined = False
@@ -68,6 +69,10 @@ class IngestionStreams:
         self.app.on_partitions_assigned.connect(self._assigned)
         topic = self.app.topic(prefix + INGESTION_WORK.name, value_serializer="raw", key_serializer="raw")
         self.app.agent(topic, name=f"{prefix}ingestion.work")(self._take)
+
+    def waiting(self) -> list[ItemKey]:
+        """Items that were read and are not begun yet."""
+        return list(self._waiting)
 
     async def serve(self) -> None:
         """Runs until stopped. Ends the process when Faust ends by itself."""
@@ -97,6 +102,8 @@ class IngestionStreams:
     async def stop(self) -> None:
         """Stops taking messages and waits seconds for running batches; other workers redo what does not end."""
         self._stopping = True
+        # They are for other workers.
+        self._waiting.clear()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_STOP_SECONDS):
                 await self.app.stop()
@@ -121,8 +128,15 @@ class IngestionStreams:
             for company_id, given in by_company.items():
                 for run in [key for key in given if isinstance(key, RunKey)]:
                     await self._spawn(company_id, self._run, run)
-                if items := [key for key in given if isinstance(key, ItemKey)]:
-                    await self._spawn(company_id, self._items, items)
+                # Sent twice, they would take places that messages of other companies are read ahead into.
+                if items := [key for key in given if isinstance(key, ItemKey) and key not in self._waiting]:
+                    await self._spawn(company_id, self._begin, items)
+                    self._waiting.update(() if self._stopping else items)
+
+    async def _begin(self, keys: Sequence[ItemKey]) -> None:
+        # From now on they may be put off and sent again.
+        self._waiting.difference_update(keys)
+        await self._items(keys)
 
     async def _spawn(self, company_id: str, work: Callable[[Work], Awaitable[None]], keys: Work) -> None:
         await self._ahead.acquire()

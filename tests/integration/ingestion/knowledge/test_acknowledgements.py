@@ -82,6 +82,45 @@ async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_agai
     assert not directory_left
 
 
+async def test_an_item_that_is_sent_again_while_it_waits_is_taken_once(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
+    first, second, third = [ItemKey("index", f"{number}") for number in range(3)]
+    begun: list[ItemKey] = []
+    go_on = asyncio.Event()
+
+    async def work(keys: Sequence[ItemKey]) -> None:
+        begun.extend(keys)
+        await go_on.wait()
+
+    async def is_healthy() -> bool:
+        return producer.healthy
+
+    async def all_begun() -> bool:
+        return len(begun) == 4
+
+    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
+    await producer.start()
+    await until(is_healthy, "the producer is connected")
+    try:
+        async with working(kafka, topic_prefix, work) as streams:
+
+            async def two_wait() -> bool:
+                return sorted(streams.waiting(), key=lambda key: key.file_id) == [second, third]
+
+            # What is begun may be put off, and is then to be taken again.
+            for key in (first, second, second, second, third):
+                await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([key]), []))
+            await until(two_wait, "the items are read")
+            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([first]), []))
+            go_on.set()
+            await until(all_begun, "the items are begun")
+            waiting = streams.waiting()
+    finally:
+        await producer.stop()
+
+    assert (begun, waiting) == ([first, second, third, first], [])
+
+
 def test_the_lag_is_known_before_anything_is_acknowledged() -> None:
     assert lag({"a": 12, "b": 7, "c": 3}, {"a": 9, "b": None, "c": 3}) == 3 + 7
     assert lag({"a": 4}, {"a": 5}) == 0
