@@ -10,8 +10,11 @@ LONG = {
     "/files/": ("ingestion", "/internal/files"),
     "/collections/": ("ingestion", "/internal/collections"),
     "/knowledge-bases/": ("ingestion", "/internal/knowledge-bases"),
+    "/budgets/": ("runtime", "/internal/budgets"),
+    "/toolsets/": ("registry", "/internal/company/toolsets"),
+    "/secrets/": ("registry", "/internal/company/secrets"),
 }
-SHORT = ["/budgets/", "/toolsets/", "/secrets/", "/models/", "/tools/"]
+SHORT = ["/models/", "/tools/"]
 
 
 @pytest.mark.parametrize("path", LONG)
