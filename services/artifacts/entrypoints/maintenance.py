@@ -8,6 +8,7 @@ from typing import Final
 import structlog
 
 from libs.contracts.errors import ServiceUnavailable
+from libs.service_defaults.repeating import repeat_when_woken
 
 _log: Final = structlog.get_logger(__name__)
 # A transaction that wakes the work has yet to commit.
@@ -28,10 +29,7 @@ class PeriodicWork:
         self._woken.set()
 
     async def run(self) -> None:
-        while True:
-            self._woken.clear()
-            if not await self.once():
-                await self._pause()
+        await repeat_when_woken(self._until_done, self._woken, self.seconds)
 
     async def once(self) -> int:
         """Returns how much there was to do."""
@@ -41,10 +39,7 @@ class PeriodicWork:
             _log.warning("maintenance.postponed", work=self.name, problem=problem.message)
             return 0
 
-    async def _pause(self) -> None:
-        try:
-            async with asyncio.timeout(self.seconds):
-                await self._woken.wait()
-        except TimeoutError:
-            return
+    async def _until_done(self) -> None:
         await asyncio.sleep(_COMMIT_SECONDS)
+        while await self.once():
+            pass
