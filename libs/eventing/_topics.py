@@ -13,6 +13,7 @@ from libs.eventing._bus import BusUnavailable
 from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
 
 _TIMEOUT_MS: Final = 30_000
+_KNOWN_SECONDS: Final = 0.05
 _ALREADY_EXISTS: Final = 36
 
 
@@ -42,7 +43,10 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Create missing topics and their dead letters. Raises ``BusUnavailable`` with the broker's reason."""
+    """Create missing topics and their dead letters, and wait until they are known.
+
+    Raises ``BusUnavailable`` with the broker's reason.
+    """
     broker = KafkaConnection.of(connection)
     admin = AIOKafkaAdminClient(**broker.options(), request_timeout_ms=_TIMEOUT_MS)
     try:
@@ -55,6 +59,10 @@ async def create_topics(
                     [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=_TIMEOUT_MS
                 )
                 _check(response.topic_errors)
+                # A member of a group that joins before its broker knows them is assigned nothing for minutes.
+                created = {prefix + topic.name for topic in missing}
+                while not created <= set(await admin.list_topics()):
+                    await asyncio.sleep(_KNOWN_SECONDS)
     except (KafkaError, OSError, TimeoutError) as problem:
         reason = await connection_diagnostics(broker) or repr(problem)
         raise BusUnavailable(f"the topics could not be created: {reason}") from problem
