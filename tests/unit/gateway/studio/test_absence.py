@@ -223,3 +223,31 @@ def test_an_answer_that_breaks_off_is_read_again(run: Run) -> None:
       return { answer: await m.read("/me/", {}, { signal }), times };
     """
     assert run("api/client.js", in_world(broken)) == {"answer": {"whole": True}, "times": 2}
+
+
+def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> None:
+    nameless = """
+      const source = { artifact_id: "a" };
+      const blocks = [{ type: "file", source }];
+      const message = { role: "user", turn_id: "t", content: "x", timestamp: "1", content_blocks: blocks };
+      let under = 0;
+      let most = 0;
+      serve(async ({ path }) => {
+        if (path === "/runtime/s/messages/") return Response.json({ messages: [message], total: 1 });
+        most = Math.max(most, (under += 1));
+        await sleep(20);
+        under -= 1;
+        return new Response("", { status: 503 });
+      });
+      const { read, send } = await import("/api/client.js");
+      const talk = new m.Talk({ get: read, send }, "s");
+      await Promise.all([talk.loadMessages(0), talk.loadMessages(0)]);
+      const asked = () => requests.filter(({ path }) => path === "/sessions/s/artifacts/").length;
+      await until(() => asked() === 2 && !under);
+      // Longer than the first pauses before something is repeated.
+      await sleep(100);
+      const { waitingStreams } = await import("/api/network.js");
+      return { most, asked: asked(), isWaiting: waitingStreams.value.size > 0, attached: talk.turns[0].attachments };
+    """
+    found = run("model/talk.js", in_world(nameless))
+    assert found == {"most": 1, "asked": 2, "isWaiting": False, "attached": [{"id": "a", "artifact": None}]}
