@@ -1,4 +1,4 @@
-"""A broker that is reached by TLS, with a name and a password, and lets each user do what it has to and no more."""
+"""A broker that is reached by TLS, with a name and a password: services, commands and others that it lets in or not."""
 
 import asyncio
 import json
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from aiokafka import AIOKafkaConsumer
-from aiokafka.errors import KafkaError
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
@@ -18,7 +16,7 @@ from cli.doctor import command as doctor
 from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
-from libs.contracts.topics import EVENT_TOPICS, INGESTION_WORK, TOPICS, with_dead_letters
+from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, connection_diagnostics, create_topics
 from libs.service_defaults import Service
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
@@ -26,7 +24,6 @@ from services.ingestion.entrypoints.streams import IngestionStreams
 from services.registry.bootstrap import build
 from services.registry.settings import RegistrySettings
 from tests.support.bus_members import eventually
-from tests.support.kafka_rights import readable, sendable
 from tests.support.registry import command_envelope, configuration
 from tests.support.secured_kafka import SecuredKafka
 
@@ -142,34 +139,6 @@ async def test_why_nobody_is_let_in_is_told(broker: SecuredKafka) -> None:
         assert reason in (await connection_diagnostics(connection) or "")
         with pytest.raises(BusUnavailable, match=reason):
             await create_topics(connection)
-
-
-@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion", "artifacts"])
-async def test_a_service_sends_and_reads_what_it_has_to_and_nothing_else(broker: SecuredKafka, service: str) -> None:
-    given = broker.connection(f"{service}-kafka")
-
-    assert await sendable(given) == {topic.name for topic in with_dead_letters() if service in topic.senders}
-    readers = {topic.name: (*topic.consumers, *topic.tailed_by) for topic in TOPICS}
-    assert await readable(given) == {topic for topic, services in readers.items() if service in services}
-
-
-async def test_an_outside_consumer_reads_events_and_does_nothing_else(broker: SecuredKafka) -> None:
-    given = broker.connection("outside-consumer")
-
-    assert await sendable(given) == set()
-    assert await readable(given) == {topic.name for topic in EVENT_TOPICS}
-    consumer = AIOKafkaConsumer("runtime-events", **given.options(), group_id="runtime-commands")
-    with pytest.raises(KafkaError, match="Group"):
-        async with asyncio.timeout(60):
-            await _join(consumer)
-
-
-async def _join(consumer: AIOKafkaConsumer) -> None:
-    try:
-        await consumer.start()
-        await consumer.getone()
-    finally:
-        await consumer.stop()
 
 
 def test_operators_commands_are_let_in(broker: SecuredKafka, monkeypatch: pytest.MonkeyPatch) -> None:
