@@ -274,11 +274,19 @@ class Node:
         return await self.deliver(CancelTurn(session_id=session_id, turn_id=turn_id), caller)
 
     async def fork(
-        self, session_id: str, up_to: str | None = None, caller: Identity | None = None, command_id: str | None = None
+        self,
+        session_id: str,
+        up_to: str | None = None,
+        caller: Identity | None = None,
+        command_id: str | None = None,
+        *,
+        before: str | None = None,
     ) -> str:
         """The id of the command and of the new session."""
         command_id = command_id or new_id()
-        command = ForkSession(session_id=command_id, source_session_id=session_id, up_to_turn_id=up_to)
+        command = ForkSession(
+            session_id=command_id, source_session_id=session_id, up_to_turn_id=up_to, before_turn_id=before
+        )
         return await self.deliver(command, caller, command_id)
 
     async def delete(self, session_id: str, caller: Identity | None = None) -> str:

@@ -132,9 +132,10 @@ class AgentReference(TypedDict, total=False):
 
 
 class ForkSessionBody(TypedDict, total=False):
-    """``POST /sessions/{session_id}/fork/``. Without ``up_to_turn_id`` the whole history is copied."""
+    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
 
     up_to_turn_id: str | None
+    before_turn_id: str | None
 
 
 class TextBlock(TypedDict, total=False):

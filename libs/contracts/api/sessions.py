@@ -23,9 +23,16 @@ class AgentReference(StrictModel):
 
 
 class ForkSessionBody(StrictModel):
-    """``POST /sessions/{session_id}/fork/``. Without ``up_to_turn_id`` the whole history is copied."""
+    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
 
     up_to_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
+    before_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _names_one_turn(self) -> "ForkSessionBody":
+        if self.up_to_turn_id is not None and self.before_turn_id is not None:
+            raise ValueError("a fork goes up to a turn or ends before one, not both")
+        return self
 
 
 class SessionCreatedReply(BaseModel):

@@ -7,7 +7,7 @@ from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import SessionCreated
 from libs.eventing import CommandContext, Transaction
 from services.runtime.domain.beginnings import valid_new_id
-from services.runtime.domain.sessions import Fork, OpenWriter, SessionWriter, readable, valid_id
+from services.runtime.domain.sessions import Fork, ForkPoint, OpenWriter, SessionWriter, readable, valid_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class ForkSession:
             id=valid_new_id(command.session_id),
             source_id=source.id,
             owner_id=context.identity.user_id,
-            through=await _position(writer, source.id, command.up_to_turn_id),
+            through=await _last_turn(writer, source.id, command),
         )
         await writer.check_quota(source.company_id)
         forked = await writer.fork(fork)
@@ -44,12 +44,20 @@ class ForkSession:
         )
 
 
-async def _position(writer: SessionWriter, session_id: str, turn_id: str | None) -> int | None:
-    if turn_id is None:
+async def _last_turn(writer: SessionWriter, session_id: str, command: commands.ForkSession) -> int | None:
+    """The position of the last turn that may be copied; None: whichever is the last."""
+    if command.before_turn_id is not None:
+        return (await _point(writer, session_id, command.before_turn_id)).position - 1
+    if command.up_to_turn_id is None:
         return None
-    point = await writer.fork_point(session_id, valid_id("turn", turn_id))
-    if point is None:
-        raise NotFound("there is no such turn")
+    point = await _point(writer, session_id, command.up_to_turn_id)
     if not point.has_ended:
         raise Conflict("the turn has not ended yet")
     return point.position
+
+
+async def _point(writer: SessionWriter, session_id: str, turn_id: str) -> ForkPoint:
+    point = await writer.fork_point(session_id, valid_id("turn", turn_id))
+    if point is None:
+        raise NotFound("there is no such turn")
+    return point

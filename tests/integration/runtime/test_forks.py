@@ -46,6 +46,20 @@ async def test_a_fork_begins_with_the_history_and_goes_on_by_itself(node: Node, 
     assert session.agent_config == original.agent_config
 
 
+async def test_a_fork_has_the_history_before_a_turn(node: Node, model: ObedientModel) -> None:
+    source = await node.create_session()
+    model.scripts["bad"] = [ModelFailed("no")]
+    first, failed, last = await talk(node, source, "one", "bad", "two")
+    one = [("user", "one"), ("assistant", "re: one")]
+    for turn, expected in ((first, []), (failed, one), (last, one)):
+        fork = await node.fork(source, before=turn)
+        assert await node.history(fork) == expected
+    await talk(node, fork, "two")
+    assert seen(model) == ["one", "re: one", "two"]
+    name, refused = await node.outcome(await node.fork(source, before=new_id()))
+    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "there is no such turn")
+
+
 async def test_messages_of_the_copy_have_ids_of_their_own_and_keep_times_and_turns(node: Node) -> None:
     source = await node.create_session()
     turns = await talk(node, source, "one", "two")
@@ -161,6 +175,9 @@ async def test_the_agent_of_a_fork_reads_the_files_of_its_history(
     named = await node.execute(fork, [{"type": "text", "text": "And this one?"}, file])
     [turn] = await node.ended(named)
     assert turn["status"] == "completed"
+    again = await node.fork(source, before=first)
+    await node.ended(await node.execute(again, [{"type": "text", "text": "When?"}, file]))
+    assert "leaves at nine" in seen(model)[0]
     del artifacts.stored[note.artifact_id]
     [gone] = await talk(node, fork, "Still?")
     assert "could not be read" in (await node.outcome(gone))[1]["warnings"][0]

@@ -195,17 +195,20 @@ async def test_a_session_is_forked_whole(public: Gateway, body: dict[str, Any] |
     assert sent.command == ForkSession(session_id=sent.command_id, source_session_id=source)
 
 
-async def test_a_session_is_forked_up_to_a_turn(public: Gateway) -> None:
+@pytest.mark.parametrize("bound", ["up_to_turn_id", "before_turn_id"])
+async def test_a_session_is_forked_up_to_a_turn_or_before_it(public: Gateway, bound: str) -> None:
     public.bus.upstream = upstream
     source, turn = new_id(), new_id()
     path = f"/sessions/{source}/fork/"
     first, again = [
-        await public.client.post(path, json={"up_to_turn_id": turn}, headers={"Idempotency-Key": "k"}) for _ in range(2)
+        await public.client.post(path, json={bound: turn}, headers={"Idempotency-Key": "k"}) for _ in range(2)
     ]
     assert first.json() == again.json()
-    assert [sent.command.up_to_turn_id for sent in public.bus.sent] == [turn]
-    unknown = await public.client.post(path, json={"up_to_turn_id": "x"})
+    assert [getattr(sent.command, bound) for sent in public.bus.sent] == [turn]
+    unknown = await public.client.post(path, json={bound: "x"})
     assert (unknown.status_code, error_of(unknown)["type"]) == (404, "not_found_error")
+    both = await public.client.post(path, json={"up_to_turn_id": turn, "before_turn_id": turn})
+    assert (both.status_code, error_of(both)["type"]) == (422, "validation_error")
     assert (await public.client.post(path, json={"up_to": turn})).status_code == 422
 
 

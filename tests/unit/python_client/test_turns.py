@@ -313,7 +313,8 @@ def test_a_session_of_a_configuration_has_its_tools(client: Any, service: FakeSe
     assert made.session_id == "s"
     assert b'"client_tools":[{"name":"free_seats"' in service.requests[0].content
     assert made.fork(up_to_turn_id="t").session_id == "f"
-    assert service.requests[1].content == b'{"up_to_turn_id":"t"}'
+    assert made.fork(before_turn_id="t").session_id == "f"
+    assert [each.content for each in service.requests[1:]] == [b'{"up_to_turn_id":"t"}', b'{"before_turn_id":"t"}']
 
 
 async def test_coroutine_functions_are_tools_of_the_asynchronous_client() -> None:

@@ -58,9 +58,9 @@ class SessionHandle(Resource[R]):
         return Request("DELETE", self._place(), nothing)
 
     @operation
-    def fork(self, *, up_to_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
+    def fork(self, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None) -> Flow[SessionHandle[R]]:
         """Opens a session that begins with a copy of this one's history."""
-        body = given(up_to_turn_id=up_to_turn_id)
+        body = given(up_to_turn_id=up_to_turn_id, before_turn_id=before_turn_id)
         made = yield from self._send(Request("POST", f"{self._place()}fork/", one(SessionCreatedReply), body=body))
         return SessionHandle(self._runner, self._policy, made.session_id, self._tools)
 

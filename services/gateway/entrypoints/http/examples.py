@@ -34,6 +34,7 @@ SESSIONS: Final = {
 FORKS: Final = {
     "the whole history": {},
     "up to a turn": {"up_to_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+    "before a turn": {"before_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
 }
 MESSAGES: Final = {
     "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},

@@ -6,22 +6,20 @@ const AWAY_MS = 5_000;
 
 /**
  * Runs `run(signal)`, ends it when the tab has been out of sight for a while and `mayEnd()`, and runs it again when the
- * tab is seen. Resolves to true, without running it again, after an absence of more than `longestMs`.
+ * tab is seen. Resolves as the last run does.
  */
-export async function whileSeen(run, signal, { awayMs = AWAY_MS, longestMs = Infinity, mayEnd = () => true } = {}) {
+export async function whileSeen(run, signal, { awayMs = AWAY_MS, mayEnd = () => true } = {}) {
   while (!signal.aborted) {
     const { away, end } = watch(awayMs, mayEnd);
     try {
-      await run(AbortSignal.any([signal, away]));
+      const result = await run(AbortSignal.any([signal, away]));
+      if (!away.aborted) return result;
     } finally {
       end();
     }
-    if (!away.aborted) return false;
-    const left = Date.now();
     await seen(signal);
-    if (Date.now() - left > longestMs) return !signal.aborted;
   }
-  return false;
+  return undefined;
 }
 
 function watch(awayMs, mayEnd) {

@@ -13,39 +13,46 @@ const LONGEST_PAUSE_MS = 8_000;
  *
  * `open(lastId)` names the request that `send` makes: `{method, path, query?, body?, headers?}`. `onEvent({id, event,
  * data})` gets each event once; it returns true for the last one. `onWaiting(stream, waits)` is told when the stream
- * waits for a connection. `place.lastId` is up to where the stream was read, for who follows it once more. Resolves when
- * the stream has ended; rejects with the refusal.
+ * waits for a connection. `place` says up to where the stream was read, and until when, for who follows it once more.
+ * Resolves when the stream has ended, to true when nothing was heard of it for more than `longestMs`; rejects with the refusal.
  */
-export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, place = { lastId: null } }) {
+export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, longestMs = Infinity, place = beginning() }) {
   const stream = {};
   let pause = FIRST_PAUSE_MS;
   try {
     while (!signal.aborted) {
+      if (Date.now() - place.heardAt > longestMs) return true;
       try {
         const reading = new Reading(send, signal);
         const response = await reading.open(open(place.lastId), place.lastId);
         onOpen(response);
         onWaiting(stream, false);
-        if (response.status === 204) return;
-        for await (const event of reading.events(response)) {
+        if (response.status === 204) return false;
+        for await (const event of reading.events(response, place)) {
           pause = FIRST_PAUSE_MS;
           if (event.event === "error") throw streamError(event);
           if (event.id !== null) place.lastId = event.id;
-          if (event.data !== null && onEvent({ ...event, data: JSON.parse(event.data) })) return;
+          if (event.data !== null && onEvent({ ...event, data: JSON.parse(event.data) })) return false;
         }
       } catch (problem) {
-        if (signal.aborted) return;
+        if (signal.aborted) return false;
         if (!mayPass(problem)) throw problem;
         if (problem.retryAfter) pause = Math.max(pause, problem.retryAfter * 1000);
       }
-      if (signal.aborted) return;
+      if (signal.aborted) return false;
       onWaiting(stream, true);
       await sleep(pause * (0.75 + Math.random() / 2), signal);
       pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
     }
+    return false;
   } finally {
     onWaiting(stream, false);
   }
+}
+
+/** The place of a stream that was not read yet. */
+export function beginning() {
+  return { lastId: null, heardAt: Date.now() };
 }
 
 function streamError({ data }) {
@@ -85,7 +92,7 @@ class Reading {
     }
   }
 
-  async *events(response) {
+  async *events(response, place) {
     const parser = new SseParser();
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
     try {
@@ -93,6 +100,7 @@ class Reading {
         const { done, value } = await reader.read();
         if (done) return;
         this.#watch();
+        place.heardAt = Date.now();
         yield* parser.feed(value);
       }
     } catch (problem) {

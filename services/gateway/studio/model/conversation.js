@@ -1,4 +1,11 @@
 /** A conversation as its messages, recorded events and streams tell it, whichever of them comes first or twice. */
+/** Of a block what a message may say; files are told with their names and more. */
+const SENT = {
+  text: ({ text }) => ({ type: "text", text }),
+  image_url: ({ image_url: image }) => ({ type: "image_url", image_url: image }),
+  file: ({ source }) => ({ type: "file", source: { artifact_id: source.artifact_id } }),
+  image: ({ url }) => ({ type: "image", url }),
+};
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
 
 export class Conversation {
@@ -20,9 +27,9 @@ export class Conversation {
   }
 
   /** A message that is on its way: its turn has no id yet. */
-  add(content, attachments) {
+  add(message) {
     const sent = new Turn(null);
-    Object.assign(sent, { content, attachments, status: "sending" });
+    Object.assign(sent, { ...message, status: "sending" });
     this.turns.push(sent);
     return sent;
   }
@@ -58,7 +65,7 @@ export class Conversation {
         turn.content = message.content;
         turn.messageId = message.id;
         turn.at = message.timestamp;
-        turn.attach((message.content_blocks ?? []).filter(({ type }) => type === "file" || type === "image"));
+        turn.takeBlocks(message.content_blocks ?? []);
       } else if (message.role === "assistant" && !turn.hasEnded) {
         turn.answer = message.content;
         turn.status = "completed";
@@ -77,7 +84,9 @@ function byTime({ at: a }, { at: b }) {
 export class Turn {
   static #last = 0;
   content = null;
-  /** Files of the message, `{id, artifact}`: messages name them by their ids, the artifact's record may come later. */
+  /** The message as it can be sent again; null: its text alone. */
+  blocks = null;
+  /** Files of the message, `{id, name, artifact}`: the artifact's record comes later, or never where it was deleted. */
   attachments = [];
   at = null;
   status = "queued";
@@ -100,10 +109,15 @@ export class Turn {
     return ["completed", "failed", "cancelled", "refused"].includes(this.status);
   }
 
-  /** Takes the blocks of files; what is known about one of them stays known. */
-  attach(blocks) {
+  /** Takes the message's blocks; what is known about one of its files stays known. */
+  takeBlocks(blocks) {
     const known = new Map(this.attachments.map((each) => [each.id, each]));
-    this.attachments = blocks.map(({ source }) => known.get(source?.artifact_id) ?? { id: source?.artifact_id ?? null, artifact: null });
+    const files = blocks.filter(({ type }) => type === "file" || type === "image");
+    this.attachments = files.map(({ source, artifact_id: ofImage = null, name = "" }) => {
+      const id = source?.artifact_id ?? ofImage;
+      return known.get(id) ?? { id, name, artifact: null };
+    });
+    this.blocks = blocks.flatMap((block) => SENT[block.type]?.(block) ?? []);
   }
 
   /** Takes an event of this turn; returns true for its last one. */

@@ -3,11 +3,12 @@ import { ApiError, randomKey } from "../api/requests.js";
 import { Conversation } from "./conversation.js";
 
 const PAGE = 200;
-const NAMES_MS = 15_000;
+const RECORDS_MS = 15_000;
 
 /** `api` makes the requests: `{get, send, write, follow}`. `changed` is called whenever there is something to show. */
 export class Talk {
-  #naming = Promise.resolve();
+  #loading = Promise.resolve();
+  #gone = new Set();
 
   constructor(api, sessionId) {
     this.api = api;
@@ -32,21 +33,32 @@ export class Talk {
     const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
     this.conversation.takeMessages(messages);
     this.changed();
-    // Without it a file is called a file.
-    this.#naming = this.#naming.then(() => this.#loadAttached()).catch(() => null);
+    // Without its record a file is a name.
+    this.#loading = this.#loading.then(() => this.#loadAttached()).catch(() => null);
     return total;
   }
 
   /** Reads the records of the files that messages name; tries it once. */
   async #loadAttached() {
-    const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact);
+    const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact && !this.#gone.has(id));
     if (!unknown.length) return;
-    const signal = AbortSignal.any([this.abort.signal, AbortSignal.timeout(NAMES_MS)]);
+    const signal = AbortSignal.any([this.abort.signal, AbortSignal.timeout(RECORDS_MS)]);
     const response = await this.api.send("GET", `/sessions/${this.sessionId}/artifacts/`, { query: { limit: PAGE }, signal });
     const { artifacts } = await response.json();
     const known = new Map(artifacts.map((artifact) => [artifact.artifact_id, artifact]));
-    for (const each of unknown) each.artifact = known.get(each.id) ?? null;
+    for (const each of unknown) each.artifact = known.get(each.id) ?? (await this.#recordOf(each.id, signal));
     this.changed();
+  }
+
+  /** The record of a file that the session does not have: it may be of the session that this one was forked from. */
+  async #recordOf(id, signal) {
+    try {
+      return await (await this.api.send("GET", `/artifacts/${id}/`, { signal })).json();
+    } catch (problem) {
+      if (problem.status !== 404) throw problem;
+      this.#gone.add(id);
+      return null;
+    }
   }
 
   /** How many messages there are. */
@@ -88,27 +100,31 @@ export class Talk {
     this.changed();
   }
 
-  /** Sends a message. A repeat after a lost connection has the same key, so that it is one message. */
+  /** Sends a message with files of the session. */
   say(text, files) {
-    const blocks = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
-    const content = blocks.length ? [...(text ? [{ type: "text", text }] : []), ...blocks] : text;
-    const turn = this.conversation.add(text, files.map(({ artifact }) => ({ id: artifact.artifact_id, artifact })));
+    const named = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
+    const blocks = named.length ? [...(text ? [{ type: "text", text }] : []), ...named] : null;
+    const attachments = files.map(({ artifact }) => ({ id: artifact.artifact_id, name: artifact.name, artifact }));
+    return this.tell({ content: text, blocks, attachments });
+  }
+
+  /** Sends what a turn said, of this session or of one that it was forked from. A repeat after a lost connection has the same key, so that it is one message. */
+  tell({ content, blocks, attachments }) {
+    const turn = this.conversation.add({ content, blocks, attachments });
     turn.at = new Date().toISOString();
-    turn.sent = { text, files };
     this.changed();
     return this.followTurn(turn, {
       method: "POST",
       path: `/runtime/${this.sessionId}/execute/`,
-      body: { content },
+      body: { content: blocks ?? content },
       headers: { "idempotency-key": randomKey(), "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
     });
   }
 
   /** Sends a message that was refused once more. */
   sayAgain(turn) {
-    const { text, files } = turn.sent;
     this.conversation.drop(turn);
-    return this.say(text, files);
+    return this.tell(turn);
   }
 
   async stop(turn) {

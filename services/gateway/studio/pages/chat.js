@@ -16,7 +16,7 @@ const SESSIONS = 30;
 const MOST_SESSIONS = 200;
 const READ_AT_ONCE = 20_000;
 
-// What a new session is to be told at once; it belongs to no address.
+// The session that is to be told something at once, `{id, tell}`; it belongs to no address.
 let pending = null;
 
 export default function Chat({ segments, query }) {
@@ -60,7 +60,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     }
     try {
       const id = await sessionOf();
-      pending = { id, text, files };
+      pending = { id, tell: (talk) => talk.say(text, files) };
       onMade();
       go(`chat/${id}/`, {}, { replace: true });
       return true;
@@ -71,15 +71,15 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   };
   useEffect(() => {
     if (!pending || pending.id !== sessionId || conversation.state === "loading") return;
-    const { text, files } = pending;
+    const { tell } = pending;
     pending = null;
-    conversation.say(text, files);
+    tell(conversation);
   }, [sessionId, conversation.state]);
   const again = guarded(async (turn) => {
     setFailed("");
     if (turn.status === "refused") return conversation.sayAgain(turn);
-    const id = await sessionBefore(conversation, turn, details?.agent_config);
-    pending = { id, text: turn.content, files: [] };
+    const { session_id: id } = await write("POST", `/sessions/${sessionId}/fork/`, { before_turn_id: turn.id });
+    pending = { id, tell: (talk) => talk.tell(turn) };
     onMade();
     return go(`chat/${id}/`);
   });
@@ -102,16 +102,6 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
       />
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
     </section>`;
-}
-
-/** A session with the history before a turn, which stays where it is. */
-async function sessionBefore(conversation, turn, config) {
-  if (conversation.turns[0] === turn && conversation.earlier > 0) await conversation.loadEarlier();
-  const before = conversation.turns.slice(0, conversation.turns.indexOf(turn)).findLast(({ status }) => status === "completed");
-  const made = before
-    ? await write("POST", `/sessions/${conversation.sessionId}/fork/`, { up_to_turn_id: before.id })
-    : await write("POST", "/sessions/", config);
-  return made.session_id;
 }
 
 function AgentChoice({ agents, chosen, session, onChoose }) {

@@ -28,7 +28,7 @@ export class TurnView {
 
   show(turn) {
     this.node.setAttribute("aria-busy", String(!turn.hasEnded));
-    const files = turn.attachments.map(({ artifact }) => artifact?.name ?? "file").join(", ");
+    const files = turn.attachments.map(({ name, artifact }) => artifact?.name || name || "file").join(", ");
     this.question.textContent = [turn.content, files && `📎 ${files}`].filter(Boolean).join("\n") || "…";
     for (const step of turn.steps.filter(({ calls }) => calls.length)) this.#step(step);
     this.answer.show(turn.text);

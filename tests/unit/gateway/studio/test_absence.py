@@ -30,11 +30,12 @@ WORLD = """
     let control;
     const body = new ReadableStream({ start: (given) => (control = given) });
     const each = { write: (text) => control.enqueue(new TextEncoder().encode(text)), ended: false };
-    signal.addEventListener("abort", () => {
+    each.fail = () => {
       if (each.ended) return;
       each.ended = true;
       control.error(new DOMException("ended", "AbortError"));
-    });
+    };
+    signal.addEventListener("abort", each.fail);
     streams.push(each);
     return new Response(body, { headers });
   };
@@ -84,6 +85,64 @@ def test_a_stream_goes_on_after_the_last_position_it_was_told(run: Run) -> None:
     """
     found = run("api/follow.js", in_world(absence))
     assert found == {"seen": [1, 2], "isToBeReadAnew": True, "asked": [["3", None], [None, "9"]]}
+
+
+def test_after_minutes_without_a_connection_one_reads_anew_in_sight_too(run: Run) -> None:
+    outage = """
+      let isReachable = true;
+      serve((request, signal) => {
+        if (!isReachable) throw new TypeError("Failed to fetch");
+        return stream(signal);
+      });
+      const stop = new AbortController();
+      let whole = m.followEvents({}, { signal: stop.signal, onEvent: () => {} });
+      await until(() => streams.length === 1);
+      streams[0].write(": keep-alive\\nid: 9\\n\\n");
+      await sleep(20);
+      isReachable = false;
+      streams[0].fail();
+      await until(() => requests.length > 3);
+      const short = new Set(requests.slice(1).map(({ lastId }) => lastId));
+      passed = 600_000;
+      const isToBeReadAnew = await whole;
+      // A trace is shown whole: it goes on where it was.
+      whole = m.followEvents({}, { signal: stop.signal, onEvent: () => {}, longestMs: Infinity });
+      passed = 1_200_000;
+      isReachable = true;
+      await until(() => streams.length === 2);
+      stop.abort();
+      return { short: [...short], isToBeReadAnew, isEnded: await whole };
+    """
+    found = run("api/follow.js", in_world(outage))
+    assert found == {"short": ["9"], "isToBeReadAnew": True, "isEnded": False}
+
+
+def test_a_knowledge_base_is_followed_from_now_on_after_a_long_absence(run: Run) -> None:
+    away = """
+      const record = { id: "k", status: "completed" };
+      serve(({ path }, signal) => (path === "/events/" ? stream(signal) : Response.json(record)));
+      const { session } = await import("/api/session.js");
+      session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
+      const { render, h } = await import("preact");
+      const Shown = () => (m.useKnowledgeBase("k"), null);
+      const box = document.createElement("div");
+      render(h(Shown), box);
+      await until(() => streams.length === 1);
+      streams[0].write("id: 9\\n\\n");
+      await sleep(20);
+      look(true);
+      await until(() => streams[0].ended);
+      passed = 600_000;
+      const records = () => requests.filter(({ path }) => path === "/knowledge-bases/k/").length;
+      const before = records();
+      look(false);
+      await until(() => streams.length === 2 && records() > before);
+      render(null, box);
+      session.set({ state: "out", me: null, problem: "" });
+      return requests.filter(({ path }) => path === "/events/").map(({ query, lastId }) => [query, lastId]);
+    """
+    of_now = [{"type": "knowledge_base.*"}, None]
+    assert run("parts/knowledge/use_knowledge_base.js", in_world(away)) == [of_now, of_now]
 
 
 def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> None:
@@ -195,7 +254,7 @@ def test_after_a_long_absence_a_conversation_is_read_from_where_it_was_left(run:
 
 def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
     sending = """
-      const own = conversation.conversation.add("Mine", []);
+      const own = conversation.conversation.add({ content: "Mine", blocks: null, attachments: [] });
       say("b", 20);
       streams[0].write('id: 20\\ndata: {"turn_id": "b"}\\n\\n');
       await sleep(50);
@@ -250,4 +309,31 @@ def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> No
       return { most, asked: asked(), isWaiting: waitingStreams.value.size > 0, attached: talk.turns[0].attachments };
     """
     found = run("model/talk.js", in_world(nameless))
-    assert found == {"most": 1, "asked": 2, "isWaiting": False, "attached": [{"id": "a", "artifact": None}]}
+    assert found == {"most": 1, "asked": 2, "isWaiting": False, "attached": [{"id": "a", "name": "", "artifact": None}]}
+
+
+def test_files_of_the_session_it_was_forked_from_are_found_and_gone_ones_asked_for_once(run: Run) -> None:
+    forked = """
+      const file = (id) => ({ type: "file", source: { artifact_id: id }, name: `${id}.md` });
+      const blocks = ["own", "old", "gone"].map(file);
+      const message = { role: "user", turn_id: "t", content: "x", timestamp: "1", content_blocks: blocks };
+      const record = (id, session) => ({ artifact_id: id, session_id: session, name: `${id}.md` });
+      serve(({ path }) => {
+        if (path === "/runtime/s/messages/") return Response.json({ messages: [message], total: 1 });
+        if (path === "/sessions/s/artifacts/") return Response.json({ artifacts: [record("own", "s")] });
+        if (path === "/artifacts/old/") return Response.json(record("old", "origin"));
+        return new Response("", { status: 404 });
+      });
+      const { read, send } = await import("/api/client.js");
+      const talk = new m.Talk({ get: read, send }, "s");
+      await talk.loadMessages(0);
+      await until(() => requests.some(({ path }) => path === "/artifacts/gone/"));
+      await sleep(20);
+      await talk.loadMessages(0);
+      await sleep(20);
+      const shown = talk.turns[0].attachments.map(({ name, artifact }) => [name, artifact?.session_id ?? null]);
+      return { shown, asked: requests.map(({ path }) => path).filter((path) => path.includes("artifacts")) };
+    """
+    found = run("model/talk.js", in_world(forked))
+    assert found["shown"] == [["own.md", "s"], ["old.md", "origin"], ["gone.md", None]]
+    assert found["asked"] == ["/sessions/s/artifacts/", "/artifacts/old/", "/artifacts/gone/"]

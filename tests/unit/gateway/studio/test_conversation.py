@@ -107,7 +107,37 @@ def test_what_is_known_about_a_file_outlasts_reading_its_message_again(run: Run)
       conversation.takeMessages([given]);
       return conversation.turn("t").attachments;
     })()"""
-    assert run("model/conversation.js", twice, message) == [{"id": "a", "artifact": {"name": "notes.md"}}]
+    known = {"id": "a", "name": "", "artifact": {"name": "notes.md"}}
+    assert run("model/conversation.js", twice, message) == [known]
+
+
+def test_a_message_is_sent_again_as_it_was(run: Run) -> None:
+    facts = {"name": "n.md", "content_type": "text/markdown", "processing_strategy": "text"}
+    web = {"type": "image_url", "image_url": {"url": "https://a.example/p.png"}}
+    stored = [
+        {"type": "text", "text": "x"},
+        web,
+        {"type": "file", "source": {"artifact_id": "a"}, **facts},
+        {"type": "image", "url": "/api/v1/artifact-links/b/", "artifact_id": "b", **facts},
+    ]
+    message = {"role": "user", "turn_id": "t", "content": "x", "timestamp": "2026", "content_blocks": stored}
+    again = """(async () => {
+      const { Conversation } = await import("/model/conversation.js");
+      const conversation = new Conversation();
+      conversation.takeMessages([given]);
+      const sent = [];
+      const follow = async ({ open }) => void sent.push(open(null).body.content);
+      const talk = new m.Talk({ follow }, "fork");
+      await talk.tell(conversation.turn("t"));
+      const [{ content, attachments }] = talk.turns;
+      return { sent: sent[0], content, files: attachments.map(({ id, name }) => [id, name]) };
+    })()"""
+    found = run("model/talk.js", f"await {again}", message)
+    plain = [
+        {"type": "file", "source": {"artifact_id": "a"}},
+        {"type": "image", "url": "/api/v1/artifact-links/b/"},
+    ]
+    assert found == {"sent": [*stored[:2], *plain], "content": "x", "files": [["a", "n.md"], ["b", "n.md"]]}
 
 
 def test_turns_come_in_the_order_of_their_messages_and_those_without_one_last(run: Run) -> None:

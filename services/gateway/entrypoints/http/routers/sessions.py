@@ -90,8 +90,8 @@ async def get_session(
     summary="Fork a session",
     description=(
         "Opens a session of yours with the agent of this one and a copy of its completed turns, up to and including"
-        " `up_to_turn_id`, or all of them. Files stay where they are: the agent of the fork reads them as long as their"
-        " session exists."
+        " `up_to_turn_id`, those before `before_turn_id`, or all of them. Files stay where they are: the agent of the"
+        " fork reads them as long as their session exists."
     ),
     status_code=201,
     responses={201: answer("The fork is open.", SessionCreatedReply, location=True), **errors(404, 409)},
@@ -104,10 +104,10 @@ async def fork_session(
     use: UseCasesDep,
 ) -> Response:
     source = id_of(session_id, "session")
-    up_to = None if body.up_to_turn_id is None else id_of(body.up_to_turn_id, "turn")
+    turns = {name: id_of(turn, "turn") for name, turn in body.model_dump(exclude_none=True).items()}
 
     def make(new_id: str) -> ForkSession:
-        return ForkSession(session_id=new_id, source_session_id=source, up_to_turn_id=up_to)
+        return ForkSession(session_id=new_id, source_session_id=source, **turns)
 
     opened = SessionCreated.decode((await use.commands.create(write, ForkSession, make)).payload)
     return _opened(opened)

@@ -45,7 +45,7 @@ function Turn({ turn, beginsNear, sessionId, onResolve, onAgain }) {
   const [element, isNear] = useNear(".log", beginsNear || !turn.hasEnded);
   return html`
     <article class="turn" ref=${element} aria-busy=${!turn.hasEnded}>
-      <${Question} turn=${turn} isNear=${isNear} sessionId=${sessionId} onAgain=${onAgain} />
+      <${Question} turn=${turn} isNear=${isNear} onAgain=${onAgain} />
       <div class="reply">
         ${turn.steps.filter(({ calls }) => calls.length > 0).map((step) => html`
           <div key=${step.number}>
@@ -65,15 +65,15 @@ function Text({ isNear, ...given }) {
   return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
 }
 
-function Question({ turn, isNear, sessionId, onAgain }) {
+function Question({ turn, isNear, onAgain }) {
   return html`
     <div class="question">
-      <p class="question-text">${turn.content ?? "…"}</p>
-      ${turn.attachments.map(({ artifact }, at) =>
-        artifact && isNear ? html`<${ArtifactCard} key=${at} sessionId=${sessionId} artifact=${artifact} />` : html`<p key=${at} class="question-file"><${Icon} name="files" />${artifact?.name ?? "file"}</p>`)}
+      ${turn.content !== "" && html`<p class="question-text">${turn.content ?? "…"}</p>`}
+      ${turn.attachments.map(({ name, artifact }, at) =>
+        artifact && isNear ? html`<${ArtifactCard} key=${at} sessionId=${artifact.session_id} artifact=${artifact} />` : html`<p key=${at} class="question-file"><${Icon} name="files" />${name || "file"}</p>`)}
       <p class="question-facts">
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
-        ${turn.hasEnded && turn.content && html`<button class="link" onClick=${() => onAgain(turn)}>${turn.status === "refused" ? "Send it again" : "Try again from here"}</button>`}
+        ${turn.hasEnded && (turn.content || turn.attachments.length > 0) && html`<button class="link" onClick=${() => onAgain(turn)}>${turn.status === "refused" ? "Send it again" : "Try again from here"}</button>`}
       </p>
     </div>`;
 }

@@ -1,6 +1,6 @@
 /** A knowledge base as it changes: by the timeline's events, or looked at again where the key may not read those. */
 import { get } from "../../api/client.js";
-import { follow } from "../../api/follow.js";
+import { followEvents } from "../../api/follow.js";
 import { allows } from "../../api/session.js";
 import { useEffect, useRef } from "../../app/html.js";
 import { after } from "../../model/ingestion.js";
@@ -25,9 +25,11 @@ export function useKnowledgeBase(id) {
       if (now === null) later();
       else if (now !== latest.current) set((latest.current = now));
     };
-    const open = () => ({ path: "/events/", query: { type: "knowledge_base.*" } });
-    // What happened before the stream was open is in the record that is read then.
-    follow({ open, onEvent, onOpen: later, signal: stop.signal }).catch(() => later());
+    const go = async () => {
+      // What happened before the stream was open is in the record that is read then.
+      while (await followEvents({ type: "knowledge_base.*" }, { onEvent, onOpen: later, signal: stop.signal }));
+    };
+    go().catch(() => later());
     return () => {
       stop.abort();
       clearTimeout(timer);
