@@ -412,7 +412,7 @@ async def test_items_are_added_between_responses(api: Api, client: AsyncOpenAI, 
         response = await client.responses.create(model=held, input=said, conversation=busy.id, background=True)
         with pytest.raises(openai.ConflictError):
             await client.conversations.items.create(busy.id, items=[{"role": "user", "content": "Wait"}])
-    await client.responses.cancel(response.id)
+        await client.responses.cancel(response.id)
 
 
 async def test_calls_of_a_conversation_are_answered_in_it(api: Api, client: AsyncOpenAI) -> None:

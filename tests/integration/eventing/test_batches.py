@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from aiokafka import AIOKafkaProducer
 
 from libs.contracts.topics import events_topic
 from libs.eventing import BatchConsumer, Bus, DeadLetters, KafkaBus, Producer, create_topics
@@ -111,6 +112,26 @@ async def test_an_effect_on_another_topic_comes_after_its_cause(producer: Produc
             # The last cause of the same key.
             causes = [n for n in range(60) if KEYS[n % len(KEYS)] == KEYS[number % len(KEYS)]]
             assert all(str(cause).encode() in sink.stored[:place] for cause in causes)
+
+
+@pytest.mark.parametrize("bus", ["kafka"], indirect=True)
+async def test_the_end_of_a_transaction_holds_up_no_other_topic(
+    kafka: str, topic_prefix: str, producer: Producer, sink: BatchSink, join
+) -> None:
+    first = join()
+    await eventually(lambda: first.consumer.joined)
+    transactional = AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=f"{topic_prefix}replay")
+    async with transactional, transactional.transaction():
+        await transactional.send_and_wait(topic_prefix + CAUSES.name, b"0", key=KEYS[0].encode())
+    await eventually(lambda: sink.stored == [b"0"])
+    # By then the partition of the cause was found to be empty too long ago.
+    await asyncio.sleep(0.6)
+    values = await send(producer, 12, 1, EFFECTS.name)
+    await eventually(lambda: sink.stored == [b"0", *values])
+    await first.stop()
+    join()
+    values += await send(producer, 24, 1, EFFECTS.name)
+    await eventually(lambda: sink.stored == [b"0", *values])
 
 
 async def test_members_come_and_go_and_nothing_is_lost_or_doubled(producer: Producer, sink: BatchSink, join) -> None:
