@@ -122,6 +122,7 @@ class FakeWebhooks:
         await self._idempotency.claim(write, delivery.id)
         self.kept[delivery.id] = delivery
         self.own_events[delivery.id] = event
+        self._end_rest(delivery.webhook_id)
 
     async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
         if self.kept[delivery.id].status is DeliveryStatus.PENDING:
@@ -129,7 +130,12 @@ class FakeWebhooks:
         await self._idempotency.claim(write, delivery.id)
         again = replace(self.kept[delivery.id], status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now)
         self.kept[delivery.id] = replace(again, chain=delivery.id)
+        self._end_rest(delivery.webhook_id)
         return True
+
+    def _end_rest(self, webhook_id: str) -> None:
+        row = self.rows[webhook_id]
+        row.streak = row.streak.without_rest()
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         self.leases.add(worker_id)
@@ -151,7 +157,7 @@ class FakeWebhooks:
         return [(row.webhook.company_id, row.webhook.id) for row in claimed]
 
     async def _has_work(self, row: _Row, now: datetime) -> bool:
-        if row.webhook.status is not WebhookStatus.ENABLED:
+        if row.webhook.status is not WebhookStatus.ENABLED or row.streak.is_resting(now):
             return False
         due = any(each.next_attempt_at and each.next_attempt_at <= now for each in self._pending(row.webhook.id))
         return due or row.cursor < await self.timeline.head(row.webhook.company_id)
@@ -176,7 +182,7 @@ class FakeWebhooks:
             cursor=row.cursor,
             secrets=signing,
             has_room=True,
-            failing=row.streak.since is not None,
+            streak=row.streak,
         )
 
     async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
@@ -196,6 +202,7 @@ class FakeWebhooks:
         heads = sorted(
             (each for each in pending if each.next_attempt_at and each.next_attempt_at <= now),
             key=lambda each: (each.next_attempt_at, each.position),
+            reverse=claimed.is_failing,
         )
         wanted = [each.chain for each in heads if each.chain not in without][:chains]
         events = {each.position: each for each in self.timeline.events.get(claimed.webhook.company_id, [])}
@@ -269,8 +276,11 @@ class FakeWebhooks:
 
     async def backlog(self, *, now: datetime) -> Backlog:
         waiting = [each for each in self.kept.values() if each.status is DeliveryStatus.PENDING]
-        due = [each.next_attempt_at for each in waiting if each.next_attempt_at is not None]
-        behind = [await self.timeline.head(row.webhook.company_id) - row.cursor for row in self.rows.values()]
+        reached = {webhook_id: row for webhook_id, row in self.rows.items() if row.streak.since is None}
+        due = [
+            each.next_attempt_at for each in waiting if each.webhook_id in reached and each.next_attempt_at is not None
+        ]
+        behind = [await self.timeline.head(row.webhook.company_id) - row.cursor for row in reached.values()]
         overdue = max(0.0, (now - min(due)).total_seconds()) if due else 0.0
         return Backlog(len(waiting), overdue, max(behind, default=0))
 

@@ -19,10 +19,11 @@ _PENDING: Final = Gauge(
     "aes_webhook_pending_deliveries", "Deliveries that wait for their next attempt, in the whole installation."
 )
 _OVERDUE: Final = Gauge(
-    "aes_webhook_overdue_seconds", "How long the attempt that is due first is overdue, in the whole installation."
+    "aes_webhook_overdue_seconds", "How long the attempt that is due first is overdue, but for webhooks that fail."
 )
 _BEHIND: Final = Gauge(
-    "aes_webhook_events_behind", "Events between the webhook that is farthest behind and the end of its timeline."
+    "aes_webhook_events_behind",
+    "Events between the webhook that is farthest behind, of those that do not fail, and the end of its timeline.",
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 

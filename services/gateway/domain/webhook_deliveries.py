@@ -18,6 +18,9 @@ RETRY_DELAYS: Final = tuple(
 GIVE_UP_AFTER: Final = timedelta(days=5)
 # More than the longest pause between two attempts. After a longer silence it is not known that nothing got through.
 _STREAK_PAUSE: Final = timedelta(days=1)
+# A webhook that fails rests for a part of the time for which it has failed.
+REST_DIVISOR: Final = 8
+LONGEST_REST: Final = timedelta(seconds=30)
 LONGEST_RESPONSE: Final = 2048
 """Bytes of an endpoint's answer that are kept."""
 _GONE: Final = 410
@@ -127,6 +130,16 @@ class FailureStreak:
 
     since: datetime | None = None
     last: datetime | None = None
+
+    def is_resting(self, now: datetime) -> bool:
+        """Whether it is too early to find out if attempts go on failing; nothing is done for the webhook meanwhile."""
+        if self.since is None or self.last is None:
+            return False
+        return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
+
+    def without_rest(self) -> "FailureStreak":
+        """The streak of a webhook for which somebody waits."""
+        return self if self.last is None else FailureStreak(self.since, self.last - LONGEST_REST)
 
     def after(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> "FailureStreak":
         if any(each.status is DeliveryStatus.DELIVERED for each in outcomes):

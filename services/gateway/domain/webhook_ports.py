@@ -9,7 +9,7 @@ from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from libs.secrets import SecretStore
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhook_deliveries import Answer, AttemptOutcome, Delivery, DueDelivery
+from services.gateway.domain.webhook_deliveries import Answer, AttemptOutcome, Delivery, DueDelivery, FailureStreak
 from services.gateway.domain.webhooks import Webhook, WebhookSecret
 
 
@@ -55,12 +55,12 @@ class WebhookStore(Protocol):
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None: ...
 
     async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
-        """Raises ``NotFound`` when the webhook was deleted meanwhile."""
+        """Ends a rest of the webhook. Raises ``NotFound`` when it was deleted meanwhile."""
 
     async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
         """Makes a settled delivery pending, in a chain of its own; False when it is pending already.
 
-        Raises ``NotFound`` when the webhook was deleted meanwhile.
+        Ends a rest of the webhook. Raises ``NotFound`` when it was deleted meanwhile.
         """
 
 
@@ -68,15 +68,19 @@ class WebhookStore(Protocol):
 class ClaimedWebhook:
     """A webhook that this worker delivers to. ``cursor`` is the position up to which events were picked up.
 
-    ``secrets`` are those that sign, the newest first. ``has_room``: more may be picked up. ``failing``: its last
-    attempt failed.
+    ``secrets`` are those that sign, the newest first. ``has_room``: more may be picked up.
     """
 
     webhook: Webhook
     cursor: int
     secrets: Sequence[WebhookSecret]
     has_room: bool
-    failing: bool
+    streak: FailureStreak
+
+    @property
+    def is_failing(self) -> bool:
+        """Whether its last attempt failed."""
+        return self.streak.since is not None
 
 
 class WebhookQueue(Protocol):
@@ -91,7 +95,7 @@ class WebhookQueue(Protocol):
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
         """Claims enabled webhooks with something to do that no living worker has; returns company and webhook ids.
 
-        Companies take turns.
+        Companies take turns. Webhooks that fail are left alone while they rest.
         """
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
@@ -111,7 +115,11 @@ class WebhookQueue(Protocol):
     async def due(
         self, claimed: ClaimedWebhook, *, now: datetime, without: Collection[str], chains: int
     ) -> Sequence[Sequence[DueDelivery]]:
-        """The first deliveries, in order, of chains whose next attempt is due, but for the chains of ``without``."""
+        """The first deliveries, in order, of chains whose next attempt is due, but for the chains of ``without``.
+
+        Those that are due longest come first; of a webhook that fails those that became due last, since a test, or what
+        is to be delivered again, must not wait behind all that failed.
+        """
 
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
@@ -124,7 +132,10 @@ class WebhookQueue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Waiting work: ``pending`` deliveries, for how long the one due first is overdue, the cursor farthest behind."""
+    """Waiting work: ``pending`` deliveries, for how long the one due first is overdue, the cursor farthest behind.
+
+    The latter two without webhooks that fail, whose work waits for their endpoints.
+    """
 
     pending: int
     overdue_seconds: float

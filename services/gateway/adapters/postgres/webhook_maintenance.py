@@ -49,12 +49,12 @@ _REPLACE: Final = "UPDATE webhook_secrets SET ciphertext = %s WHERE id = %s AND 
 _BACKLOG: Final = """
 SELECT coalesce(sum(w.pending), 0)::bigint,
     coalesce(extract(epoch FROM %s - min(d.next_attempt_at)), 0)::float8,
-    coalesce(max(c.position - w.cursor), 0)::bigint
+    coalesce(max(c.position - w.cursor) FILTER (WHERE w.failing_since IS NULL), 0)::bigint
 FROM webhooks w LEFT JOIN timeline_counters c ON c.company_id = w.company_id::text
 LEFT JOIN LATERAL (
     SELECT min(next_attempt_at) AS next_attempt_at FROM webhook_deliveries
     WHERE webhook_id = w.id AND status = 'pending' AND next_attempt_at IS NOT NULL
-) d ON w.pending > 0
+) d ON w.pending > 0 AND w.failing_since IS NULL
 WHERE w.status = 'enabled' AND w.deleted_at IS NULL
 """
 

@@ -12,6 +12,8 @@ from libs.persistence import Database, Presence, fetch_records, retry_until_avai
 from services.gateway.adapters.postgres.webhooks import COLUMNS, emit_disabled, webhook_of
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.webhook_deliveries import (
+    LONGEST_REST,
+    REST_DIVISOR,
     AttemptOutcome,
     Delivery,
     DeliveryStatus,
@@ -34,12 +36,17 @@ _PRESENCES: Final = "SELECT presence FROM webhook_workers WHERE presence IS NOT 
 _ALIVE: Final = """
 (SELECT id FROM webhook_workers WHERE lease_expires_at > now() AND (presence = ANY(%(gone)s)) IS NOT TRUE)
 """
+# As `FailureStreak.is_resting`.
+_RESTED: Final = f"""
+(w.failing_since IS NULL OR %(now)s >= w.last_failed_at + least(
+    (w.last_failed_at - w.failing_since) / {REST_DIVISOR}, interval '{LONGEST_REST.total_seconds()} seconds'))
+"""
 # Of webhooks with something to do the n-th of every company comes before the n+1-th of any.
 _CLAIM: Final = f"""
 WITH ready AS (
     SELECT w.id, row_number() OVER (PARTITION BY w.company_id ORDER BY w.id) AS turn
     FROM webhooks w LEFT JOIN timeline_counters c ON c.company_id = w.company_id::text
-    WHERE w.status = 'enabled' AND w.deleted_at IS NULL
+    WHERE w.status = 'enabled' AND w.deleted_at IS NULL AND {_RESTED}
       AND (w.worker_id IS NULL OR w.worker_id NOT IN {_ALIVE})
       AND ((w.cursor < c.position AND w.pending < {MOST_PENDING}) OR (w.pending > 0 AND EXISTS (
             SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending'
@@ -56,7 +63,7 @@ _RELEASE: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s AND
 _RELEASE_ALL: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s"
 _END: Final = "DELETE FROM webhook_workers WHERE id = %s"
 _CLAIMED: Final = f"""
-SELECT cursor, pending < {MOST_PENDING} AS has_room, failing_since IS NOT NULL AS failing, {COLUMNS} FROM webhooks k
+SELECT cursor, pending < {MOST_PENDING} AS has_room, failing_since, last_failed_at, {COLUMNS} FROM webhooks k
 WHERE id = %s AND worker_id = %s AND status = 'enabled' AND deleted_at IS NULL
 """
 _SECRETS: Final = """
@@ -83,12 +90,12 @@ _EVENT_COLUMNS: Final = (
     "company_id", "source", "subject", "sequence", "time", "correlation_id", "causation_id", "session_id", "turn_id",
     "data",
 )  # fmt: skip
-_DUE: Final = f"""
+_DUE_BY_ORDER: Final = f"""
 WITH heads AS (
     SELECT chain FROM webhook_deliveries
     WHERE webhook_id = %(webhook)s AND status = 'pending' AND next_attempt_at <= %(now)s
       AND chain <> ALL(%(without)s::text[])
-    ORDER BY next_attempt_at, position LIMIT %(chains)s
+    ORDER BY {{order}} LIMIT %(chains)s
 )
 SELECT d.id::text, d.event_id, d.type, d.chain, d.attempts, d.position, d.event, d.created_at,
     {", ".join(f"e.{name}" for name in _EVENT_COLUMNS)}
@@ -98,6 +105,8 @@ FROM heads h CROSS JOIN LATERAL (
 ) d LEFT JOIN timeline_events e ON e.company_id = %(company)s AND e.position = d.position AND d.event IS NULL
 ORDER BY d.chain, d.position
 """
+_DUE: Final = _DUE_BY_ORDER.format(order="next_attempt_at, position")
+_DUE_OF_FAILING: Final = _DUE_BY_ORDER.format(order="next_attempt_at DESC, position DESC")
 _LOCK: Final = """
 SELECT failing_since, last_failed_at, status FROM webhooks
 WHERE id = %s AND worker_id = %s AND deleted_at IS NULL FOR NO KEY UPDATE
@@ -159,10 +168,11 @@ class PostgresWebhookQueue:
             if not rows:
                 return None
             secrets = await fetch_records(connection, _SECRETS, (webhook_id, now))
-        state = {name: rows[0].pop(name) for name in ("cursor", "has_room", "failing")}
-        return ClaimedWebhook(
-            webhook=webhook_of(rows[0]), secrets=[WebhookSecret(**secret) for secret in secrets], **state
-        )
+        row = rows[0]
+        state = {name: row.pop(name) for name in ("cursor", "has_room")}
+        streak = FailureStreak(row.pop("failing_since"), row.pop("last_failed_at"))
+        signing = [WebhookSecret(**secret) for secret in secrets]
+        return ClaimedWebhook(webhook=webhook_of(row), secrets=signing, streak=streak, **state)
 
     async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
         webhook_id = claimed.webhook.id
@@ -193,7 +203,8 @@ class PostgresWebhookQueue:
             "chains": chains,
         }
         found: dict[str, list[DueDelivery]] = {}
-        for row in await self._database.records(_DUE, values):
+        statement = _DUE_OF_FAILING if claimed.is_failing else _DUE
+        for row in await self._database.records(statement, values):
             delivery = _due(row)
             found.setdefault(delivery.chain, []).append(delivery)
         return list(found.values())

@@ -93,13 +93,23 @@ class WebhookDelivery:
         )
         if claimed is None:
             return False
+        if claimed.streak.is_resting(self._tools.now()):
+            return bool(self._chains)
         if not self._chains:
-            self._failing = claimed.failing
-        more = await self._pick_up(claimed) if claimed.has_room else False
-        await self._start(claimed)
-        if more:
+            self._failing = claimed.is_failing
+        if more := await self._send_due(claimed):
             self._news.set()
         return more or bool(self._chains)
+
+    async def _send_due(self, claimed: ClaimedWebhook) -> bool:
+        """Starts what is due and, unless the webhook fails, picks up what is to follow; True when there is more."""
+        if self._failing:
+            await self._start(claimed)
+            if self._chains:
+                return False
+        more = await self._pick_up(claimed) if claimed.has_room else False
+        await self._start(claimed)
+        return more
 
     async def _pick_up(self, claimed: ClaimedWebhook) -> bool:
         """Moves the cursor past new events; True when there are more."""

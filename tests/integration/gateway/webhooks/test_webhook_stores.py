@@ -172,7 +172,7 @@ async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
     assert await stores.queue.record(WORKER, webhook, outcomes, now=START)
     assert ids(await due(stores, webhook)) == [first[5:]]
     failing = await stores.queue.claimed(WORKER, webhook.id, now=START)
-    assert not failing.failing, "something got through"
+    assert not failing.is_failing, "something got through"
     kept = {each.event_id: each for each in (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items}
     assert (kept[first[0]].status, kept[first[0]].last_status) == (DeliveryStatus.DELIVERED, 200)
     assert (kept[second[0]].status, kept[second[0]].attempts) == (DeliveryStatus.PENDING, 1)
@@ -227,7 +227,7 @@ async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
     (chain,) = await stores.queue.due(claimed, now=now, without=[], chains=5)
     assert [each.attempts for each in chain] == [6, 0]
-    assert not claimed.failing
+    assert not claimed.is_failing
 
 
 async def test_secrets_sign_until_they_expire(stores: Stores) -> None:
@@ -286,6 +286,35 @@ async def test_the_backlog_is_measured(stores: Stores) -> None:
     await pick_up(stores, webhook)
     backlog = await stores.maintenance.backlog(now=START + 9 * SECOND)
     assert (backlog.pending, backlog.overdue_seconds, backlog.events_behind) == (2, 9.0, 0)
+
+
+async def test_a_webhook_that_fails_is_left_alone_while_it_rests(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada, "a")
+    await stores.happen(ada, "b")
+    await pick_up(stores, webhook)
+    first, second = [chain[0] for chain in await due(stores, webhook)]
+    since, last = START - timedelta(minutes=1), START - timedelta(seconds=20)
+    for delivery, moment in ((first, since), (second, last)):
+        await stores.queue.record(WORKER, webhook, [outcome_of(delivery, DOWN, moment)], now=moment)
+    await stores.queue.release(WORKER, [webhook.id])
+    # It has failed for 40 s.
+    assert await stores.queue.claim(WORKER, now=last + 4.9 * SECOND, limit=1) == []
+    [_] = await stores.queue.claim(WORKER, now=last + 5 * SECOND, limit=1)
+    claimed = await stores.queue.claimed(WORKER, webhook.id, now=START)
+    assert claimed is not None
+    assert [claimed.streak.is_resting(last + number * SECOND) for number in (4.9, 5)] == [True, False]
+    late = START + timedelta(hours=1)
+    newest_first = await stores.queue.due(claimed, now=late, without=(), chains=1)
+    assert [[each.id for each in chain] for chain in newest_first] == [[second.id]]
+    assert (await stores.maintenance.backlog(now=late)).overdue_seconds == 0
+    await stores.queue.release(WORKER, [webhook.id])
+    test = pending_delivery(
+        new_id(), webhook.id, (await stores.timeline.page(webhook.wanted, after=0, limit=1)).events[0], last
+    )
+    await stores.store.add_test(replace(test, chain=test.id, position=0), b"{}", write(ada))
+    assert len(await stores.queue.claim(WORKER, now=last, limit=1)) == 1
 
 
 async def test_a_deleted_webhook_is_nobodys(stores: Stores) -> None:

@@ -9,8 +9,9 @@ import pytest
 from libs.secrets import SecretCipher
 from services.gateway.domain.webhook_deliveries import DeliveryStatus
 from services.gateway.domain.webhooks import DisabledReason, WebhookStatus
+from services.gateway.use_cases.repeat_deliveries import DeliverAgain, SendTestEvent
 from tests.support.webhook_fakes import Received
-from tests.support.webhook_world import WebhookWorld, caller, settled, verified
+from tests.support.webhook_world import WebhookWorld, caller, settled, verified, write
 
 HOUR, DAY = 3600.0, 86_400.0
 DELIVERED, FAILED, PENDING = DeliveryStatus.DELIVERED, DeliveryStatus.FAILED, DeliveryStatus.PENDING
@@ -78,6 +79,50 @@ async def test_a_receiver_that_was_down_for_an_hour_gets_everything_in_order(wor
     seen = world.received_ids(issued.webhook)[failed:]
     assert {subject: [each for each in seen if each in ids] for subject, ids in expected.items()} == expected
     assert set(await world.statuses(issued.webhook)) == {DELIVERED}
+
+
+async def test_an_endpoint_that_goes_on_failing_is_asked_now_and_then_and_gets_all_soon_after(
+    world: WebhookWorld,
+) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: 500
+    expected = []
+    for _ in range(900):
+        expected += await world.happen()
+        await world.pass_time(1)
+
+    asked = len(world.received(issued.webhook))
+    # Four calls at a time: rests grow to 30 s within four minutes, and then there are 22 more.
+    assert asked < 4 * (45 + 22)
+    assert len(await world.deliveries(issued.webhook)) <= 400, "the others wait in the timeline"
+    world.endpoints.answer = lambda _: 200
+    await world.pass_time(31, step=1)
+    # Those that were sent in vain are repeated when that is due.
+    assert len(set(world.received_ids(issued.webhook)[asked:])) > len(expected) - asked
+
+
+async def test_a_test_and_what_is_delivered_again_do_not_wait_for_a_rest(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    (first,) = await world.happen()
+    await world.settle()
+    (delivered,) = await world.deliveries(issued.webhook)
+    world.endpoints.answer = lambda _: 500
+    for _ in range(20):
+        await world.happen()
+        await world.pass_time(30)
+    asked = len(world.received(issued.webhook))
+    await world.happen()
+    await world.settle()
+    assert len(world.received(issued.webhook)) == asked, "it rests"
+
+    test = await SendTestEvent(world.store, world.clock.now)(write(caller()), issued.webhook.id)
+    await world.settle()
+    assert world.received_ids(issued.webhook)[asked] == test.event_id
+
+    asked = len(world.received(issued.webhook))
+    await DeliverAgain(world.store, world.clock.now)(write(caller()), issued.webhook.id, delivered.id)
+    await world.settle()
+    assert world.received_ids(issued.webhook)[asked] == first
 
 
 async def test_attempts_follow_the_schedule_and_end(world: WebhookWorld) -> None:
