@@ -219,8 +219,9 @@ class MadeCall:
 class AgentReply:
     """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
 
-    `final` is the last model answer, not yet recorded: it is step number `steps`. `requested` are its calls, which the
-    caller runs. `toolsets` are those of a turn of one step, as no earlier one has recorded them.
+    `final` is the last model answer: it is step number `steps`, and no recorded one, as nothing goes on behind it.
+    `requested` are its calls, which the caller runs. `toolsets` are those of a turn of one step, as no earlier one has
+    recorded them.
     """
 
     text: str

@@ -205,7 +205,8 @@ class TurnOutcome:
     """Terminal, waiting or release transition of a claimed turn.
 
     A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
-    ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed.
+    ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed. ``toolsets`` are the
+    versions that a completed turn of one step was offered: nothing else is kept of its last answer but the reply.
     """
 
     turn: ClaimedTurn
@@ -215,8 +216,7 @@ class TurnOutcome:
     message_id: str | None = None
     text: str = ""
     usage: Usage | None = None
-    final_step: int = 0
-    final_answer: JsonObject | None = None
+    toolsets: JsonObject | None = None
     error: JsonObject | None = None
     preceding: tuple[Event, ...] = ()
     actions: tuple[NewAction, ...] = ()

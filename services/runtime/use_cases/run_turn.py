@@ -17,7 +17,7 @@ from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, Usage, UserMessage
-from services.runtime.domain.conversation_json import answer_to_json, reply_to_json, toolsets_to_json
+from services.runtime.domain.conversation_json import reply_to_json, toolsets_to_json
 from services.runtime.domain.models import AnswerRefused
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
@@ -261,8 +261,7 @@ def _completed(
         message_id=message_id,
         text=text,
         usage=usage,
-        final_step=reply.steps,
-        final_answer={**answer_to_json(reply.final), **toolsets_to_json(reply.toolsets)},
+        toolsets=toolsets_to_json(reply.toolsets) or None,
         preceding=tuple(
             CitationAdded(session_id=turn.session_id, turn_id=turn.id, citation=citation)
             for citation in event.response.citations

@@ -63,13 +63,14 @@ async def test_citations_of_documents_are_events_before_the_completion(node: Nod
     assert await node.names(following) == ["turn.started", "turn.completed"]
 
 
-async def test_the_final_answer_is_a_recorded_step(node: Node) -> None:
+async def test_the_last_answer_of_a_turn_is_its_reply_and_no_recorded_step(node: Node) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello")
     await node.ended(turn_id)
-    assert await node.rows("SELECT number, kind, payload->>'text' FROM steps WHERE turn_id = %s", turn_id) == [
-        (1, "answer", "re: hello")
+    assert await node.rows("SELECT content FROM messages WHERE turn_id = %s AND role = 'assistant'", turn_id) == [
+        ("re: hello",)
     ]
+    assert await node.rows("SELECT number, kind FROM steps WHERE turn_id = %s", turn_id) == []
 
 
 async def test_turns_of_one_session_run_one_after_the_other_in_order(node: Node, model: ObedientModel) -> None:

@@ -83,7 +83,7 @@ _FINISH: Final = """
     WITH given AS (
         SELECT * FROM json_to_recordset(%s) AS g (
             id text, fence integer, status text, message_id text, content text, reply json, usage json,
-            error json, step integer, answer json, events integer)
+            error json, toolsets json, events integer)
     ), ended AS (
         UPDATE turns t
         SET status = g.status, worker_id = NULL, message_id = g.message_id, reply = g.reply, usage = g.usage,
@@ -98,7 +98,7 @@ _FINISH: Final = """
         FROM ended e JOIN given g ON g.id = e.id WHERE g.message_id IS NOT NULL
     ), stepped AS (
         INSERT INTO steps (turn_id, number, kind, payload)
-        SELECT e.id, g.step, 'answer', g.answer FROM ended e JOIN given g ON g.id = e.id WHERE g.answer IS NOT NULL
+        SELECT e.id, 1, 'answer', g.toolsets FROM ended e JOIN given g ON g.id = e.id WHERE g.toolsets IS NOT NULL
     )
     SELECT id, event_sequence, charged, followed FROM ended
 """
@@ -328,7 +328,6 @@ def _outcome_row(outcome: TurnOutcome) -> dict[str, Any]:
         "reply": orjson.Fragment(outcome.payload) if completed and outcome.payload is not None else None,
         "usage": outcome.usage.model_dump() if completed and outcome.usage is not None else None,
         "error": outcome.error,
-        "step": outcome.final_step,
-        "answer": outcome.final_answer,
+        "toolsets": outcome.toolsets,
         "events": len(outcome.preceding) + 1,
     }

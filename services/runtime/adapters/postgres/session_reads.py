@@ -20,6 +20,7 @@ from libs.contracts.api.sessions import (
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import parse_time
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
+from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
 _SESSION_COLUMNS: Final = """
@@ -34,9 +35,10 @@ _MESSAGE_COLUMNS: Final = """
 _IN_ORDER: Final = Order(("position",), ("bigint",), descending=False)
 _OF_TURN: Final = " AND turn_id = %(turn)s"
 # Only a waiting turn has open actions: other turns do not look for any.
-_TURN_COLUMNS: Final = """
+_TURN_COLUMNS: Final = f"""
     id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
-           usage::text, reply::text, error::text, options::text, created_at, started_at, finished_at,
+           usage::text, reply::text, {left_out_text("turns")} AS reply_text,
+           error::text, options::text, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN (
                SELECT json_agg(json_build_object('action_id', a.id, 'kind', a.kind, 'tool_call', a.tool_call,
                                                  'expires_at', a.expires_at) ORDER BY a.created_at, a.id)
@@ -197,7 +199,11 @@ def _turn(row: Row) -> Turn:
     for action in actions:
         action["expires_at"] = parse_time(action["expires_at"])
     toolsets = orjson.loads(row.pop("toolsets") or "[]")
-    return Turn(**_decoded(row, "usage", "reply", "error", "options"), required_actions=actions, toolsets=toolsets)
+    text = row.pop("reply_text")
+    decoded = _decoded(row, "usage", "error", "options")
+    if row["reply"] is not None:
+        decoded["reply"] = whole_reply(row["reply"], text, decoded)
+    return Turn(**decoded, required_actions=actions, toolsets=toolsets)
 
 
 def message_of(row: Row) -> Message:

@@ -6,7 +6,8 @@ import orjson
 
 from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.identity import Identity
-from libs.persistence import Database, pipeline
+from libs.persistence import Database, fetch_records, pipeline
+from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
 from services.runtime.domain.turns import TurnEnd
 
 _VISIBLE: Final = """
@@ -20,7 +21,7 @@ _MARK: Final = f"""
     UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches
 """
-# A step without calls or problems is the last one: its text is the reply's.
+# A step without calls or problems, of an older release, is the last one: its text is the reply's.
 _TEXTS: Final = """
     SELECT number, payload ->> 'text' FROM steps
     WHERE turn_id = %(turn)s AND kind = 'answer' AND number > %(after_step)s
@@ -28,8 +29,9 @@ _TEXTS: Final = """
       AND (json_array_length(payload -> 'tool_calls') > 0 OR payload -> 'problems' IS NOT NULL)
 """
 _END: Final = f"""
-    SELECT t.status, t.event_sequence, t.correlation_id, t.reply::text, t.error::text FROM turns t
-    WHERE {_VISIBLE}
+    SELECT t.status, t.event_sequence, t.correlation_id, t.reply::text, t.error::text, t.message_id,
+           t.id AS turn_id, t.session_id, t.user_message_id, t.usage, {left_out_text("t")} AS text
+    FROM turns t WHERE {_VISIBLE}
 """
 
 
@@ -54,12 +56,13 @@ class PostgresWatchedTurns:
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None:
         async with self._database.connection() as connection:
-            cursor = await connection.execute(_END, _parameters(session_id, turn_id, caller))
-            row = await cursor.fetchone()
-        if row is None:
+            rows = await fetch_records(connection, _END, _parameters(session_id, turn_id, caller))
+        if not rows:
             return None
-        status, sequence, correlation_id, reply, error = row
-        return TurnEnd(status, sequence, correlation_id, _decoded(reply), _decoded(error))
+        [row] = rows
+        reply = None if row["reply"] is None else whole_reply(row["reply"], row["text"], row)
+        error = None if row["error"] is None else orjson.loads(row["error"])
+        return TurnEnd(row["status"], row["event_sequence"], row["correlation_id"], reply, error)
 
 
 def _parameters(session_id: str, turn_id: str, caller: Identity) -> dict[str, Any]:
@@ -70,7 +73,3 @@ def _parameters(session_id: str, turn_id: str, caller: Identity) -> dict[str, An
         "user": caller.user_id,
         "everyone": caller.reads_company,
     }
-
-
-def _decoded(column: str | None) -> dict[str, Any] | None:
-    return None if column is None else orjson.loads(column)

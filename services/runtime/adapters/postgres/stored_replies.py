@@ -1,0 +1,31 @@
+"""Replies as the rows of turns keep them.
+
+What the turn's other columns and its message have may be left out of a stored reply. This release reads both and
+writes all of it still, for processes of the one before.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import orjson
+
+from services.runtime.domain.conversation import JsonObject
+
+_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
+
+
+def left_out_text(turn: str) -> str:
+    """An expression over the alias of a turn's row: the text that its stored reply does not have; else NULL."""
+    return f"""
+        CASE WHEN {turn}.reply IS NOT NULL AND {turn}.reply -> 'response' -> 'content' IS NULL THEN (
+            SELECT m.content FROM messages m
+            WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END
+    """
+
+
+def whole_reply(stored: str, text: str | None, turn: Mapping[str, Any]) -> JsonObject:
+    """The payload of the turn's ``turn.completed``: ``text`` by ``left_out_text``, ``turn`` by its decoded columns."""
+    reply: JsonObject = orjson.loads(stored)
+    if text is None:
+        return reply
+    return {**{name: turn[name] for name in _COLUMNS}, **reply, "response": {"content": text, **reply["response"]}}
