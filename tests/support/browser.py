@@ -77,6 +77,8 @@ class KeptBrowser:
         self._context = self._context or _new_context(browser)
         page = self._unused.pop() if self._unused else self._context.new_page()
         self._used.append(page)
+        # Chromium draws a page that is behind another one once a second, and Playwright waits for frames.
+        page.bring_to_front()
         with ExitStack() as unless_it_can_be_used_again:
             unless_it_can_be_used_again.callback(self._close_context)
             page.set_viewport_size(viewport)

@@ -153,7 +153,7 @@ def _of_a_session(number: int) -> dict[str, object]:
 def test_of_ten_thousand_events_few_are_in_the_document(open_page: Open) -> None:
     page = open_page()
     page.route("**/api/v1/events/?*", lambda route: _many(route))
-    page.get_by_role("link", name="Timeline").click()
+    page.get_by_role("navigation").get_by_role("link", name="Timeline").click()
     expect(page.get_by_text("10,000 events")).to_be_visible()
     assert page.get_by_role("row").count() < 200
     page.get_by_role("row").first.focus()
