@@ -24,12 +24,14 @@ class Source:
     """The place in a stream: where to read on, and the id of the last event that was seen.
 
     ``request`` begins the stream. Once its answer has named the turn by ``Location``, the turn's own events are the
-    source; before that, the same request with the same key finds the turn that it has made.
+    source; before that, the same request with the same key finds the turn that it has made. ``stayed`` says that the
+    last connection gave a sign of life beyond its beginning, if only a comment.
     """
 
     request: Request[Any]
     last_id: str = ""
     turn_path: str = ""
+    stayed: bool = False
 
     def next_request(self, seconds: float) -> Request[Any]:
         request = self.request
@@ -69,7 +71,7 @@ def follow(
     source.request = source.request.with_key()
     failures = 0
     while True:
-        seen = source.last_id
+        seen, source.stayed = source.last_id, False
         try:
             yield from _read(source, take, deadline)
         except _Lost as lost:
@@ -77,7 +79,7 @@ def follow(
             problem = lost.problem
         else:
             return
-        failures = 1 if source.last_id != seen else failures + 1
+        failures = 1 if source.stayed or source.last_id != seen else failures + 1
         pause = policy.pause_after(failures, problem)
         if pause is None:
             if isinstance(problem, ApiError):
@@ -97,8 +99,10 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         yield from _refused(opened)
     source.opened(response)
-    parser = EventParser()
+    parser, pieces = EventParser(), 0
     while piece := (yield from _kept(Read(opened))):
+        pieces += 1
+        source.stayed = pieces > 1
         for event in parser.feed(piece):
             if event.name == "error":
                 raise _Lost(error_in(event.data))

@@ -12,7 +12,7 @@ import pytest
 from aes_client import verify_webhook
 from standardwebhooks import Webhook
 
-from tests.support.client_service import FakeService, error, event, events
+from tests.support.client_service import AT_ONCE, FakeService, error, event, events
 
 TIME = "2026-03-01T09:30:00.000000Z"
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -184,6 +184,22 @@ def test_the_timeline_is_read_and_followed(client: Any, service: FakeService) ->
     series.close()
     assert [each.url.params.get("after") for each in service.requests] == [None, "2", "2", "2"]
     assert service.requests[3].headers["last-event-id"] == "4"
+
+
+def test_a_silent_timeline_is_followed_however_often_its_connection_is_lost(client: Any, service: FakeService) -> None:
+    comment = b": keep-alive\nid: 2\n\n"
+    cut_off = [events(comment, comment, httpx.ReadError("reset")) for _ in range(AT_ONCE.retries + 2)]
+    service.on("GET", "/events/", *cut_off, events(event("3", "turn.completed", **timeline_event(3))))
+    series = client.events.follow(after=2)
+    assert next(series).position == 3
+    series.close()
+
+
+def test_a_timeline_that_breaks_off_at_once_is_given_up(client: Any, service: FakeService) -> None:
+    service.on("GET", "/events/", events(b": keep-alive\nid: 2\n\n", httpx.ReadError("reset")))
+    with pytest.raises(aes_client.ConnectionFailed):
+        next(client.events.follow(after=2))
+    assert len(service.requests) == AT_ONCE.retries + 1
 
 
 def test_the_timeline_is_read_from_its_end(client: Any, service: FakeService) -> None:
