@@ -8,6 +8,7 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
 from tests.support.browser import browser as browser
 from tests.support.browser import kept
@@ -36,6 +37,16 @@ def open_page(browser: Browser, stack: RunningStack) -> Iterator[Open]:
 @pytest.fixture
 def http(stack: RunningStack) -> Iterator[httpx.Client]:
     """The public API with the development company's key."""
-    headers = {"x-api-key": stack.api_key}
-    with httpx.Client(base_url=f"{stack.base_url}/api/v1", headers=headers, timeout=150, trust_env=False) as client:
+    with _client(stack, stack.api_key) as client:
         yield client
+
+
+@pytest.fixture
+def elsewhere(stack: RunningStack, mallory: Caller) -> Iterator[httpx.Client]:
+    """The public API with Mallory's key, for pages that show the first of what a company has: hers has little."""
+    with _client(stack, mallory.secret) as client:
+        yield client
+
+
+def _client(stack: RunningStack, key: str) -> httpx.Client:
+    return httpx.Client(base_url=f"{stack.base_url}/api/v1", headers={"x-api-key": key}, timeout=150, trust_env=False)

@@ -17,7 +17,7 @@ def test_a_key_is_made_replaced_and_revoked(open_page: Open, stack: RunningStack
     name = unique("<b>key</b>")
     page = open_page("keys/")
     page.get_by_role("button", name="New key").click()
-    page.get_by_label("Name").fill(name)
+    page.get_by_label("Name", exact=True).fill(name)
     page.get_by_role("button", name="Only reading").click()
     assert violations(page) == []
     page.get_by_role("button", name="Create").click()
@@ -52,7 +52,7 @@ def test_a_connection_is_made_with_its_snippet(open_page: Open, http: httpx.Clie
     assert http.post("/agent/", json={**configuration(), "name": agent}).status_code == 201
     page = open_page("connections/", viewport={"width": 390, "height": 800})
     page.get_by_role("button", name="New connection").click()
-    page.get_by_label("Agent").select_option(label=agent)
+    page.get_by_label("Agent", exact=True).select_option(label=agent)
     page.get_by_label("Allowed origins").fill("example.com")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_label("Allowed origins")).to_have_attribute("aria-invalid", "true")
@@ -74,7 +74,7 @@ def test_a_secret_is_stored_replaced_and_deleted(open_page: Open, http: httpx.Cl
     name = unique("STUDIO").replace("-", "_")
     page = open_page("secrets/", color_scheme="dark")
     page.get_by_role("button", name="New secret").click()
-    page.get_by_label("Name").fill(name)
+    page.get_by_label("Name", exact=True).fill(name)
     page.get_by_label("Value").fill("one value")
     page.get_by_role("button", name="Save").click()
     row = page.get_by_role("row").filter(has_text=name)

@@ -36,15 +36,15 @@ def test_files_become_a_knowledge_base_that_is_searched(open_page: Open) -> None
 
     page.get_by_role("button", name="New knowledge base").click()
     expect(page.get_by_role("checkbox", name=broken)).to_be_checked()
-    page.get_by_label("Name").fill(base)
+    page.get_by_label("Name", exact=True).fill(base)
     page.get_by_role("checkbox", name=log).check()
     page.get_by_text("Settings: engine").click()
-    page.get_by_label("Size").fill("64")
-    page.get_by_label("Overlap").fill("64")
+    page.get_by_label("Size", exact=True).fill("64")
+    page.get_by_label("Overlap", exact=True).fill("64")
     assert violations(page) == []
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("alert").filter(has_text="smaller than chunk_size")).to_be_visible()
-    page.get_by_label("Overlap").fill("8")
+    page.get_by_label("Overlap", exact=True).fill("8")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("progressbar")).to_be_visible()
     expect(page.locator(".chip").get_by_text("failed")).to_be_visible(timeout=60_000)
@@ -52,7 +52,7 @@ def test_files_become_a_knowledge_base_that_is_searched(open_page: Open) -> None
     page.get_by_role("button", name="Ingest again").click()
     expect(page.get_by_role("row").filter(has_text=broken)).to_be_visible(timeout=60_000)
 
-    page.get_by_label("Search").fill("harbour master of berth nine")
+    page.get_by_label("Search", exact=True).fill("harbour master of berth nine")
     page.keyboard.press("Enter")
     found = page.get_by_role("listitem").filter(has_text="keeps the key")
     expect(found).to_contain_text(HOSTILE)
@@ -79,7 +79,7 @@ def test_a_collection_takes_files_and_they_get_tags(open_page: Open, http: httpx
     table = f"fares & <b>-{mark}.csv"
     page = open_page("knowledge/", viewport={"width": 390, "height": 800}, color_scheme="dark")
     page.get_by_role("button", name="New collection").click()
-    page.get_by_label("Name").fill(f"Fares {mark}")
+    page.get_by_label("Name", exact=True).fill(f"Fares {mark}")
     page.get_by_role("button", name="Create").click()
     expect(page.get_by_role("heading", level=1)).to_have_text(f"Fares {mark}")
     page.get_by_label("Upload files").set_input_files([file(table, 'crossing,fare\n"Kiel, Oslo",99\n')])
@@ -147,7 +147,7 @@ def test_what_an_agent_made_is_kept_as_a_file(open_page: Open, http: httpx.Clien
     assert http.post(f"/runtime/{session}/execute/", json={"content": [wanted, source]}).status_code == 200
 
     page = open_page("files/")
-    page.get_by_role("link", name="Of sessions").click()
+    page.get_by_role("link", name="Of sessions", exact=True).click()
     page.locator(f"a[href$='{session}/']").click()
     made = page.get_by_role("listitem").filter(has_text=mark)
     made.get_by_role("button", name="Show table").click()

@@ -4,6 +4,7 @@ import httpx
 from playwright.sync_api import expect
 
 from tests.e2e.api import configuration, unique
+from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations_in_both_looks
@@ -33,11 +34,11 @@ def test_what_happens_is_shown_while_it_happens(open_page: Open, http: httpx.Cli
     expect(page.get_by_role("row").filter(has_text="turn.failed")).to_be_visible()
 
 
-def test_an_approval_is_given_on_the_overview(open_page: Open, http: httpx.Client) -> None:
-    page = open_page()
+def test_an_approval_is_given_on_the_overview(open_page: Open, elsewhere: httpx.Client, mallory: Caller) -> None:
+    page = open_page(key=mallory.secret)
     careful = {"calculator": {"approval": "always"}}
     number = int(unique("")[-6:], 16)
-    begin(http, f"What is {number} * 7?", model="builtin:extractive", tools=["calculator"], tool_policies=careful)
+    begin(elsewhere, f"What is {number} * 7?", model="builtin:extractive", tools=["calculator"], tool_policies=careful)
     card = page.get_by_role("region", name="calculator waits").filter(has_text=str(number))
     card.get_by_role("button", name="Approve").click()
     expect(card).to_be_hidden()

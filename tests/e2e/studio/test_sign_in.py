@@ -50,7 +50,7 @@ def test_a_link_signs_in_once_and_its_key_ends_with_the_session(
     page.goto(link)
     expect(page.get_by_role("navigation")).to_be_visible()
     assert "token" not in page.url
-    assert len(keys_of_links(http) - before) == 1
+    [made] = keys_of_links(http) - before
     again = open_page(key=None)
     again.goto(link)
     expect(again.get_by_role("alert")).to_contain_text("used already")
@@ -61,7 +61,7 @@ def test_a_link_signs_in_once_and_its_key_ends_with_the_session(
     with page.expect_response(lambda reply: reply.request.method == "DELETE") as revoked:
         page.get_by_role("button", name="Sign out").click()
     assert revoked.value.status == 204
-    assert keys_of_links(http) == before
+    assert made not in keys_of_links(http)
     expect(duplicate.get_by_role("alert")).to_contain_text("signed out")
     duplicate.close()
 

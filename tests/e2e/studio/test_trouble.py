@@ -1,48 +1,70 @@
 """Bad luck and wrong input: what is wrong is said, with a way on, and nothing that was written is lost."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import CDPSession, Page, expect
 
 from tests.e2e.api import configuration, unique
+from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
 
+FAST = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadThroughput": 50_000}
 GONE = "00000000-0000-0000-0000-000000000000"
 
 
-def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(open_page: Open, http: httpx.Client) -> None:
-    for _ in range(2):
-        assert http.post("/sessions/", json=configuration()).status_code == 201
-    page = open_page("keys/")
+@contextmanager
+def slow_network(page: Page) -> Iterator[CDPSession]:
+    """Without the browser's cache."""
     cdp = page.context.new_cdp_session(page)
-    answers: list[str] = []
-    cdp.on("Network.responseReceived", lambda event: answers.append(event["response"]["url"]))
     cdp.send("Network.enable")
     cdp.send("Network.setCacheDisabled", {"cacheDisabled": True})
     cdp.send("Network.emulateNetworkConditions", SLOW)
-    page.reload(wait_until="commit")
-    expect(page.get_by_role("status").first).to_contain_text(re.compile("Loading the studio|Signing in"))
-    expect(page.get_by_role("row").nth(1)).to_be_visible()
-    pages = {url.rsplit("/", 1)[1] for url in answers if "/pages/" in url}
-    assert pages <= {"keys.js", "sign_in.js"}, "other pages come later"
+    try:
+        yield cdp
+    finally:
+        cdp.send("Network.emulateNetworkConditions", FAST)
+        cdp.detach()
+
+
+def test_a_page_is_there_over_a_slow_network_before_the_others_are_fetched(open_page: Open, mallory: Caller) -> None:
+    page = open_page("keys/", key=mallory.secret)
+    with slow_network(page) as cdp:
+        answers: list[str] = []
+        cdp.on("Network.responseReceived", lambda event: answers.append(event["response"]["url"]))
+        page.reload(wait_until="commit")
+        expect(page.get_by_role("status").first).to_contain_text(re.compile("Loading the studio|Signing in"))
+        expect(page.get_by_role("row").nth(1)).to_be_visible()
+        at = next(place for place, url in enumerate(answers) if "/api-keys/" in url)
+        pages = {url.rsplit("/", 1)[1] for url in answers[:at] if "/pages/" in url}
+        assert pages <= {"keys.js", "sign_in.js"}
+
+
+def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(
+    open_page: Open, elsewhere: httpx.Client, mallory: Caller
+) -> None:
+    for _ in range(2):
+        assert elsewhere.post("/sessions/", json=configuration()).status_code == 201
+    page = open_page("keys/", key=mallory.secret)
     links = page.get_by_role("navigation")
-    links.get_by_role("link", name="Timeline").click()
-    expect(page.get_by_role("row").nth(1)).to_be_visible()
-    links.get_by_role("link", name="Keys").click()
-    cdp.send("Network.emulateNetworkConditions", {**SLOW, "offline": True})
-    links.get_by_role("link", name="Timeline").click()
-    expect(page.get_by_text("Connection lost")).to_be_visible()
-    cdp.send("Network.emulateNetworkConditions", SLOW)
-    expect(page.get_by_role("row").nth(1)).to_be_visible()
-    expect(page.get_by_text("Connection lost")).to_be_hidden()
-    cdp.detach()
+    with slow_network(page) as cdp:
+        links.get_by_role("link", name="Timeline").click()
+        expect(page.get_by_role("row").nth(1)).to_be_visible()
+        links.get_by_role("link", name="Keys").click()
+        cdp.send("Network.emulateNetworkConditions", {**SLOW, "offline": True})
+        links.get_by_role("link", name="Timeline").click()
+        expect(page.get_by_text("Connection lost")).to_be_visible()
+        cdp.send("Network.emulateNetworkConditions", SLOW)
+        expect(page.get_by_role("row").nth(1)).to_be_visible()
+        expect(page.get_by_text("Connection lost")).to_be_hidden()
 
 
 def test_what_is_no_key_is_said_to_be_none(open_page: Open) -> None:
@@ -116,13 +138,13 @@ def test_an_answer_given_elsewhere_is_seen_here(open_page: Open, http: httpx.Cli
 
 
 def test_an_approval_that_expires_is_offered_no_longer(
-    open_page: Open, http: httpx.Client, stack: RunningStack
+    open_page: Open, elsewhere: httpx.Client, mallory: Caller, stack: RunningStack
 ) -> None:
     careful: dict[str, Any] = {"calculator": {"approval": "always"}}
     agent = configuration(model="builtin:extractive", tools=["calculator"], tool_policies=careful)
-    session = http.post("/sessions/", json=agent).json()["session_id"]
-    turn = http.post(f"/runtime/{session}/execute/", json={"content": "What is 6 * 7?"}).json()["turn_id"]
-    chat, start = open_page(f"chat/{session}/"), open_page()
+    session = elsewhere.post("/sessions/", json=agent).json()["session_id"]
+    turn = elsewhere.post(f"/runtime/{session}/execute/", json={"content": "What is 6 * 7?"}).json()["turn_id"]
+    chat, start = open_page(f"chat/{session}/", key=mallory.secret), open_page(key=mallory.secret)
     card = start.get_by_role("region", name="calculator waits").filter(has=start.locator(f"a[href*='{turn}']"))
     for offered in (chat, card):
         expect(offered.get_by_role("button", name="Approve")).to_be_visible()

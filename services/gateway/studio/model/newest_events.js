@@ -3,9 +3,10 @@
  * older ones that were to be read, too: `{events, next, isCut, before}`; with that `before` the reading goes on.
  *
  * `page(query)` reads a page of `GET /events/`; it is read backwards until `isEnough(events so far, newest first)` or
- * nothing is left. A page may be empty while there is more: at most `pages` are read.
+ * nothing is left. A page may be empty while there is more: at most `pages` are read. `onPart(events so far, oldest first)`
+ * is called while more is read.
  */
-export async function newestEvents(page, isEnough, { pages = 25, before } = {}) {
+export async function newestEvents(page, isEnough, { pages = 25, before, onPart = () => {} } = {}) {
   const found = [];
   let next = 0;
   let isCut = true;
@@ -17,6 +18,7 @@ export async function newestEvents(page, isEnough, { pages = 25, before } = {}) 
     before = reached;
     isCut = hasMore && !isEnough(found);
     if (!isCut) break;
+    onPart(found.toReversed());
   }
   return { events: found.toReversed(), next, isCut, before };
 }

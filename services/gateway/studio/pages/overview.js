@@ -39,11 +39,11 @@ function Lately() {
       <${Tile} label="Ended in the last hour" value=${sum(series.turns)} />
       <${Tile} label="Failed in the last hour" value=${sum(series.failed)} look=${sum(series.failed) ? "bad" : ""} />
     </dl>
-    ${from > 0 && html`<p class="muted">So many turns ended that only the last ${durationText(now - from)} are shown.</p>`}
+    ${from > 0 && state === "live" && html`<p class="muted">So many turns ended that only the last ${durationText(now - from)} are shown.</p>`}
     <div class="charts"><${Charts} series=${series} /></div>
     ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
     <div class="overview-lists">
-      <${TurnList} title="Under way" turns=${[...waiting, ...running, ...queued]} names=${names} now=${now} empty="Nothing runs at the moment." />
+      <${TurnList} title="Under way" turns=${[...running, ...waiting, ...queued]} names=${names} now=${now} empty="Nothing runs at the moment." />
       <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." />
     </div>`;
 }

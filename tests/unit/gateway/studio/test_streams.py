@@ -34,10 +34,14 @@ def test_the_newest_events_come_in_their_order(run: Run, wanted: int, first: int
         const events = order === "desc" ? [before - 1, before - 2].map((position) => ({ position })) : [];
         return { events, next: before - 2, has_more: before > 2 };
       };
-      const { events, next } = await m.newestEvents(page, (found) => found.length >= given);
-      return [events.map(({ position }) => position), next, asked];
+      const parts = [];
+      const positions = (events) => events.map(({ position }) => position);
+      const onPart = (events) => void parts.push(positions(events));
+      const { events, next } = await m.newestEvents(page, (found) => found.length >= given, { onPart });
+      return [positions(events), next, asked, parts];
     })()"""
-    assert run("model/newest_events.js", f"await {read}", wanted) == [list(range(first, 10)), 9, asked]
+    parts = [list(range(10 - 2 * read, 10)) for read in range(1, asked)]
+    assert run("model/newest_events.js", f"await {read}", wanted) == [list(range(first, 10)), 9, asked, parts]
 
 
 def test_after_a_page_of_nothing_one_follows_from_where_it_began(run: Run) -> None:

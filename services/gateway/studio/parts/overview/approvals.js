@@ -1,8 +1,8 @@
 /** Calls that wait for somebody's decision, of all sessions that one may see. */
 import { get, write } from "../../api/client.js";
-import { html, useEffect } from "../../app/html.js";
+import { html, useEffect, useState } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
-import { agoText } from "../../model/format.js";
+import { agoText, numberText } from "../../model/format.js";
 import { Approval, untilText } from "../chat/tool_card.js";
 import { Icon } from "../icon.js";
 import { JsonView } from "../json_view.js";
@@ -10,10 +10,12 @@ import { Problem } from "../problem.js";
 import { useLoaded } from "../use_loaded.js";
 
 const LIMIT = 20;
+const MOST = 200;
 
 /** `changes` is another value whenever something may have begun or ceased to wait. */
 export function Approvals({ changes }) {
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/actions/", { kind: "approval", limit: LIMIT }, { signal }));
+  const [limit, setLimit] = useState(LIMIT);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/actions/", { kind: "approval", limit }, { signal }), limit);
   useEffect(() => {
     refresh();
   }, [changes]);
@@ -39,6 +41,7 @@ export function Approvals({ changes }) {
             <a href=${hrefOf("timeline/", { turn_id: action.turn_id })}>Timeline</a>
           </p>
         </section>`)}</div>
-      ${page?.total > LIMIT && html`<p class="muted">The oldest ${LIMIT} of ${page.total} are shown.</p>`}
+      ${page?.total > page?.actions.length && html`
+        <p class="muted">The oldest ${page.actions.length} of ${numberText(page.total)} are shown. ${limit < MOST && html`<button class="button small" onClick=${() => setLimit(MOST)}>Show more</button>`}</p>`}
     </section>`;
 }

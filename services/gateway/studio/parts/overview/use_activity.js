@@ -26,10 +26,13 @@ export function useActivity() {
       const since = Date.now() - HOUR_MS;
       const page = (query) => read("/events/", { type: ACTIVITY_TYPES, ...query, limit: 200 }, { signal });
       const isBefore = (events) => events.length > 0 && timeOf(events.at(-1).time) < since;
-      const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES });
-      activity = new Activity();
-      for (const event of events) activity.take(event);
-      change({ state: "live", from: isCut && events.length ? timeOf(events[0].time) : 0 });
+      const show = (events, state, isCut) => {
+        activity = new Activity();
+        for (const event of events) activity.take(event);
+        change({ state, from: isCut && events.length ? timeOf(events[0].time) : 0 });
+      };
+      const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES, onPart: (part) => show(part, "loading", true) });
+      show(events, "live", isCut);
       return followEvents({ type: ACTIVITY_TYPES }, {
         after: next,
         signal,

@@ -50,10 +50,14 @@ async function collect(...given) {
 async function collectOnce(scope, collecting, changed, signal) {
   const known = Object.keys(scope).some((name) => name !== "type");
   const page = (query) => read("/events/", { ...scope, ...query, limit: 200 }, { signal });
-  const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, (found) => found.length >= RECENT);
-  collecting.events = [...events];
+  const show = (events) => {
+    collecting.events = [...events];
+    changed();
+  };
+  const isEnough = (found) => found.length >= RECENT;
+  const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, isEnough, { onPart: show });
   collecting.state = "live";
-  changed();
+  show(events);
   return followEvents(scope, {
     after,
     signal,
