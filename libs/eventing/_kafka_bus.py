@@ -11,6 +11,7 @@ from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
+from libs.eventing._kafka_fast_paths import install_fast_fetches
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
@@ -37,6 +38,7 @@ class KafkaBus:
         client_id: str = "aes",
         process: int | None = None,
     ) -> None:
+        install_fast_fetches()
         self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
