@@ -63,6 +63,7 @@ def test_a_conversation_with_a_tool_is_there_after_a_reload(open_page: Open, age
     expect(log).to_contain_text("6 * 7 = 42")
     expect(log.get_by_role("article").nth(1)).to_contain_text("6 * 8 = 48")
     expect(log.get_by_role("article")).to_have_count(2)
+    expect(log.get_by_text("calculator")).to_have_count(2)
 
 
 def test_a_turn_can_be_stopped(open_page: Open, agent: Agent, model: HeldModel) -> None:
@@ -134,6 +135,13 @@ def test_a_file_is_attached_and_cited(open_page: Open, agent: Agent) -> None:
     expect(page.get_by_role("dialog")).to_be_hidden()
     page.reload()
     expect(log.locator(".question")).to_contain_text("notes.md")
+    before = page.url
+    log.get_by_role("button", name="Try again").click()
+    expect(page).not_to_have_url(before)
+    expect(log).to_contain_text("Ingrid Solvang")
+    expect(log.locator(".question")).to_contain_text("notes.md")
+    log.get_by_role("button", name="Show text").click()
+    expect(log.get_by_label("Text of notes.md")).to_contain_text("Harbour")
 
 
 def test_a_turn_goes_on_when_the_gateway_was_killed(

@@ -89,6 +89,10 @@ export class Turn {
   /** Files of the message, `{id, name, artifact}`: the artifact's record comes later, or never where it was deleted. */
   attachments = [];
   at = null;
+  /** The session that its files are in; null: the one in which it is shown. */
+  sessionId = null;
+  /** Whether an event of it is known, and not only its messages. */
+  isTold = false;
   status = "queued";
   attempt = 1;
   answer = null;
@@ -122,6 +126,7 @@ export class Turn {
 
   /** Takes an event of this turn; returns true for its last one. */
   take(type, data) {
+    this.isTold = true;
     const act = this[type];
     if (act) act.call(this, data);
     if (type in ENDS) this.#end(ENDS[type], data);

@@ -17,6 +17,8 @@ export class Talk {
     this.abort = new AbortController();
     this.followed = new Set();
     this.changed = () => {};
+    /** Is told of a turn whose message the service has taken. */
+    this.accepted = () => {};
   }
 
   get turns() {
@@ -97,6 +99,7 @@ export class Talk {
     if (!id || turn.id) return;
     this.conversation.name(turn, id);
     this.followed.add(id);
+    this.accepted(turn);
     this.changed();
   }
 

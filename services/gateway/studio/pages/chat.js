@@ -7,7 +7,7 @@ import { agoText } from "../model/format.js";
 import { Composer } from "../parts/chat/composer.js";
 import { ChatTurn } from "../parts/chat/turn.js";
 import { useAttachments } from "../parts/chat/use_attachments.js";
-import { useConversation } from "../parts/chat/use_conversation.js";
+import { draftOf, useConversation } from "../parts/chat/use_conversation.js";
 import { Icon } from "../parts/icon.js";
 import { useLoaded } from "../parts/use_loaded.js";
 import { useDrop } from "../parts/use_drop.js";
@@ -97,7 +97,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
       <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} onAgain=${again} onEarlier=${guarded(() => conversation.loadEarlier())} />
       ${(failed || problem) && html`<p class="problem" role="alert">${failed || problem}</p>`}
       <${Composer}
-        draft=${`chat.${sessionId ?? "new"}`} disabled=${sessionId ? conversation.state === "failed" : !chosen} running=${running} attachments=${attachments} onSend=${say}
+        draft=${draftOf(sessionId)} disabled=${sessionId ? conversation.state === "failed" : !chosen} running=${running} attachments=${attachments} onSend=${say}
         onStop=${guarded(() => conversation.stop(running))}
       />
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.unit.gateway.studio.conftest import Run
 
 WORLD = """
@@ -268,6 +270,66 @@ def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
     """
     found = run("parts/chat/use_conversation.js", in_world(MISSED + sending))
     assert found == {"meanwhile": 2, "turns": ["a", "b", None]}
+
+
+@pytest.mark.parametrize("status", [202, 401])
+def test_a_message_is_a_draft_until_it_is_accepted(run: Run, status: int) -> None:
+    sending = """
+      const kept = () => sessionStorage.getItem("aes.studio.draft.chat.s");
+      const answer = window.fetch;
+      window.fetch = (address, options) => {
+        if (options.method !== "POST") return answer(address, options);
+        during = kept();
+        const location = "/api/v1/runtime/s/turns/new/events/";
+        if (given === 202) return stream(options.signal, { location });
+        return Response.json({ error: { type: "authentication_error", message: "revoked" } }, { status: given });
+      };
+      let during = null;
+      conversation.say("Mine", []);
+      await until(() => conversation.turns.at(-1).id === "new" || conversation.turns.at(-1).status === "refused");
+      const after = kept();
+      render(null, box);
+      sessionStorage.clear();
+      session.set({ state: "out", me: null, problem: "" });
+      return [during, after];
+    """
+    found = run("parts/chat/use_conversation.js", in_world(MISSED + sending), status)
+    assert found == ["Mine", None if status == 202 else "Mine"]
+
+
+def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it(run: Run) -> None:
+    forked = """
+      const time = "2026-01-01T00:00:01Z";
+      const said = { turn_id: "t", content: "x", timestamp: time };
+      const messages = ["user", "assistant"].map((role) => ({ id: role, role, ...said }));
+      const call = { step: 1, call_id: "c", name: "calculator" };
+      const reply = { content: "42", tool_calls: [], citations: [], artifacts: [] };
+      const events = [
+        { position: 1, turn_id: "t", time, type: "turn.tool_call.started", data: { ...call, arguments: {} } },
+        { position: 2, turn_id: "t", time, type: "turn.tool_call.completed", data: { ...call, output: "42" } },
+        { position: 3, turn_id: "t", time, type: "turn.completed", data: { response: reply } },
+      ];
+      serve(({ path, query }, signal) => {
+        if (path === "/runtime/s/messages/") return Response.json({ messages, total: messages.length });
+        if (path === "/sessions/s/") return Response.json({ forked_from: "origin" });
+        const known = query.session_id === "origin" ? events.toReversed() : [];
+        return query.order ? Response.json({ events: known, has_more: false, next: 1 }) : stream(signal);
+      });
+      const { session } = await import("/api/session.js");
+      session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
+      const { render, h } = await import("preact");
+      let conversation;
+      const Shown = () => ((conversation = m.useConversation("s")), null);
+      const box = document.createElement("div");
+      render(h(Shown), box);
+      await until(() => conversation.turns[0]?.calls.length);
+      const [{ calls, sessionId, text }] = conversation.turns;
+      render(null, box);
+      session.set({ state: "out", me: null, problem: "" });
+      return [calls.map(({ name, status, output }) => [name, status, output]), sessionId, text];
+    """
+    found = run("parts/chat/use_conversation.js", in_world(forked))
+    assert found == [[["calculator", "completed", "42"]], "origin", "42"]
 
 
 def test_an_answer_that_breaks_off_is_read_again(run: Run) -> None:

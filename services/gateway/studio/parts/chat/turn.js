@@ -54,7 +54,7 @@ function Turn({ turn, beginsNear, sessionId, onResolve, onAgain }) {
           </div>`)}
         ${text && html`<${Text} text=${text} isNear=${isNear} growing=${writing} />`}
         ${turn.hasEnded && html`<${Citations} citations=${turn.citations} />`}
-        ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${sessionId} artifact=${artifact} />`)}
+        ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${turn.sessionId ?? sessionId} artifact=${artifact} />`)}
         ${!writing && html`<${State} turn=${turn} />`}
       </div>
     </article>`;

@@ -6,12 +6,20 @@ import { sleep } from "../../api/sleep.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
 import { newestEvents } from "../../model/newest_events.js";
 import { Talk } from "../../model/talk.js";
+import { forgetDraft, keepDraft } from "../use_draft.js";
 
 const PAINT_MS = 50;
 const TOGETHER_MS = 50;
 const LAST_MESSAGES = 60;
 const PAGE = 200;
+const ORIGINS = 20;
+const PAGES_OF_ORIGIN = 10;
 const API = { get: read, send, write, follow };
+
+/** The name of the draft of a session; of a new one when it is null. */
+export function draftOf(sessionId) {
+  return `chat.${sessionId ?? "new"}`;
+}
 
 /** `{turns, state, problem, earlier, say, stop, resolve}` of a session; of none when it is null. */
 export function useConversation(sessionId) {
@@ -47,6 +55,13 @@ class Running extends Talk {
     this.eventsBefore = undefined;
     this.met = new Set();
     this.isMeeting = false;
+    this.accepted = ({ content }) => forgetDraft(draftOf(sessionId), content);
+  }
+
+  /** Until it is accepted, a message is a draft: it outlasts a reload and the end of the key. */
+  tell(message) {
+    keepDraft(draftOf(this.sessionId), message.content);
+    return super.tell(message);
   }
 
   start() {
@@ -94,6 +109,7 @@ class Running extends Talk {
       const { next, before } = await this.loadEvents(fresh);
       this.eventsBefore ??= before;
       after = next;
+      this.loadInherited(fresh);
     }
     for (const turn of this.turns) if (turn.id && !turn.hasEnded && !this.followed.has(turn.id)) this.followTurn(turn);
     this.changed();
@@ -106,22 +122,43 @@ class Running extends Talk {
     await this.loadMessages(offset, this.earlier - offset);
     this.earlier = offset;
     if (allows("events:read")) {
-      const { before } = await this.loadEvents(this.turns.filter((turn) => !known.has(turn)), this.eventsBefore);
+      const earlier = this.turns.filter((turn) => !known.has(turn));
+      const { before } = await this.loadEvents(earlier, { before: this.eventsBefore });
       this.eventsBefore = before;
+      this.loadInherited(earlier);
     }
     this.changed();
   }
 
   /** Tool calls and ends of these turns, read from the newest, or from a position, back to the first of them. */
-  async loadEvents(turns, from) {
+  async loadEvents(turns, { before: from, sessionId = this.sessionId, pages = Infinity } = {}) {
     const { signal } = this.abort;
     const shown = new Map(turns.map((turn) => [turn.id, turn]));
     const first = turns[0]?.at;
-    const page = (query) => read("/events/", { session_id: this.sessionId, type: "turn.*", limit: PAGE, ...query }, { signal });
+    const page = (query) => read("/events/", { session_id: sessionId, type: "turn.*", limit: PAGE, ...query }, { signal });
     const isEnough = (found) => !first || found.at(-1)?.time < first;
-    const { events, next, before } = await newestEvents(page, isEnough, { pages: Infinity, before: from });
+    const { events, next, before } = await newestEvents(page, isEnough, { pages, before: from });
     for (const { turn_id: id, type, data } of events) shown.get(id)?.take(type, data);
     return { next, before };
+  }
+
+  /** Calls, sources and files of turns that a fork has from the sessions before it: their events are there. */
+  async loadInherited(turns) {
+    try {
+      let unknown = turns;
+      for (let sessionId = this.sessionId, left = ORIGINS; left > 0; left -= 1) {
+        unknown = unknown.filter(({ hasEnded, isTold }) => hasEnded && !isTold);
+        if (!unknown.length) return;
+        sessionId = (await read(`/sessions/${sessionId}/`, {}, { signal: this.abort.signal })).forked_from;
+        if (!sessionId) return;
+        for (const turn of unknown) turn.sessionId = sessionId;
+        await this.loadEvents(unknown, { sessionId, pages: PAGES_OF_ORIGIN });
+        this.changed();
+      }
+    } catch (problem) {
+      // What was said is there. The session before may be deleted, or somebody else's.
+      if (!this.abort.signal.aborted) console.info("The history of a fork is shown without its calls.", problem.message);
+    }
   }
 
   /** Turns that others begin in this session appear by themselves. Resolves to true when it is to be read anew. */

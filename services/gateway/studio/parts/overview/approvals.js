@@ -9,7 +9,7 @@ import { JsonView } from "../json_view.js";
 import { Problem } from "../problem.js";
 import { useLoaded } from "../use_loaded.js";
 
-const LIMIT = 20;
+const LIMIT = 6;
 const MOST = 200;
 
 /** `changes` is another value whenever something may have begun or ceased to wait. */
