@@ -357,7 +357,8 @@ def _dependencies(
         keys=PostgresKeys(service.database, service.outbox),
         connections=PostgresConnections(service.database, service.outbox),
         tokens=JwtTokens(*settings.signing_keys()),
-        idempotency=PostgresIdempotency(service.database),
+        # Some connections are left to readers and to the processes of all.
+        idempotency=PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1)),
         bus=sender,
         upstreams=service.calls,
         timeline=PostgresTimeline(service.database),

@@ -1,6 +1,6 @@
 """The timeline: the numbered log of a company's events, and who may see which of them."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -37,21 +37,24 @@ class TimelineEvent:
     owner_id: str | None = None
     usage: TurnUsage | None = None
     data: bytes
-    _is_shared: bool = field(default=False, init=False, repr=False, compare=False)
-    _rendered: bytes | None = field(default=None, init=False, repr=False, compare=False)
+    _kept: "dict[Form, bytes] | None" = field(default=None, init=False, repr=False, compare=False)
 
     def share(self) -> None:
-        """Makes ``rendered`` keep its result, for an event that several readers get."""
-        object.__setattr__(self, "_is_shared", True)
+        """Makes ``rendered_as`` keep its results, for an event that several readers get."""
+        object.__setattr__(self, "_kept", {})
+
+    def rendered_as(self, form: "Form") -> bytes:
+        """The event in that form; made once when the event is shared."""
+        if self._kept is None:
+            return form(self)
+        kept = self._kept.get(form)
+        if kept is None:
+            kept = self._kept[form] = form(self)
+        return kept
 
     def rendered(self) -> bytes:
-        """The JSON of the event in the API; made once when the event is shared."""
-        rendered = self._rendered
-        if rendered is None:
-            rendered = self._render()
-            if self._is_shared:
-                object.__setattr__(self, "_rendered", rendered)
-        return rendered
+        """The JSON of the event in the API."""
+        return self.rendered_as(TimelineEvent._render)
 
     def _render(self) -> bytes:
         fields: dict[str, Any] = {
@@ -71,6 +74,10 @@ class TimelineEvent:
             fields["turn_id"] = self.turn_id
         fields["data"] = orjson.Fragment(self.data)
         return orjson.dumps(fields)
+
+
+Form = Callable[[TimelineEvent], bytes]
+"""Renders an event for its readers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
+from psycopg_pool import PoolTimeout
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
 from libs.persistence import Database, migrate
-from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
+from services.gateway.adapters.postgres.idempotency import PostgresIdempotency, claim
 from services.gateway.bootstrap import MIGRATIONS
-from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest
+from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 
 REQUEST = IdempotentRequest(
     company_id=new_id(), principal_id=new_id(), method="POST", path="/x/", key="once", body_hash=b"h" * 32
@@ -17,12 +20,45 @@ REQUEST = IdempotentRequest(
 
 
 @pytest.fixture
-async def store(database_url: str) -> AsyncIterator[PostgresIdempotency]:
+async def database(database_url: str) -> AsyncIterator[Database]:
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     database = Database(database_url, name="test")
     await database.open()
-    yield PostgresIdempotency(database)
+    yield database
     await database.close()
+
+
+@pytest.fixture
+def store(database: Database) -> PostgresIdempotency:
+    return PostgresIdempotency(database, connections=8)
+
+
+async def test_a_burst_of_one_company_leaves_others_their_connections(database: Database) -> None:
+    store = PostgresIdempotency(database, connections=4, seconds=0.5)
+
+    async def record(request: IdempotentRequest) -> IdempotencyRecord:
+        return await store.record(request, command_id=new_id(), correlation_id=new_id())
+
+    other = replace(REQUEST, company_id=new_id())
+    async with database.transaction() as connection:
+        write = Write(
+            identity=Identity(company_id="", user_id="", key_id="", scopes=frozenset()),
+            correlation_id="label",
+            request=REQUEST,
+        )
+        await claim(connection, write, new_id())
+        # Each waits for that transaction, with a connection.
+        burst = [asyncio.create_task(record(REQUEST)) for _ in range(20)]
+        assert not (await record(other)).repeated
+        assert (await record(other)).repeated
+        # Those without one do not wait longer than others do for the database.
+        done, waiting = await asyncio.wait(burst, timeout=60, return_when=asyncio.FIRST_COMPLETED)
+        assert all(isinstance(each.exception(), PoolTimeout) for each in done)
+        assert waiting
+    found = await asyncio.gather(*burst, return_exceptions=True)
+    recorded = [each for each in found if isinstance(each, IdempotencyRecord)]
+    assert recorded
+    assert all(each.repeated for each in recorded)
 
 
 async def test_of_many_first_requests_one_is_recorded(store: PostgresIdempotency) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from services.gateway.domain.timeline import TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.domain.timeline_reading import ReadTooSlowly
 from services.gateway.use_cases.timeline import company_feed, feed_reader
 from services.gateway.use_cases.timeline.company_feed import CompanyFeed
@@ -163,11 +163,18 @@ async def test_a_reader_that_takes_nothing_is_ended_and_the_others_are_not() -> 
     await readers.leave()
 
 
+def _in_capitals(event: TimelineEvent) -> bytes:
+    return event.rendered().upper()
+
+
 async def test_events_that_several_readers_share_are_rendered_once() -> None:
     timeline, _, readers = await woken(2, 1)
     await readers.complete(1)
     (shared,) = timeline.events["acme"]
     assert shared.rendered() is shared.rendered()
+    in_capitals = shared.rendered_as(_in_capitals)
+    assert in_capitals == shared.rendered().upper()
+    assert in_capitals is shared.rendered_as(_in_capitals)
     await readers.leave()
     timeline, _, readers = await woken(1, 1)
     await readers.complete(1)

@@ -1,10 +1,17 @@
 """Idempotency keys in PostgreSQL."""
 
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
+from psycopg_pool import PoolTimeout
+
+from libs.fairness import FairSemaphore
 from libs.persistence import Connection, Database
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
+_WAIT_SECONDS: Final = 5.0
 _RECORD: Final = """
 WITH added AS (
     INSERT INTO idempotency_keys
@@ -37,15 +44,34 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 
 
 class PostgresIdempotency:
-    def __init__(self, database: Database) -> None:
+    """``connections``: those that all companies together may have for this at a time, a company half of them.
+
+    Every write begins here: a burst of one company would have all connections, and those of others wait behind it.
+    """
+
+    def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:
         self._database = database
+        self._permits = FairSemaphore(connections, each=max(connections // 2, 1))
+        self._seconds = seconds
+
+    @asynccontextmanager
+    async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
+        """Raises ``PoolTimeout`` when the company's turn does not come in time."""
+        async with AsyncExitStack() as held:
+            try:
+                async with asyncio.timeout(self._seconds):
+                    await held.enter_async_context(self._permits.acquire(company_id))
+                    connection = await held.enter_async_context(self._database.connection())
+            except TimeoutError:
+                raise PoolTimeout(f"no connection within {self._seconds:g} s") from None
+            yield connection
 
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
-        async with self._database.connection() as connection:
+        async with self._connection(request.company_id) as connection:
             return await _record(connection, request, command_id=command_id, correlation_id=correlation_id)
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        async with self._database.connection() as connection:
+        async with self._connection(request.company_id) as connection:
             row = await (await connection.execute(_FIND, _place(request))).fetchone()
         return None if row is None else str(row[0])
 
@@ -53,7 +79,7 @@ class PostgresIdempotency:
         self, request: IdempotentRequest, *, refused: str, command_id: str, correlation_id: str
     ) -> IdempotencyRecord:
         values = {**_place(request), "refused": refused, "command_id": command_id}
-        async with self._database.connection() as connection:
+        async with self._connection(request.company_id) as connection:
             row = await (await connection.execute(_RENEW, values)).fetchone()
             if row is not None:
                 return IdempotencyRecord(command_id=str(row[0]), correlation_id=row[1])

@@ -64,12 +64,14 @@ async def _rendered(events: AsyncGenerator[Sequence[TimelineEvent] | int, None])
                 # Without data it is no event, but clients keep the id to go on after.
                 yield b": keep-alive\nid: %d\n\n" % some
             else:
-                for piece in in_pieces(
-                    render_event(each.type, each.rendered(), event_id=str(each.position)) for each in some
-                ):
+                for piece in in_pieces(each.rendered_as(_streamed) for each in some):
                     yield piece
     finally:
         await events.aclose()
+
+
+def _streamed(event: TimelineEvent) -> bytes:
+    return render_event(event.type, event.rendered(), event_id=str(event.position))
 
 
 def _page(page: TimelinePage) -> bytes:
