@@ -67,7 +67,7 @@ async def test_everything_that_the_page_names_is_there_and_kept_for_ever(client:
 async def test_a_page_names_all_that_it_begins_with_and_little_else(client: httpx.AsyncClient, name: str) -> None:
     """A browser that is far away waits for each file that is named late, and for each that is named too much."""
     page = await client.get(f"/studio/{name}/" if name else "/studio/", headers={"accept-encoding": "gzip"})
-    named = re.findall(r'(?:href|src)="([^"]+)"', page.text)
+    named = set(re.findall(r'(?:href|src)="([^"]+)"', page.text))
     begins = {"/app/main.js", *([f"/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
     modules = {path for path in named if not path.endswith((".css", ".svg"))}
     assert begins <= {path.removeprefix(f"/studio/assets/{load().version}") for path in modules}
