@@ -1,6 +1,6 @@
 """The broker port on Apache Kafka."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
@@ -13,13 +13,15 @@ from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
 from libs.eventing._kafka_fast_paths import install_fast_fetches
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
+from libs.eventing._kafka_lone_member import LoneMember
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
 # After a rebalance the next fetch waits for the one before it: this is how much longer that may take.
 _FETCH_WAIT_MS: Final = 500
-# Readers without a group have no rebalances.
+# Readers without a group have no rebalances, and members that are alone hardly any.
 _TAIL_FETCH_WAIT_MS: Final = 2000
+_LONE_FETCH_WAIT_MS: Final = 2000
 _LINGER_BYTES: Final = 256 * 1024
 
 
@@ -27,7 +29,7 @@ class KafkaBus:
     """Producers and readers of one cluster.
 
     ``prefix`` goes before every topic and group, so that several installations share a cluster. ``process`` is the
-    number of this process in its groups.
+    number of this process in its groups, and ``alone`` tells whether no other process is in any of them.
     """
 
     def __init__(
@@ -37,11 +39,13 @@ class KafkaBus:
         prefix: str = "",
         client_id: str = "aes",
         process: int | None = None,
+        alone: Callable[[], bool] = lambda: False,
     ) -> None:
         install_fast_fetches()
         self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
+        self._alone = alone
         self._member_id = client_id if process is None else member_client_id(client_id, process)
 
     def groups(self) -> KafkaGroups:
@@ -54,13 +58,17 @@ class KafkaBus:
         self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
     ) -> "KafkaConsumer":
         client = self._client(self._prefix + group, linger=linger)
-        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
+        # What lingers waits for as long as a fetch.
+        lone = LoneMember(client, self._alone, fetch_wait_ms=_FETCH_WAIT_MS if linger else _LONE_FETCH_WAIT_MS)
+        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics], lone)
 
     def copartition_consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment
     ) -> KafkaCopartitionConsumer:
         client = self._client(self._prefix + group, assignor=CopartitionAssignor)
-        return KafkaCopartitionConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
+        lone = LoneMember(client, self._alone, fetch_wait_ms=_LONE_FETCH_WAIT_MS)
+        names = [self._prefix + topic for topic in topics]
+        return KafkaCopartitionConsumer(client, self._prefix, assignment, names, lone)
 
     def tail(self, topics: Sequence[str], *, from_start: bool = False) -> KafkaTail:
         # Without a group: every replica reads everything.

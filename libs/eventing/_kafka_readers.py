@@ -10,6 +10,7 @@ from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+from libs.eventing._kafka_lone_member import LoneMember
 
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
@@ -93,15 +94,24 @@ class _Reader:
 class KafkaConsumer(_Reader):
     """A group member; offsets are committed explicitly."""
 
-    def __init__(self, client: AIOKafkaConsumer, prefix: str, assignment: Assignment, topics: Sequence[str]) -> None:
+    def __init__(
+        self,
+        client: AIOKafkaConsumer,
+        prefix: str,
+        assignment: Assignment,
+        topics: Sequence[str],
+        lone: LoneMember,
+    ) -> None:
         super().__init__(client, prefix)
         self._assignment = assignment
         self._topics = topics
+        self._lone = lone
         self._paused = False
 
     async def start(self) -> None:
         try:
             await self._start()
+            self._lone.begin()
             await self._await_topics()
             self._consumer.subscribe(self._topics, listener=_Listener(self, self._assignment))
         except (KafkaError, OSError) as problem:

@@ -88,6 +88,11 @@ class Presence:
         """The number under which others find the lock; None while this process does not hold it."""
         return self.number if self.held.is_set() else None
 
+    @property
+    def alone(self) -> bool:
+        """Whether this process has been the only one of its service for a while, as far as it knows."""
+        return self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
+
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
         """Returns the numbers whose process has ended. A number asked for the first time is watched from then on."""
         return self._attendance.of(numbers, self._clock())
@@ -119,8 +124,7 @@ class Presence:
                 await _unless_it_ends(connection, self._pause())
 
     def _pause(self) -> float:
-        alone = self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
-        return _ALONE_SECONDS if alone else _LOOK_SECONDS
+        return _ALONE_SECONDS if self.alone else _LOOK_SECONDS
 
     async def _look(self, connection: AsyncConnection[TupleRow]) -> None:
         present: dict[int, bool] = dict(await (await connection.execute(_LOOK, (_LOCK_CLASS,))).fetchall())

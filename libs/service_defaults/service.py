@@ -69,7 +69,11 @@ class Service:
         self.signer = IdentitySigner(*settings.signing_keys(), unsigned_until=settings.unsigned_until())
         self.presence = Presence(settings.database_url.get_secret_value(), name=name)
         self.bus = KafkaBus(
-            settings.kafka(), prefix=settings.topic_prefix, client_id=f"aes-{name}", process=self.presence.number
+            settings.kafka(),
+            prefix=settings.topic_prefix,
+            client_id=f"aes-{name}",
+            process=self.presence.number,
+            alone=lambda: self.presence.alone,
         )
         self.producer = self.bus.producer()
         self.database = Database(

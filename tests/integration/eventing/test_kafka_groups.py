@@ -90,6 +90,32 @@ async def test_members_of_other_kinds_and_groups_without_members_are_left_alone(
     await member.stop()
 
 
+async def test_a_member_that_was_alone_shares_and_reads_on(topics: None, kafka: str, topic_prefix: str) -> None:
+    alone = [True]
+    member = await Member(
+        KafkaBus(kafka, prefix=topic_prefix, process=1, alone=lambda: alone[0]), GROUP, [THINGS.name]
+    ).start()
+    # Until a heartbeat and a fetch are at the pace of lone members.
+    await asyncio.sleep(1.5)
+    producer = bus(kafka, topic_prefix, 3).producer()
+    await producer.start()
+    await eventually(lambda: producer.healthy)
+    await (await producer.send(THINGS.name, "key", b"first", ()))
+    await eventually(lambda: member.values == [b"first"])
+    other = Member(bus(kafka, topic_prefix, 2), GROUP, [THINGS.name])
+    joining = asyncio.create_task(other.start())
+    await asyncio.sleep(0.2)
+    alone[0] = False
+    await joining
+    await eventually(lambda: len(member.held) == len(other.held) == 2)
+    for number in range(8):
+        await (await producer.send(THINGS.name, f"key {number}", b"second", ()))
+    await eventually(lambda: (member.values + other.values).count(b"second") == 8)
+    for each in (member, other):
+        await each.stop()
+    await producer.stop()
+
+
 @pytest.fixture
 async def presence(database_url: str) -> AsyncIterator[Presence]:
     presence = Presence(database_url, name="test", grace=3.0, distrust=0.0)
