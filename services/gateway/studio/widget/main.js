@@ -9,10 +9,12 @@ import { publicApi, reachOf, Visitor } from "./visitor.js";
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
 const SAID = {
   refused: `This chat does not work on this page: pages of ${location.origin} are not allowed to use it.`,
+  ended: "This chat has ended: it is not available on this page any more.",
   unreachable: "The chat cannot be reached at the moment. Trying again…",
 };
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
+const DOUBT_MS = 3_000;
 const started = new Set();
 
 /** `settings` are the script's `data-` attributes and the `origin` that it came from. */
@@ -33,6 +35,7 @@ class Chat {
   #visitor = null;
   #makeVisitor;
   #reach;
+  #asking = 0;
 
   constructor(settings, key) {
     this.page = globalThis.aesChat ??= {};
@@ -48,6 +51,7 @@ class Chat {
       if (waits) waiting.add(stream);
       else waiting.delete(stream);
       this.#panel.setWaiting(waiting.size > 0);
+      this.#doubt(waiting.size > 0);
     });
     this.#reach = () => reachOf(api, settings.origin);
     this.#makeVisitor = () => new Visitor(api, new Memory(key), () => this.page.tools);
@@ -83,6 +87,29 @@ class Chat {
     this.launcher.hidden = open;
     this.launcher.setAttribute("aria-expanded", String(open));
     this.host.toggleAttribute("data-open", open);
+  }
+
+  /** While a stream waits: a page whose key has ended may not read that, so that it looks like a lost connection. */
+  #doubt(waits) {
+    if (!waits) {
+      clearTimeout(this.#asking);
+      this.#asking = 0;
+    } else {
+      this.#asking ||= setTimeout(() => this.#ask().finally(() => (this.#asking = 0)), DOUBT_MS);
+    }
+  }
+
+  async #ask() {
+    const visitor = this.#visitor;
+    // Twice: a service that starts between the two requests of one asking looks like a refusal, too.
+    for (let times = 2; times > 0; times -= 1) {
+      if ((await this.#reach()).reach !== "refused" || !visitor || this.#visitor !== visitor) return;
+      await sleep(FIRST_PAUSE_MS);
+    }
+    visitor.giveUp();
+    this.#visitor = null;
+    this.#panel.form.inert = true;
+    this.#panel.say(SAID.ended);
   }
 
   async #begin() {

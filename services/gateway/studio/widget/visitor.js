@@ -67,6 +67,13 @@ export class Visitor extends Talk {
     this.#forget();
   }
 
+  /** Ends what is under way. */
+  giveUp() {
+    this.end();
+    for (const turn of this.turns) if (!turn.hasEnded) turn.status = turn.id ? "failed" : "refused";
+    this.changed();
+  }
+
   #forget() {
     this.#memory.keep(null);
     this.sessionId = null;
