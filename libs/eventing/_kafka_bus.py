@@ -66,7 +66,8 @@ class KafkaBus:
         self, group: str, topics: Sequence[str], assignment: Assignment
     ) -> KafkaCopartitionConsumer:
         client = self._client(self._prefix + group, assignor=CopartitionAssignor)
-        lone = LoneMember(client, self._alone, fetch_wait_ms=_LONE_FETCH_WAIT_MS)
+        # Each broker answers a fetch of its own: what one brings waits until the others have said they have nothing.
+        lone = LoneMember(client, self._alone, fetch_wait_ms=_FETCH_WAIT_MS)
         names = [self._prefix + topic for topic in topics]
         return KafkaCopartitionConsumer(client, self._prefix, assignment, names, lone)
 
