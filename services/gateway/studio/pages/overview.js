@@ -2,6 +2,7 @@
 import { get } from "../api/client.js";
 import { allows, session } from "../api/session.js";
 import { html, useMemo } from "../app/html.js";
+import { hrefOf } from "../app/router.js";
 import { useStore } from "../app/store.js";
 import { quantile } from "../model/activity.js";
 import { durationText, numberText } from "../model/format.js";
@@ -43,8 +44,8 @@ function Lately() {
     <div class="charts"><${Charts} series=${series} /></div>
     ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
     <div class="overview-lists">
-      <${TurnList} title="Under way" turns=${[...running, ...waiting, ...queued]} names=${names} now=${now} empty="Nothing runs at the moment." />
-      <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." />
+      <${TurnList} title="Under way" turns=${[...running, ...waiting, ...queued]} names=${names} now=${now} empty="Nothing runs at the moment." rest=${hrefOf("timeline/", { type: "turn.*" })} />
+      <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." rest=${hrefOf("timeline/", { type: "turn.failed" })} />
     </div>`;
 }
 

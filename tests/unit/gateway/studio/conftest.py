@@ -46,3 +46,61 @@ def _serve(route: Route) -> None:
         route.fulfill(body=f"<!doctype html><title>tests</title>{imports}<body></body>", content_type="text/html")
     else:
         route.fulfill(body=asset.content, content_type=asset.media_type)
+
+
+_WORLD = """
+  const requests = [];
+  const streams = [];
+  const real = { fetch: window.fetch, setTimeout: window.setTimeout, now: Date.now };
+  let hidden = false;
+  let passed = 0;
+  Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
+  // Pauses are a hundredth of what they are.
+  window.setTimeout = (act, pause = 0, ...given) => real.setTimeout.call(window, act, pause / 100, ...given);
+  Date.now = () => real.now() + passed;
+  const sleep = (pause) => new Promise((resolve) => real.setTimeout.call(window, resolve, pause));
+  const until = async (wanted) => {
+    for (let left = 400; !wanted(); left -= 1) {
+      if (!left) throw new Error(`it never came: ${wanted} ${JSON.stringify(requests)}`);
+      await sleep(10);
+    }
+  };
+  const look = (next) => {
+    hidden = next;
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+  /** Answers with a stream that stays open; `write` adds to it. */
+  const stream = (signal, headers = {}) => {
+    let control;
+    const body = new ReadableStream({ start: (given) => (control = given) });
+    const each = { write: (text) => control.enqueue(new TextEncoder().encode(text)), ended: false };
+    each.fail = () => {
+      if (each.ended) return;
+      each.ended = true;
+      control.error(new DOMException("ended", "AbortError"));
+    };
+    signal.addEventListener("abort", each.fail);
+    streams.push(each);
+    return new Response(body, { headers });
+  };
+  const serve = (answer) => {
+    window.fetch = async (address, { method, headers = {}, signal }) => {
+      const { pathname, searchParams } = new URL(address, location.href);
+      const [path, query] = [pathname.replace("/api/v1", ""), Object.fromEntries(searchParams)];
+      const request = { method, path, query, lastId: headers["last-event-id"] ?? null };
+      requests.push(request);
+      return answer(request, signal);
+    };
+  };
+  const restore = () => {
+    Object.assign(window, { fetch: real.fetch, setTimeout: real.setTimeout });
+    Date.now = real.now;
+    delete document.hidden;
+  };
+"""
+"""A service that is made of functions, a tab that can be out of sight, and time that passes."""
+
+
+def in_world(body: str) -> str:
+    """A body, in a function that has the names above."""
+    return f"await (async () => {{ {_WORLD} try {{ {body} }} finally {{ restore(); }} }})()"

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from tests.unit.gateway.studio.conftest import Run
+from tests.unit.gateway.studio.conftest import Run, in_world
 
 WRITTEN = (
     ("name: a\n", []),
@@ -29,3 +29,29 @@ def test_days_without_usage_are_nothing(run: Run) -> None:
     assert days == ["2026-02-27", "2026-02-28", "2026-03-01"]
     items = [{"day": "2026-02-28", "cost": "0.25"}]
     assert run("model/days.js", "m.byDay(given[0], given[1], ['cost'])", [days, items]) == {"cost": [0, 0.25, 0]}
+
+
+def test_tools_of_many_toolsets_are_read_page_by_page_and_those_of_chosen_ones_are_open(run: Run) -> None:
+    names = ["calculator", *(f"set{n}.tool{of}" for n in range(3) for of in range(100))]
+    picked = """
+      serve(({ query }) => {
+        const from = Number(query.offset);
+        const page = given.slice(from, from + Number(query.limit));
+        const tools = page.map((name) => ({ name, description: "", parameters: {} }));
+        return Response.json({ tools, total: given.length, has_more: from + tools.length < given.length });
+      });
+      const { render, h } = await import("preact");
+      const box = document.body.appendChild(document.createElement("div"));
+      render(h(m.ToolPicker, { text: "tools: [set1.tool7]", onText: () => {} }), box);
+      box.querySelector("details").open = true;
+      await until(() => box.querySelectorAll("details.tool-group").length === 3);
+      const groups = [...box.querySelectorAll("details.tool-group")];
+      const figures = (each) => [each.querySelector("summary").textContent, each.querySelectorAll("input").length];
+      const shown = groups.map(figures);
+      render(null, box);
+      box.remove();
+      return [shown, requests.map(({ query }) => query.offset)];
+    """
+    shown, pages = run("parts/agents/tool_picker.js", in_world(picked), names)
+    assert shown == [["set0 100 tools", 0], ["set1 1 of 100 chosen", 101], ["set2 100 tools", 0]]
+    assert pages == ["0", "200"]

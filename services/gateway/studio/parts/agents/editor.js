@@ -59,7 +59,6 @@ export function Editor({ agent, onSaved }) {
       <label for="configuration">Configuration (YAML)</label>
       <textarea id="configuration" class="code" ref=${field} rows="22" spellcheck="false" value=${text}
         aria-invalid=${problems.length > 0 ? "true" : undefined} aria-describedby="configuration-problems" onInput=${(event) => change(event.target.value)}></textarea>
-      <${ToolPicker} text=${text} onText=${change} />
       <div class="editor-actions">
         <button class="button" onClick=${validation.check}><${Icon} name="check" />Validate</button>
         <button class="button primary" disabled=${saving.busy || !allows("agents:write")} onClick=${save}>Save</button>
@@ -71,6 +70,7 @@ export function Editor({ agent, onSaved }) {
         <${ProblemList} problems=${problems} label="Errors" onLine=${(line) => showLine(field.current, line)} />
       </div>
       <${ProblemList} problems=${validation.warnings} label="Warnings" onLine=${(line) => showLine(field.current, line)} />
+      <${ToolPicker} text=${text} onText=${change} />
       ${agent && html`<${Versions} agent=${agent} text=${text} />`}
     </div>`;
 }

@@ -1,6 +1,7 @@
 /** The tools that there are, to be given to an agent or taken from it, with their schemas and a way to try them. */
 import { get } from "../../api/client.js";
 import { html, useId, useState } from "../../app/html.js";
+import { countText, numberText } from "../../model/format.js";
 import { toolsIn, withTools } from "../../model/tool_names.js";
 import { JsonView } from "../json_view.js";
 import { Problem } from "../problem.js";
@@ -8,6 +9,8 @@ import { TryOut } from "../toolsets/try_out.js";
 import { useLoaded } from "../use_loaded.js";
 
 const BUILT_IN = "";
+const PAGE = 200;
+const MOST = 2_000;
 
 export function ToolPicker({ text, onText }) {
   const [open, setOpen] = useState(false);
@@ -20,7 +23,7 @@ export function ToolPicker({ text, onText }) {
 }
 
 function Groups({ names, onNames }) {
-  const { value: page, problem } = useLoaded((signal) => get("/tools/", { limit: 200 }, { signal }));
+  const { value: page, problem } = useLoaded(readTools);
   const groups = new Map();
   for (const tool of page?.tools ?? []) {
     const toolset = tool.name.includes(".") ? tool.name.slice(0, tool.name.indexOf(".")) : BUILT_IN;
@@ -30,12 +33,41 @@ function Groups({ names, onNames }) {
   return html`
     <${Problem} of=${problem} />
     ${page && html`<p class="muted">What is chosen is written into the configuration; an agent that calls tools is a <code>react_agent</code>.</p>`}
-    ${[...groups].map(([toolset, tools]) => html`
-      <fieldset key=${toolset} class="tool-group">
-        <legend>${toolset || "Built in"}</legend>
-        ${toolset && html`<${Choice} name=${`${toolset}.*`} label=${`All of ${toolset}`} names=${names} onChange=${change} />`}
-        ${tools.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} toolset=${toolset} names=${names} onChange=${change} />`)}
-      </fieldset>`)}`;
+    ${[...groups].map(([toolset, tools]) => html`<${toolset ? Toolset : BuiltIn} key=${toolset} toolset=${toolset} tools=${tools} names=${names} onChange=${change} />`)}
+    ${page?.total > page?.tools.length && html`<p class="muted">The first ${numberText(page.tools.length)} of ${numberText(page.total)} are shown; others can be written into the configuration.</p>`}`;
+}
+
+/** Reads page by page: a company may have hundreds. */
+async function readTools(signal) {
+  const tools = [];
+  for (;;) {
+    const page = await get("/tools/", { limit: PAGE, offset: tools.length }, { signal });
+    tools.push(...page.tools);
+    if (!page.has_more || !page.tools.length || tools.length >= MOST) return { tools, total: page.total };
+  }
+}
+
+function BuiltIn({ tools, names, onChange }) {
+  return html`
+    <fieldset class="tool-group">
+      <legend>Built in</legend>
+      ${tools.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} toolset=${BUILT_IN} names=${names} onChange=${onChange} />`)}
+    </fieldset>`;
+}
+
+/** Is open from the beginning where something of it is chosen. */
+function Toolset({ toolset, tools, names, onChange }) {
+  const all = `${toolset}.*`;
+  const chosen = tools.filter(({ name }) => names.includes(name)).length;
+  const [open, setOpen] = useState(chosen > 0 || names.includes(all));
+  const figure = names.includes(all) ? "all chosen" : chosen ? `${chosen} of ${tools.length} chosen` : countText(tools.length, "tool");
+  return html`
+    <details class="tool-group" open=${open} onToggle=${(event) => setOpen(event.currentTarget.open)}>
+      <summary><b>${toolset}</b> <span class="muted">${figure}</span></summary>
+      ${open && html`
+        <${Choice} name=${all} label=${`All of ${toolset}`} names=${names} onChange=${onChange} />
+        ${tools.map((tool) => html`<${Tool} key=${tool.name} tool=${tool} toolset=${toolset} names=${names} onChange=${onChange} />`)}`}
+    </details>`;
 }
 
 function Tool({ tool, toolset, names, onChange }) {

@@ -42,6 +42,6 @@ export function Approvals({ changes }) {
           </p>
         </section>`)}</div>
       ${page?.total > page?.actions.length && html`
-        <p class="muted">The oldest ${page.actions.length} of ${numberText(page.total)} are shown. ${limit < MOST && html`<button class="button small" onClick=${() => setLimit(MOST)}>Show more</button>`}</p>`}
+        <p class="muted approvals-more">The oldest ${page.actions.length} of ${numberText(page.total)} are shown. ${limit < MOST && html`<button class="button small" onClick=${() => setLimit(MOST)}>Show more</button>`}</p>`}
     </section>`;
 }

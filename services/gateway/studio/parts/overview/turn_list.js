@@ -6,7 +6,8 @@ import { StatusChip } from "../chips.js";
 
 const MOST = 8;
 
-export function TurnList({ title, turns, names, now, empty }) {
+/** `rest` is where those are that are not listed. */
+export function TurnList({ title, turns, names, now, empty, rest }) {
   return html`
     <section class="card turn-list" aria-label=${title}>
       <h2>${title}</h2>
@@ -24,6 +25,6 @@ export function TurnList({ title, turns, names, now, empty }) {
             ${turn.error && html`<p class="turn-error">${turn.error}</p>`}
           </li>`)}
       </ul>
-      ${turns.length > MOST && html`<p class="muted">and ${turns.length - MOST} more</p>`}
+      ${turns.length > MOST && html`<p><a href=${rest}>and ${turns.length - MOST} more</a></p>`}
     </section>`;
 }
