@@ -13,6 +13,7 @@ from libs.eventing._bus import Bus, BusUnavailable, CopartitionConsumer, OffsetM
 from libs.eventing._copartitions import CopartitionMerge, Waiting
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._messages import PoisonMessage
+from libs.eventing._poll_pace import PollPace
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -21,12 +22,7 @@ _POLL_SECONDS: Final = 0.5
 _POLL_RECORDS: Final = 500
 # While a record waits for what another partition of its copartition may hold.
 _HELD_SECONDS: Final = 0.02
-# A fetch and a batch cost about the same for one record as for twenty. Where many come the processor is what is short:
-# batches are fewer and fuller then.
 _PACE_SECONDS: Final = 0.02
-_BUSY_PACE: Final = 12
-_BUSY_RECORDS_PER_SECOND: Final = 300.0
-_RATE_SECONDS: Final = 1.0
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _WAITING_RECORDS: Final = 1000
@@ -105,11 +101,7 @@ class BatchConsumer(Generic[T]):
         self._handler = handler
         self._dead_letters = dead_letters
         self._topics = topics
-        self._pace = pace
-        self._polled_at = 0.0
-        # Records a second, lately: a single poll says little.
-        self._rate = 0.0
-        self._next_poll = 0.0
+        self._pace = PollPace(pace)
         self._attempts = Attempts(group, retries)
         self._fetch_attempts = Attempts(group, _FETCH_RETRIES)
         self._fetches = asyncio.Semaphore(_FETCHES)
@@ -202,15 +194,12 @@ class BatchConsumer(Generic[T]):
             self._add(await consumer.poll(_POLL_SECONDS, 1, frozenset()))
             return
         loop = asyncio.get_running_loop()
-        await asyncio.sleep(max(self._next_poll - loop.time(), 0.0))
+        if (rest := self._pace.next_at - loop.time()) > 0:
+            await asyncio.sleep(rest)
+            self._pace.rested(loop.time())
         seconds = _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS
         records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
-        now = loop.time()
-        elapsed = max(now - self._polled_at, 0.001)
-        self._rate += min(elapsed / _RATE_SECONDS, 1.0) * (len(records) / elapsed - self._rate)
-        self._polled_at = now
-        if 0 < len(records) < _POLL_RECORDS:
-            self._next_poll = now + self._pace * (_BUSY_PACE if self._rate > _BUSY_RECORDS_PER_SECOND else 1)
+        self._pace.polled(len(records), loop.time(), most=_POLL_RECORDS)
         self._add(records)
 
     def _add(self, records: Sequence[Record]) -> None:
