@@ -1,4 +1,4 @@
-"""How often a batch consumer polls."""
+"""The time between two polls of a batch consumer."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""How often a batch consumer polls, by a clock of its own."""
+"""The pace of a batch consumer, by a clock of its own."""
 
 import pytest
 
