@@ -1,5 +1,4 @@
 /** What runs, waits and has failed, how the last hour went, and what waits for a decision. */
-import { get } from "../api/client.js";
 import { allows, session } from "../api/session.js";
 import { html, useMemo } from "../app/html.js";
 import { hrefOf } from "../app/router.js";
@@ -8,11 +7,11 @@ import { quantile } from "../model/activity.js";
 import { durationText, numberText } from "../model/format.js";
 import { Chart } from "../parts/charts/chart.js";
 import { Approvals } from "../parts/overview/approvals.js";
-import { TurnList } from "../parts/overview/turn_list.js";
+import { MOST, TurnList } from "../parts/overview/turn_list.js";
 import { useActivity } from "../parts/overview/use_activity.js";
+import { useNames } from "../parts/overview/use_names.js";
 import { PageHead } from "../parts/page_head.js";
 import { Problem } from "../parts/problem.js";
-import { useLoaded } from "../parts/use_loaded.js";
 
 export default function Overview() {
   const { me } = useStore(session);
@@ -27,7 +26,8 @@ export default function Overview() {
 function Lately() {
   const { activity, from, now, state, problem } = useActivity();
   const [running, queued, waiting, failed] = ["running", "queued", "waiting", "failed"].map((status) => activity.of(status));
-  const names = useNames(`${running.length} ${failed.length} ${waiting.length}`);
+  const underWay = [...running, ...waiting, ...queued];
+  const names = useNames([underWay, failed].flatMap((turns) => turns.slice(0, MOST)).map(({ sessionId }) => sessionId));
   const minute = Math.floor(now / 60_000);
   const ended = activity.of("completed", "failed", "cancelled").length;
   const series = useMemo(() => activity.series(now, from), [minute, ended, from]);
@@ -44,7 +44,7 @@ function Lately() {
     <div class="charts"><${Charts} series=${series} /></div>
     ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
     <div class="overview-lists">
-      <${TurnList} title="Under way" turns=${[...running, ...waiting, ...queued]} names=${names} now=${now} empty="Nothing runs at the moment." rest=${hrefOf("timeline/", { type: "turn.*" })} />
+      <${TurnList} title="Under way" turns=${underWay} names=${names} now=${now} empty="Nothing runs at the moment." rest=${hrefOf("timeline/", { type: "turn.*" })} />
       <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." rest=${hrefOf("timeline/", { type: "turn.failed" })} />
     </div>`;
 }
@@ -68,12 +68,6 @@ function Tile({ label, value, aside, look = "" }) {
       <dt>${label}</dt>
       <dd><b>${numberText(value)}</b>${aside && html` <small>${aside}</small>`}</dd>
     </div>`;
-}
-
-/** The agents of the newest sessions, by the session's id. */
-function useNames(key) {
-  const { value } = useLoaded((signal) => (allows("sessions:read") ? get("/sessions/", { limit: 100 }, { signal }) : { sessions: [] }), key);
-  return useMemo(() => new Map((value?.sessions ?? []).map(({ session_id: id, agent_config: config }) => [id, config?.name ?? "Session"])), [value]);
 }
 
 function sum(values) {

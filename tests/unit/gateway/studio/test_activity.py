@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.unit.gateway.studio.conftest import Run
+from tests.unit.gateway.studio.conftest import Run, in_world
 
 NOW = "Date.parse('2026-05-04T08:59:30Z')"
 TAKE = f"""(() => {{
@@ -38,3 +38,30 @@ def test_turns_are_counted_in_the_minute_of_their_end(run: Run) -> None:
     assert (found["median"][58], found["median"][57]) == (3, None), "what waited for somebody took that time"
     assert sorted(found["states"]) == [["b", "failed"], ["c", "queued"], ["d", "waiting"]]
     assert run("model/activity.js", TAKE, events[::-1]) == found, "the order does not matter"
+
+
+def test_agents_of_old_sessions_are_read_once_when_they_are_shown(run: Run) -> None:
+    names = """
+      const named = (name) => ({ session_id: name, agent_config: { name: `Agent ${name}` } });
+      serve(({ path }) => {
+        if (path === "/sessions/") return Response.json({ sessions: [named("new")] });
+        if (path === "/sessions/gone/") return Response.json({ error: {} }, { status: 404 });
+        return Response.json(named(path.split("/")[2]));
+      });
+      const { session } = await import("/api/session.js");
+      session.set({ state: "in", me: { scopes: ["sessions:read"] }, problem: "" });
+      const { render, h } = await import("preact");
+      let shown;
+      const Shown = ({ ids }) => ((shown = m.useNames(ids)), null);
+      const box = document.createElement("div");
+      render(h(Shown, { ids: ["new", "old"] }), box);
+      await until(() => shown.has("old"));
+      render(h(Shown, { ids: ["old", "gone"] }), box);
+      await until(() => shown.has("gone"));
+      render(null, box);
+      session.set({ state: "out", me: null, problem: "" });
+      return [[...shown], requests.map(({ path }) => path)];
+    """
+    found, asked = run("parts/overview/use_names.js", in_world(names))
+    assert found == [["new", "Agent new"], ["old", "Agent old"], ["gone", "Session"]]
+    assert asked == ["/sessions/", "/sessions/old/", "/sessions/gone/"]

@@ -4,7 +4,7 @@ import { hrefOf } from "../../app/router.js";
 import { durationText } from "../../model/format.js";
 import { StatusChip } from "../chips.js";
 
-const MOST = 8;
+export const MOST = 8;
 
 /** `rest` is where those are that are not listed. */
 export function TurnList({ title, turns, names, now, empty, rest }) {
