@@ -12,10 +12,12 @@ from libs.contracts.messages import Command, Event
 from libs.eventing import _outbox_table as table
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._publisher import Publisher
+from libs.eventing._publisher import LINGER_SECONDS, Publisher
 from libs.persistence import Connection, Database, pipeline
 
 _REMEMBERED: Final = 10_000
+# Long enough for what the caller asks for next, such as the first turn of a session, to begin and to end.
+_ANSWERED_LINGER_SECONDS: Final = 0.03
 
 
 class Transaction:
@@ -130,7 +132,7 @@ class Outbox:
     def publish(self, recorded: Sequence[OutboxMessage]) -> None:
         """Hand recorded messages to the publisher, in the order of the commits. Returns at once."""
         if self._publisher is not None:
-            self._publisher.publish(recorded, urgent=self._is_waited_for(recorded))
+            self._publisher.publish(recorded, linger=self._linger(recorded))
         self._sequences.remember(recorded)
 
     @contextmanager
@@ -142,17 +144,19 @@ class Outbox:
         finally:
             self._expected.pop(command_id, None)
 
-    def _is_waited_for(self, committed: Sequence[OutboxMessage]) -> bool:
-        """Whether somebody waits on the bus for one of them; hands those out that are waited for in this process."""
-        urgent = False
+    def _linger(self, committed: Sequence[OutboxMessage]) -> float:
+        """How long they may linger: not at all when somebody waits on the bus for one of them.
+
+        Hands those out that are waited for in this process.
+        """
+        linger = _ANSWERED_LINGER_SECONDS
         for message in committed:
-            if is_terminal(message.type):
-                expected = self._expected.get(message.causation_id or "")
-                if expected is None:
-                    urgent = True
-                else:
-                    expected.append(message)
-        return urgent
+            expected = self._expected.get(message.causation_id or "") if is_terminal(message.type) else None
+            if expected is not None:
+                expected.append(message)
+            else:
+                linger = 0.0 if is_terminal(message.type) else min(linger, LINGER_SECONDS)
+        return linger
 
     def send_now(self) -> None:
         """Send committed messages that still linger, because something of another way is about to follow them."""

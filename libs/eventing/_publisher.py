@@ -20,7 +20,7 @@ from libs.eventing._outbox_table import OutboxMessage
 from libs.persistence import Database, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-_LINGER_SECONDS: Final = 0.01
+LINGER_SECONDS: Final = 0.01
 # Marks cost an UPDATE each; in bulk they cost next to nothing, and one that is lost only means a second delivery.
 _FLUSH_SECONDS: Final = 0.1
 _FLUSH_ROWS: Final = 500
@@ -91,18 +91,25 @@ class Publisher:
         """Whether this process has sent the message and the broker has not acknowledged it yet."""
         return message.id in self._in_flight
 
-    def publish(self, messages: Iterable[OutboxMessage], *, urgent: bool = False) -> None:
+    def publish(self, messages: Iterable[OutboxMessage], *, linger: float = LINGER_SECONDS) -> None:
         """Queue messages whose transaction has been committed.
 
-        ``urgent`` ones, for which a caller waits, go at once and take along what is queued before them. Others linger
-        for 10 ms, so that a short turn's beginning and end travel in one request.
+        They go ``linger`` seconds later, or earlier with others, so that a short turn's beginning and end travel in one
+        request. Those for which a caller waits do not linger, and take along what is queued before them.
         """
         arrived = list(messages)
         self._queue.extend(arrived)
-        if urgent:
+        if not arrived:
+            return
+        if linger == 0.0:
             self._wake.set()
-        elif arrived and self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._wake.set)
+            return
+        loop = asyncio.get_running_loop()
+        due = loop.time() + linger
+        if self._lingering is None or due < self._lingering.when():
+            if self._lingering is not None:
+                self._lingering.cancel()
+            self._lingering = loop.call_at(due, self._wake.set)
 
     def send_now(self) -> None:
         """End the linger of the queued messages."""

@@ -6,7 +6,6 @@ from typing import Any
 
 from libs.contracts.events.runtime import OutputTextDelta, TurnStarted
 from libs.eventing import IdentitySigner, OutboxMessage, OutboxSender, Publisher
-from libs.eventing import _publisher as publishing
 from services.runtime.adapters.bus_deltas import BusDeltas
 from tests.support.fake_producer import FakeProducer
 from tests.support.runtime_nodes import SIGNING_KEY, until
@@ -32,14 +31,13 @@ def started(turn_id: str) -> OutboxMessage:
     return OutboxMessage(**{name: fields.get(name) for name in names})
 
 
-async def test_an_event_that_lingers_goes_before_the_text_that_follows_it(monkeypatch: Any) -> None:
-    monkeypatch.setattr(publishing, "_LINGER_SECONDS", 3600.0)
+async def test_an_event_that_lingers_goes_before_the_text_that_follows_it() -> None:
     producer, turn = FakeProducer(), claimed_turn()
     sender = OutboxSender(producer, IdentitySigner(SIGNING_KEY), source="/aes/runtime")
     publisher = Publisher(None, sender)  # type: ignore[arg-type]
     deltas = BusDeltas(producer, source="/aes/runtime", send_events=publisher.send_now)
     running = [asyncio.create_task(each.run()) for each in (publisher, deltas)]
-    publisher.publish([started(turn.id)])
+    publisher.publish([started(turn.id)], linger=3600.0)
     await asyncio.sleep(0.02)
     assert producer.delivered == []
     delta = OutputTextDelta(session_id="session", turn_id=turn.id, attempt=1, step=1, offset=0, text="Hi")

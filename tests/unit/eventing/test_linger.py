@@ -1,0 +1,82 @@
+"""How long recorded messages wait for others to travel with."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from libs.contracts.commands.runtime import CreateSession
+from libs.contracts.events.runtime import TurnCompleted, TurnStarted
+from libs.eventing import IdentitySigner, Outbox, OutboxMessage, OutboxSender, Publisher
+from libs.eventing import _outbox as recording
+from tests.support.fake_producer import FakeProducer
+
+_FOREVER = 3600.0
+[CREATED] = (outcome.TYPE for outcome in CreateSession.OUTCOMES)
+
+
+def recorded(event_type: str, number: int, command_id: str | None = None) -> OutboxMessage:
+    given: dict[str, Any] = dict.fromkeys(("traceparent", "identity", "owner_id"))
+    given |= {
+        "type": event_type,
+        "topic": "runtime-events",
+        "subject": f"s{number}",
+        "company_id": "c",
+        "payload": b"{}",
+    }
+    given |= {"payload": b"{}", "id": number, "event_id": f"e{number}", "created_at": datetime.now(UTC), "sequence": 1}
+    return OutboxMessage(correlation_id="label", causation_id=command_id, **given)
+
+
+@pytest.fixture
+def producer() -> FakeProducer:
+    return FakeProducer()
+
+
+@pytest.fixture
+async def outbox(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Outbox]:
+    for name in ("LINGER_SECONDS", "_ANSWERED_LINGER_SECONDS"):
+        monkeypatch.setattr(recording, name, _FOREVER)
+    publisher = Publisher(None, OutboxSender(producer, IdentitySigner("k" * 32), source="/aes/runtime"))  # type: ignore[arg-type]
+    running = asyncio.create_task(publisher.run())
+    yield Outbox(None, publisher)  # type: ignore[arg-type]
+    running.cancel()
+
+
+async def sent(producer: FakeProducer, count: int) -> list[str]:
+    """The ids of the messages that went out, as soon as there are so many."""
+    async with asyncio.timeout(30):
+        while len(producer.envelopes) < count:
+            await asyncio.sleep(0.001)
+    return [envelope.id for envelope in producer.envelopes]
+
+
+async def test_an_outcome_that_is_waited_for_takes_along_what_lingers(outbox: Outbox, producer: FakeProducer) -> None:
+    with outbox.expecting("creation") as outcomes:
+        outbox.publish([recorded(CREATED, 1, "creation")])
+    assert [outcome.event_id for outcome in outcomes] == ["e1"]
+    outbox.publish([recorded(TurnStarted.TYPE, 2, "turn")])
+    await asyncio.sleep(0.01)
+    assert producer.envelopes == []
+    outbox.publish([recorded(TurnCompleted.TYPE, 3, "turn")])
+    assert await sent(producer, 3) == ["e1", "e2", "e3"]
+
+
+async def test_an_outcome_beside_one_that_was_handed_out_does_not_linger(
+    outbox: Outbox, producer: FakeProducer
+) -> None:
+    with outbox.expecting("creation"):
+        outbox.publish([recorded(CREATED, 1, "other"), recorded(CREATED, 2, "creation")])
+    assert await sent(producer, 2) == ["e1", "e2"]
+
+
+async def test_what_may_linger_for_less_time_is_not_held_up(
+    outbox: Outbox, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with outbox.expecting("creation"):
+        outbox.publish([recorded(CREATED, 1, "creation")])
+    monkeypatch.setattr(recording, "LINGER_SECONDS", 0.001)
+    outbox.publish([recorded(TurnStarted.TYPE, 2, "turn")])
+    assert await sent(producer, 2) == ["e1", "e2"]
