@@ -145,7 +145,7 @@ class Outbox:
             self._expected.pop(command_id, None)
 
     def _linger(self, committed: Sequence[OutboxMessage]) -> float:
-        """How long they may linger: not at all when somebody waits on the bus for one of them.
+        """Seconds for which they may linger: none when somebody waits on the bus for one of them.
 
         Hands those out that are waited for in this process.
         """

@@ -1,4 +1,4 @@
-"""How long recorded messages wait for others to travel with."""
+"""Recorded messages linger for others to travel with."""
 
 import asyncio
 from collections.abc import AsyncIterator
