@@ -17,7 +17,9 @@ _LONG_SECONDS: Final = 5.0
 _LESS: Final = 0.8
 _MORE: Final = 1.02
 _FORGOTTEN_AFTER: Final = 100
+# Of a second's requests some may come at once, the others wait for their time.
 _BURST_SECONDS: Final = 0.2
+_PAUSE_SECONDS: Final = 0.8
 _LONGEST_RETRY: Final = 10
 
 
@@ -25,7 +27,7 @@ _LONGEST_RETRY: Final = 10
 class _Sender:
     """Requests of this tick, and those in a second: that came over the last five, that passed over the last half.
 
-    ``idle``: ticks since the last one. ``allowed`` None: as many as come.
+    ``idle``: ticks since the last one. ``allowed`` None: as many as come. ``tokens`` are below 0 while some wait.
     """
 
     idle: int = 0
@@ -42,7 +44,7 @@ class LoadShedding:
 
     ``observe`` is told about every ``TICK_SECONDS`` how late it was called. A company alone is never bounded, nor one
     beside which the others ask for next to nothing, and none to less than ``LEAST_PER_SECOND``. While the event loop is
-    in time bounds rise until they hold nobody back.
+    in time bounds rise until they hold nobody back. What a bounded company sends at once is spread over a second.
     """
 
     def __init__(self) -> None:
@@ -67,11 +69,18 @@ class LoadShedding:
             sender.came = sender.passed = 0
         sender.came += 1
         if sender.allowed is not None:
-            if sender.tokens < 1:
+            if sender.tokens < 1 - sender.allowed * _PAUSE_SECONDS:
                 return self._retry_after(sender.coming / sender.allowed)
             sender.tokens -= 1
         sender.passed += 1
         return 0
+
+    def pause_of(self, company_id: str) -> float:
+        """Seconds that the request which was let through a moment ago waits before it is carried out."""
+        sender = self._senders.get(company_id)
+        if sender is None or sender.allowed is None or sender.tokens >= 0:
+            return 0.0
+        return -sender.tokens / sender.allowed
 
     def _retry_after(self, excess: float) -> int:
         """Lets about as many come back in a second as will be let through, and not all in the same one."""
@@ -129,5 +138,5 @@ class LoadShedding:
     def _refill(self, seconds: float) -> None:
         for sender in self._senders.values():
             if sender.allowed is not None:
-                most = max(sender.allowed * _BURST_SECONDS, LEAST_PER_SECOND)
+                most = sender.allowed * _BURST_SECONDS
                 sender.tokens = min(sender.tokens + sender.allowed * seconds, most)

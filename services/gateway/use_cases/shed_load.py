@@ -1,4 +1,4 @@
-"""Refuses requests of the company that sends most, while this gateway is too busy for all."""
+"""Spreads and refuses requests of the company that sends most, while this gateway is too busy for all."""
 
 import asyncio
 from collections.abc import Callable
@@ -21,14 +21,16 @@ class ShedLoad:
         self._shared = asyncio.Event()
         self._logged: dict[str, float] = {}
 
-    def check(self, company_id: str) -> None:
-        """Counts a request. Raises ``RateLimited``."""
+    async def admit(self, company_id: str) -> None:
+        """Counts a request, and lets it wait for its time, below a second. Raises ``RateLimited``."""
         wait = self._policy.wait_of(company_id)
         if self._policy.is_shared:
             self._shared.set()
         if wait:
             self._on_refused()
             raise RateLimited(_BUSY, details=[ErrorDetail(loc=[], type="busy", message=_BUSY)], retry_after=wait)
+        if pause := self._policy.pause_of(company_id):
+            await asyncio.sleep(pause)
 
     async def run(self) -> None:
         """Watches the event loop while several companies use it, until cancelled."""

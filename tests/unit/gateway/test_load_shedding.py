@@ -150,17 +150,22 @@ def waits_of_a_quiet_company(load: LoadShedding | None, *, senders: int = 300, s
         if who == "tick":
             if load is not None:
                 load.observe(free - now)
-        elif load is not None and (wait := load.wait_of(who)):
+        elif who != "paused" and load is not None and (wait := load.wait_of(who)):
             assert who == "flood"
             free += 0.0005
             again = free + wait
-        else:
+        elif who == "paused" or load is None or not (pause := load.pause_of(who)):
             free += 0.004
             again = free + 0.01
             if who == "quiet":
                 again = now + 0.15
                 if now > 10:
                     waits.append(free - now)
+            elif who == "paused":
+                who = "flood"
+        else:
+            assert who == "flood"
+            who, again = "paused", now + pause
         heapq.heappush(due, (again, who, number))
     return sorted(waits)
 
@@ -170,7 +175,20 @@ def test_requests_of_others_find_the_event_loop_free_beside_a_flood() -> None:
     unshed, shed = waits_of_a_quiet_company(None), waits_of_a_quiet_company(LoadShedding())
     assert percentile(unshed, 50) > 100 * percentile(alone, 95)
     assert percentile(shed, 50) <= 1.1 * percentile(alone, 50)
-    assert percentile(shed, 95) < percentile(unshed, 95) / 20
+    assert percentile(shed, 95) < percentile(unshed, 95) / 100
+
+
+def test_what_a_bounded_company_sends_at_once_is_spread_over_a_second() -> None:
+    load = LoadShedding()
+    passed(load, 30, LATE, flood=500, quiet=10)
+    for _ in range(20):
+        load.observe(LATE)
+    pauses = [load.pause_of("flood") for _ in range(100) if load.wait_of("flood") == 0]
+    assert len(pauses) == LEAST_PER_SECOND
+    assert sum(pause == 0 for pause in pauses) == 10
+    assert pauses == sorted(pauses)
+    assert max(pauses) <= 0.8
+    assert load.wait_of("quiet") == load.pause_of("quiet") == 0
 
 
 async def test_the_event_loop_is_watched_while_companies_share_it_and_the_first_is_told_why() -> None:
@@ -178,20 +196,20 @@ async def test_the_event_loop_is_watched_while_companies_share_it_and_the_first_
     watching = asyncio.create_task(shed.run())
     await asyncio.sleep(0)
     assert not shed._shared.is_set()
-    shed.check("quiet")
-    shed.check("flood")
+    await shed.admit("quiet")
+    await shed.admit("flood")
     await asyncio.sleep(0)
     assert shed._shared.is_set()
     passed(shed._policy, 30, LATE, flood=500, quiet=10)
-    refused = None
-    for _ in range(100):
-        try:
-            shed.check("flood")
-        except RateLimited as problem:
-            refused = problem
-    assert refused is not None
+    begun = [asyncio.create_task(shed.admit("flood")) for _ in range(100)]
+    await asyncio.sleep(0)
+    paused = [each for each in begun if not each.done()]
+    refused, *_ = [problem for each in begun if each.done() and (problem := each.exception()) is not None]
+    assert paused
+    assert isinstance(refused, RateLimited)
     assert refused.retry_after is not None
     assert refused.details is not None
     assert refused.details[0].type == "busy"
-    shed.check("quiet")
+    await shed.admit("quiet")
+    await asyncio.gather(*paused)
     watching.cancel()

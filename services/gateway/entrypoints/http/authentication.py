@@ -63,7 +63,7 @@ class Authentication:
             wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
             if wait:
                 raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
-        self._load.check(principal.identity.company_id)
+        await self._load.admit(principal.identity.company_id)
         await self._rates.take(principal.identity.company_id, REQUESTS)
 
     async def is_shared_with(self, origin: str, query: bytes) -> bool:
