@@ -60,7 +60,10 @@ async def states(connection: Connection) -> dict[object, object]:
 
 
 async def waits(connection: Connection, statement: str) -> bool:
-    query = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE %s"
+    query = (
+        "SELECT count(*) FROM pg_stat_activity"
+        " WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE %s"
+    )
     return await (await connection.execute(query, (f"%{statement}%",))).fetchone() != (0,)
 
 

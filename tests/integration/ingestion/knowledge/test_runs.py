@@ -346,8 +346,10 @@ async def commits_held_until_both_are_due(ingestion: Ingestion) -> AsyncIterator
     execute(ingestion.database_url, _DELAYED_COMMITS)
 
     async def both_commit() -> bool:
+        # Other tests wait for locks of this number in databases of their own.
         waiting = await ingestion.rows(
-            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = 42 AND NOT granted"
+            "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()"
+            " WHERE l.locktype = 'advisory' AND l.objid = 42 AND NOT l.granted"
         )
         return len(waiting) == 2
 
