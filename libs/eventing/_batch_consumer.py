@@ -194,9 +194,9 @@ class BatchConsumer(Generic[T]):
             self._add(await consumer.poll(_POLL_SECONDS, 1, frozenset()))
             return
         loop = asyncio.get_running_loop()
-        if (rest := self._pace.next_at - loop.time()) > 0:
-            await asyncio.sleep(rest)
-            self._pace.rested(loop.time())
+        due = max(self._pace.next_at, loop.time())
+        await asyncio.sleep(due - loop.time())
+        self._pace.rested(loop.time() - due)
         seconds = _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS
         records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
         self._pace.polled(len(records), loop.time(), most=_POLL_RECORDS)

@@ -19,9 +19,8 @@ from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
 # After a rebalance the next fetch waits for the one before it: this is how much longer that may take.
 _FETCH_WAIT_MS: Final = 500
-# Readers without a group have no rebalances, and members that are alone hardly any.
+# Readers without a group have no rebalances.
 _TAIL_FETCH_WAIT_MS: Final = 2000
-_LONE_FETCH_WAIT_MS: Final = 2000
 _LINGER_BYTES: Final = 256 * 1024
 
 
@@ -58,18 +57,15 @@ class KafkaBus:
         self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
     ) -> "KafkaConsumer":
         client = self._client(self._prefix + group, linger=linger)
-        # What lingers waits for as long as a fetch.
-        lone = LoneMember(client, self._alone, fetch_wait_ms=_FETCH_WAIT_MS if linger else _LONE_FETCH_WAIT_MS)
-        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics], lone)
+        names = [self._prefix + topic for topic in topics]
+        return KafkaConsumer(client, self._prefix, assignment, names, LoneMember(client, self._alone))
 
     def copartition_consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment
     ) -> KafkaCopartitionConsumer:
         client = self._client(self._prefix + group, assignor=CopartitionAssignor)
-        # Each broker answers a fetch of its own: what one brings waits until the others have said they have nothing.
-        lone = LoneMember(client, self._alone, fetch_wait_ms=_FETCH_WAIT_MS)
         names = [self._prefix + topic for topic in topics]
-        return KafkaCopartitionConsumer(client, self._prefix, assignment, names, lone)
+        return KafkaCopartitionConsumer(client, self._prefix, assignment, names, LoneMember(client, self._alone))
 
     def tail(self, topics: Sequence[str], *, from_start: bool = False) -> KafkaTail:
         # Without a group: every replica reads everything.

@@ -60,7 +60,7 @@ class FastFetchResponse(FetchResponse_v11):  # type: ignore[misc]
             for _ in range(number):
                 *fixed, aborted, replica, size = _FETCHED.unpack_from(buffer, place)
                 if aborted > 0:
-                    # Producers here have no transactions.
+                    # What a replay of dead letters began and did not commit: rare.
                     decoded: Self = super().decode(data)
                     return decoded
                 place += _FETCHED.size

@@ -29,9 +29,9 @@ class PollPace:
         self._rate = 0.0
         self._late = 0.0
 
-    def rested(self, now: float) -> None:
-        """Takes note of when a rest until ``next_at`` has ended."""
-        self._late += _LATE_WEIGHT * (min(now - self.next_at, _LATEST_SECONDS) - self._late)
+    def rested(self, late: float) -> None:
+        """Takes note of how much too late a rest has ended, if only one that let others have the event loop."""
+        self._late += _LATE_WEIGHT * (min(late, _LATEST_SECONDS) - self._late)
 
     def polled(self, records: int, now: float, *, most: int) -> None:
         """Takes note of a poll; after one of ``most`` records there are more at once."""

@@ -139,6 +139,8 @@ class Presence:
             return
         if self._attendance.looked(frozenset(present), self._clock()):
             _log.info("presence.processes_gone", numbers=sorted(self._attendance.gone))
+            # What they had is shared anew now.
+            self._settles_at = self._clock() + _SETTLE_SECONDS
             self._call_back()
 
     def _got(self) -> None:

@@ -214,7 +214,7 @@ class FakeWebhooks:
 
     def _due(self, delivery: Delivery, events: Mapping[int, object]) -> DueDelivery:
         event = events.get(delivery.position)
-        rendered = event.rendered() if event is not None else None  # type: ignore[attr-defined]
+        rendered = event.to_json() if event is not None else None  # type: ignore[attr-defined]
         return DueDelivery(
             id=delivery.id,
             event_id=delivery.event_id,

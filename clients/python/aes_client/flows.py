@@ -96,6 +96,9 @@ class Deadline:
         self._seconds = seconds
         self._end = None if seconds is None else clock() + seconds
 
+    def now(self) -> float:
+        return self._clock()
+
     def left(self, longest: float) -> float:
         """The seconds that are left, at most ``longest``."""
         return longest if self._end is None else max(0.0, min(longest, self._end - self._clock()))

@@ -16,6 +16,8 @@ from aes_client.sse import EventParser, ServerEvent
 
 # The service sends a comment after 15 s without an event; longer silence is a lost connection.
 SILENCE_SECONDS = 45.0
+# Longer than the longest pause between two attempts: what breaks off again and again is given up.
+LASTING_SECONDS = 10.0
 Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 
@@ -25,7 +27,7 @@ class Source:
 
     ``request`` begins the stream. Once its answer has named the turn by ``Location``, the turn's own events are the
     source; before that, the same request with the same key finds the turn that it has made. ``stayed`` says that the
-    last connection gave a sign of life beyond its beginning, if only a comment.
+    last connection lasted: it gave a sign of life, if only a comment, when it was older than ten seconds.
     """
 
     request: Request[Any]
@@ -99,10 +101,9 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
     if not response.headers.get("content-type", "").startswith("text/event-stream"):
         yield from _refused(opened)
     source.opened(response)
-    parser, pieces = EventParser(), 0
+    parser, began = EventParser(), deadline.now()
     while piece := (yield from _kept(Read(opened))):
-        pieces += 1
-        source.stayed = pieces > 1
+        source.stayed = deadline.now() - began >= LASTING_SECONDS
         for event in parser.feed(piece):
             if event.name == "error":
                 raise _Lost(error_in(event.data))

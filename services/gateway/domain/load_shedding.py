@@ -126,7 +126,11 @@ class LoadShedding:
             return
         if first.allowed is None:
             first.allowed = first.tokens = first.passing
-        first.allowed = max(first.allowed * _LESS, LEAST_PER_SECOND)
+        less = max(first.allowed * _LESS, LEAST_PER_SECOND)
+        if first.tokens < 0:
+            # Those who wait keep their time: at the new rate the old debt would hold up all that come for seconds.
+            first.tokens *= less / first.allowed
+        first.allowed = less
 
     def _allow_more(self) -> None:
         for sender in self._senders.values():

@@ -52,11 +52,8 @@ class TimelineEvent:
             kept = self._kept[form] = form(self)
         return kept
 
-    def rendered(self) -> bytes:
-        """The JSON of the event in the API."""
-        return self.rendered_as(TimelineEvent._render)
-
-    def _render(self) -> bytes:
+    def to_json(self) -> bytes:
+        """The event in the API."""
         fields: dict[str, Any] = {
             "id": self.id,
             "position": self.position,

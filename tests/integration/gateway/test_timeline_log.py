@@ -235,7 +235,7 @@ async def test_a_turns_events_are_read_in_their_sequence(log: TimelineLog, timel
 
 def test_the_json_of_an_event_has_its_payload_in_it() -> None:
     made = event(position=3, turn_id="turn", owner_id="ada", data=b'{"a": 1.50}')
-    shown = json.loads(made.rendered())
+    shown = json.loads(made.to_json())
     assert shown["data"] == {"a": 1.5}
     assert (shown["position"], shown["turn_id"], shown["causation_id"]) == (3, "turn", None)
     assert not {"session_id", "owner_id", "company_id"} & shown.keys()

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -28,8 +29,10 @@ asyncio.run(main())
 
 
 @asynccontextmanager
-async def present(url: str, *, grace: float = 1.0, distrust: float = 60.0) -> AsyncIterator[Presence]:
-    presence = Presence(url, name="test", grace=grace, distrust=distrust)
+async def present(
+    url: str, *, grace: float = 1.0, distrust: float = 60.0, clock: Callable[[], float] = time.monotonic
+) -> AsyncIterator[Presence]:
+    presence = Presence(url, name="test", grace=grace, distrust=distrust, clock=clock)
     running = asyncio.create_task(presence.run())
     try:
         async with asyncio.timeout(LIMIT_SECONDS):
@@ -78,10 +81,12 @@ async def test_a_killed_process_is_gone(database_url: str) -> None:
     )
     assert process.stdout is not None
     number = int(await process.stdout.readline())
-    async with present(database_url) as presence:
+    skipped = 0.0
+    async with present(database_url, clock=lambda: time.monotonic() + skipped) as presence:
         told = asyncio.Event()
         presence.on_change(told.set)
         await until(lambda: is_locked(database_url, number))
+        skipped = 60.0
         # Longer than a lock may be missing.
         await asyncio.sleep(2.5)
         assert presence.gone([number]) == set()
@@ -89,6 +94,10 @@ async def test_a_killed_process_is_gone(database_url: str) -> None:
         async with asyncio.timeout(LIMIT_SECONDS):
             await told.wait()
         assert presence.gone([number, presence.number]) == {number}
+        # What the other one held is being shared anew, which takes a while.
+        assert not presence.alone
+        skipped = 120.0
+        assert presence.alone
     await process.wait()
 
 

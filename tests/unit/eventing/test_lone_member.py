@@ -1,4 +1,4 @@
-"""Heartbeats and fetches of members whose process is alone, and of those that have company."""
+"""Heartbeats of members whose process is alone, and of those that have company."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -7,13 +7,12 @@ from libs.eventing._kafka_lone_member import LoneMember
 
 
 class Broker:
-    """Stands for the client's coordinator and fetcher; counts the heartbeats that reach the broker."""
+    """Stands for the client's coordinator; counts the heartbeats that reach the broker."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self.heartbeats = 0
         self.answers = True
-        self.fetcher = SimpleNamespace(_fetch_max_wait_ms=500)
         self.coordinator: Any = SimpleNamespace(_do_heartbeat=self._heartbeat)
 
     async def _heartbeat(self) -> bool:
@@ -30,27 +29,24 @@ class Broker:
 
 
 def begun(broker: Broker, alone: list[bool]) -> None:
-    client = SimpleNamespace(_coordinator=broker.coordinator, _fetcher=broker.fetcher)
-    LoneMember(client, lambda: alone[0], fetch_wait_ms=2000, clock=lambda: broker.now).begin()
+    client = SimpleNamespace(_coordinator=broker.coordinator)
+    LoneMember(client, lambda: alone[0], clock=lambda: broker.now).begin()
 
 
 async def test_a_lone_member_asks_every_three_seconds() -> None:
     broker, alone = Broker(), [True]
     begun(broker, alone)
     assert await broker.beats(30) == 10
-    assert broker.fetcher._fetch_max_wait_ms == 2000
 
 
 async def test_with_company_it_asks_each_time_and_at_once() -> None:
     broker, alone = Broker(), [False]
     begun(broker, alone)
     assert await broker.beats(3) == 6
-    assert broker.fetcher._fetch_max_wait_ms == 500
     alone[0] = True
     await broker.beats(2)
     alone[0] = False
     assert await broker.beats(0.5) == 1
-    assert broker.fetcher._fetch_max_wait_ms == 500
 
 
 async def test_a_heartbeat_without_an_answer_is_repeated_at_once() -> None:

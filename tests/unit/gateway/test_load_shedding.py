@@ -31,6 +31,14 @@ def passed(load: LoadShedding, seconds: float, late: float, **rates: float) -> d
     return {company: number / (counted * tick_seconds) for company, number in through.items()}
 
 
+@pytest.mark.parametrize(("rate", "late"), [(300, 0.01), (400, 0.05), (1000, 0.05), (2000, 0.02)])
+def test_a_company_is_never_shut_out_while_its_bound_falls(rate: float, late: float) -> None:
+    load, each_second = LoadShedding(), []
+    for _ in range(60):
+        each_second.append(passed(load, 1.0, late, flood=rate, quiet=10)["flood"])
+    assert min(each_second) > 0.8 * LEAST_PER_SECOND
+
+
 def test_a_company_alone_is_never_bounded() -> None:
     assert passed(LoadShedding(), 30, LATE, alone=1000) == pytest.approx({"alone": 1000}, abs=2)
 

@@ -186,9 +186,12 @@ def test_the_timeline_is_read_and_followed(client: Any, service: FakeService) ->
     assert service.requests[3].headers["last-event-id"] == "4"
 
 
-def test_a_silent_timeline_is_followed_however_often_its_connection_is_lost(client: Any, service: FakeService) -> None:
+def test_a_silent_timeline_is_followed_however_often_its_connection_is_lost(
+    client: Any, service: FakeService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aes_client.streams.LASTING_SECONDS", 0.0)
     comment = b": keep-alive\nid: 2\n\n"
-    cut_off = [events(comment, comment, httpx.ReadError("reset")) for _ in range(AT_ONCE.retries + 2)]
+    cut_off = [events(comment, httpx.ReadError("reset")) for _ in range(AT_ONCE.retries + 2)]
     service.on("GET", "/events/", *cut_off, events(event("3", "turn.completed", **timeline_event(3))))
     series = client.events.follow(after=2)
     assert next(series).position == 3
@@ -196,7 +199,8 @@ def test_a_silent_timeline_is_followed_however_often_its_connection_is_lost(clie
 
 
 def test_a_timeline_that_breaks_off_at_once_is_given_up(client: Any, service: FakeService) -> None:
-    service.on("GET", "/events/", events(b": keep-alive\nid: 2\n\n", httpx.ReadError("reset")))
+    comment = b": keep-alive\nid: 2\n\n"
+    service.on("GET", "/events/", events(comment, comment, httpx.ReadError("reset")))
     with pytest.raises(aes_client.ConnectionFailed):
         next(client.events.follow(after=2))
     assert len(service.requests) == AT_ONCE.retries + 1

@@ -271,7 +271,7 @@ def _due(row: dict[str, Any]) -> DueDelivery:
     event, time = row["event"], format_time(row["created_at"])
     if stored["data"] is not None:
         time = stored["time"]
-        event = TimelineEvent(**stored, id=row["event_id"], type=row["type"], position=row["position"]).rendered()
+        event = TimelineEvent(**stored, id=row["event_id"], type=row["type"], position=row["position"]).to_json()
     return DueDelivery(
         id=row["id"],
         event_id=row["event_id"],

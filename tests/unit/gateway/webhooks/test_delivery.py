@@ -34,7 +34,7 @@ async def test_an_event_is_sent_signed_as_the_standard_says(world: WebhookWorld)
     stored = world.timeline.events["company-1"][0]
     assert received.headers["content-type"] == "application/json"
     assert received.event_id == event_id
-    assert body == {"type": "turn.completed", "timestamp": stored.time, "data": json.loads(stored.rendered())}
+    assert body == {"type": "turn.completed", "timestamp": stored.time, "data": json.loads(stored.to_json())}
     assert body["data"]["data"] == {"text": "grün"}
     (delivery,) = await world.deliveries(issued.webhook)
     assert (delivery.status, delivery.attempts, delivery.last_status) == (DELIVERED, 1, 200)

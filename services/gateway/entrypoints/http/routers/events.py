@@ -71,10 +71,11 @@ async def _rendered(events: AsyncGenerator[Sequence[TimelineEvent] | int, None])
 
 
 def _streamed(event: TimelineEvent) -> bytes:
-    return render_event(event.type, event.rendered(), event_id=str(event.position))
+    # Its JSON is not kept beside it.
+    return render_event(event.type, event.to_json(), event_id=str(event.position))
 
 
 def _page(page: TimelinePage) -> bytes:
-    events = b",".join(event.rendered() for event in page.events)
+    events = b",".join(event.to_json() for event in page.events)
     rest = b'],"has_more":%s,"next":%d}' % (b"true" if page.has_more else b"false", page.next)
     return b'{"events":[' + events + rest
