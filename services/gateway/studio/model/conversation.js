@@ -89,6 +89,8 @@ export class Turn {
   /** Files of the message, `{id, name, artifact}`: the artifact's record comes later, or never where it was deleted. */
   attachments = [];
   at = null;
+  /** Of a message that is sent from here. */
+  idempotencyKey = null;
   /** The session that its files are in; null: the one in which it is shown. */
   sessionId = null;
   /** Whether an event of it is known, and not only its messages. */

@@ -111,21 +111,29 @@ export class Talk {
     return this.tell({ content: text, blocks, attachments });
   }
 
-  /** Sends what a turn said, of this session or of one that it was forked from. A repeat after a lost connection has the same key, so that it is one message. */
-  tell({ content, blocks, attachments }) {
-    const turn = this.conversation.add({ content, blocks, attachments });
-    turn.at = new Date().toISOString();
+  /**
+   * Sends what a turn said, of this session or of one that it was forked from. Every repeat has the same key, after a lost
+   * connection and by hand, so that it is one message.
+   */
+  tell({ idempotencyKey, content, blocks, attachments }) {
+    const own = { idempotencyKey: idempotencyKey ?? randomKey(), at: new Date().toISOString() };
+    return this.deliver(this.conversation.add({ ...own, content, blocks, attachments }));
+  }
+
+  deliver(turn) {
+    const { idempotencyKey, content, blocks } = turn;
     this.changed();
     return this.followTurn(turn, {
       method: "POST",
       path: `/runtime/${this.sessionId}/execute/`,
       body: { content: blocks ?? content },
-      headers: { "idempotency-key": randomKey(), "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
+      headers: { "idempotency-key": idempotencyKey, "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
     });
   }
 
   /** Sends a message that was refused once more. */
   sayAgain(turn) {
+    if (!this.turns.includes(turn)) return undefined;
     this.conversation.drop(turn);
     return this.tell(turn);
   }

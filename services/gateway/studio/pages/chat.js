@@ -1,5 +1,5 @@
 /** Talk to an agent, and see what it does. The address holds the session. */
-import { get, write } from "../api/client.js";
+import { get, randomKey, write } from "../api/client.js";
 import { allows } from "../api/session.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../app/html.js";
 import { go, hrefOf } from "../app/router.js";
@@ -7,17 +7,16 @@ import { agoText } from "../model/format.js";
 import { Composer } from "../parts/chat/composer.js";
 import { ChatTurn } from "../parts/chat/turn.js";
 import { useAttachments } from "../parts/chat/use_attachments.js";
-import { draftOf, useConversation } from "../parts/chat/use_conversation.js";
+import { handOver, useConversation } from "../parts/chat/use_conversation.js";
 import { Icon } from "../parts/icon.js";
+import { useAction } from "../parts/use_action.js";
 import { useLoaded } from "../parts/use_loaded.js";
+import { useDraft } from "../parts/use_draft.js";
 import { useDrop } from "../parts/use_drop.js";
 
 const SESSIONS = 30;
 const MOST_SESSIONS = 200;
 const READ_AT_ONCE = 20_000;
-
-// The session that is to be told something at once, `{id, tell}`; it belongs to no address.
-let pending = null;
 
 export default function Chat({ segments, query }) {
   const [sessionId = null] = segments;
@@ -32,12 +31,12 @@ export default function Chat({ segments, query }) {
 }
 
 function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
-  const conversation = useConversation(sessionId);
   const details = useSession(sessionId);
-  const [agent, setAgent] = useState(wanted ?? "");
+  const [agent, setAgent, forgetAgent] = useDraft(`chat.agent.${wanted ?? ""}`, wanted ?? "");
   const [failed, setFailed] = useState("");
   const made = useRef(null);
-  const chosen = sessionId ? (details?.agent_id ?? "") : agent || agents?.[0]?.id || "";
+  const isThere = agent === wanted || agents?.some(({ id }) => id === agent);
+  const chosen = sessionId ? (details?.agent_id ?? "") : isThere ? agent : (agents?.[0]?.id ?? "");
   const guarded = (action) => (...given) => Promise.resolve(action(...given)).catch((failure) => setFailed(failure.message));
 
   const sessionOf = async () => {
@@ -51,38 +50,16 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     }
   };
   const attachments = useAttachments(sessionOf);
-  /** Resolves to whether the message is on its way: what was written is not lost with the attempt. */
-  const say = async (text, files) => {
-    setFailed("");
-    if (sessionId) {
-      conversation.say(text, files);
-      return true;
-    }
-    try {
-      const id = await sessionOf();
-      pending = { id, tell: (talk) => talk.say(text, files) };
-      onMade();
-      go(`chat/${id}/`, {}, { replace: true });
-      return true;
-    } catch (failure) {
-      setFailed(failure.message);
-      return false;
-    }
-  };
-  useEffect(() => {
-    if (!pending || pending.id !== sessionId || conversation.state === "loading") return;
-    const { tell } = pending;
-    pending = null;
-    tell(conversation);
-  }, [sessionId, conversation.state]);
-  const again = guarded(async (turn) => {
-    setFailed("");
-    if (turn.status === "refused") return conversation.sayAgain(turn);
+  const open = (id, options) => (onMade(), forgetAgent(), go(`chat/${id}/`, {}, options));
+  const conversation = useConversation(sessionId, { sessionOf, onBegun: (id) => open(id, { replace: true }) });
+  const say = (text, files) => (setFailed(""), conversation.say(text, files));
+  const fork = useAction(async (turn) => {
     const { session_id: id } = await write("POST", `/sessions/${sessionId}/fork/`, { before_turn_id: turn.id });
-    pending = { id, tell: (talk) => talk.tell(turn) };
-    onMade();
-    return go(`chat/${id}/`);
+    handOver(id, { ...turn, at: new Date().toISOString(), idempotencyKey: randomKey() });
+    open(id);
   });
+  const wrong = failed || fork.problem?.message || problem;
+  const isBeginning = !sessionId && conversation.turns.some(({ status }) => status === "sending");
   const running = conversation.turns.find(({ hasEnded, id }) => !hasEnded && id);
   const [over, drop] = useDrop((files) => attachments.add(files));
   return html`
@@ -94,10 +71,10 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
         ${sessionId && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
         <a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>
       </header>
-      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} onAgain=${again} onEarlier=${guarded(() => conversation.loadEarlier())} />
-      ${(failed || problem) && html`<p class="problem" role="alert">${failed || problem}</p>`}
+      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} fork=${fork} onEarlier=${guarded(() => conversation.loadEarlier())} />
+      ${wrong && html`<p class="problem" role="alert">${wrong}</p>`}
       <${Composer}
-        draft=${draftOf(sessionId)} disabled=${sessionId ? conversation.state === "failed" : !chosen} running=${running} attachments=${attachments} onSend=${say}
+        draft=${`chat.${sessionId ?? "new"}`} disabled=${sessionId ? conversation.state === "failed" : !chosen || isBeginning} running=${running} attachments=${attachments} onSend=${say}
         onStop=${guarded(() => conversation.stop(running))}
       />
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
@@ -121,7 +98,7 @@ function Nobody() {
   return html`There is no agent yet to talk to. <a href=${hrefOf("agents/new/")}>Make one</a>`;
 }
 
-function Log({ conversation, sessionId, nobody, onAgain, onEarlier }) {
+function Log({ conversation, sessionId, nobody, fork, onEarlier }) {
   const box = useRef();
   const inner = useRef();
   const atEnd = useRef(true);
@@ -167,7 +144,8 @@ function Log({ conversation, sessionId, nobody, onAgain, onEarlier }) {
       ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
       ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
       ${turns.map((turn, at) => html`
-        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onAgain=${onAgain}
+        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onTryAgain=${fork.run} isBusy=${fork.busy}
+          onSendAgain=${(refused) => conversation.sayAgain(refused)} onDiscard=${(refused) => conversation.discard(refused)}
           onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
       </div>
     </div>`;

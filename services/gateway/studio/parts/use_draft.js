@@ -14,16 +14,6 @@ export function useDraft(name, given = "") {
   return [text, write, () => sessionStorage.removeItem(PREFIX + name)];
 }
 
-/** Keeps a text that is on its way under that name, until it has arrived. */
-export function keepDraft(name, text) {
-  if (text) keep(PREFIX + name, text);
-}
-
-/** Forgets it, unless something else was written meanwhile. */
-export function forgetDraft(name, text) {
-  if (sessionStorage.getItem(PREFIX + name) === text) sessionStorage.removeItem(PREFIX + name);
-}
-
 function keep(name, text) {
   try {
     sessionStorage.setItem(name, text);

@@ -217,31 +217,6 @@ def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
     assert found == {"meanwhile": 2, "turns": ["a", "b", None]}
 
 
-@pytest.mark.parametrize("status", [202, 401])
-def test_a_message_is_a_draft_until_it_is_accepted(run: Run, status: int) -> None:
-    sending = """
-      const kept = () => sessionStorage.getItem("aes.studio.draft.chat.s");
-      const answer = window.fetch;
-      window.fetch = (address, options) => {
-        if (options.method !== "POST") return answer(address, options);
-        during = kept();
-        const location = "/api/v1/runtime/s/turns/new/events/";
-        if (given === 202) return stream(options.signal, { location });
-        return Response.json({ error: { type: "authentication_error", message: "revoked" } }, { status: given });
-      };
-      let during = null;
-      conversation.say("Mine", []);
-      await until(() => conversation.turns.at(-1).id === "new" || conversation.turns.at(-1).status === "refused");
-      const after = kept();
-      render(null, box);
-      sessionStorage.clear();
-      session.set({ state: "out", me: null, problem: "" });
-      return [during, after];
-    """
-    found = run("parts/chat/use_conversation.js", in_world(MISSED + sending), status)
-    assert found == ["Mine", None if status == 202 else "Mine"]
-
-
 def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it(run: Run) -> None:
     forked = """
       const time = "2026-01-01T00:00:01Z";

@@ -17,12 +17,12 @@ export function Composer({ draft, disabled, running, attachments, onSend, onStop
   const uploading = attachments.files.some(({ state }) => state === "uploading");
   const ready = attachments.files.filter(({ state }) => state === "ready");
   const possible = !disabled && !uploading && (text.trim() || ready.length > 0);
-  const submit = async (event) => {
-    event?.preventDefault();
+  const submit = (event) => {
+    event.preventDefault();
     if (!possible) return;
     setText("");
-    if (await onSend(text.trim(), ready)) attachments.clear();
-    else setText(text);
+    attachments.clear();
+    onSend(text.trim(), ready);
   };
   const onKey = (event) => {
     if (event.key === "Enter" && !event.shiftKey && !event.isComposing) submit(event);

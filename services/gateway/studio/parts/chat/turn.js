@@ -6,10 +6,12 @@ import { hrefOf } from "../../app/router.js";
 import { momentText, numberText } from "../../model/format.js";
 import { Dialog } from "../dialog.js";
 import { Icon } from "../icon.js";
+import { late } from "../late.js";
 import { Markdown } from "../markdown.js";
 import { useNear } from "../use_near.js";
-import { ArtifactCard } from "./artifact_card.js";
 import { ToolCard } from "./tool_card.js";
+
+const ArtifactCard = late(() => import("./artifact_card.js").then((module) => module.ArtifactCard));
 
 const STATES = {
   sending: "Sending…",
@@ -23,8 +25,8 @@ const STATES = {
 export class ChatTurn extends Component {
   #drawn = "";
 
-  shouldComponentUpdate({ turn }) {
-    return !turn.hasEnded || turn !== this.props.turn || stampOf(turn) !== this.#drawn;
+  shouldComponentUpdate({ turn, isBusy }) {
+    return !turn.hasEnded || turn !== this.props.turn || isBusy !== this.props.isBusy || stampOf(turn) !== this.#drawn;
   }
 
   render(props) {
@@ -39,13 +41,13 @@ function stampOf({ status, content, attachments, answer, usage, citations, artif
 }
 
 /** `beginsNear`: it is among the last ones when it appears. */
-function Turn({ turn, beginsNear, sessionId, onResolve, onAgain }) {
+function Turn({ turn, beginsNear, sessionId, onResolve, ...asking }) {
   const text = turn.text;
   const writing = turn.status === "running" && Boolean(text);
   const [element, isNear] = useNear(".log", beginsNear || !turn.hasEnded);
   return html`
     <article class="turn" ref=${element} aria-busy=${!turn.hasEnded}>
-      <${Question} turn=${turn} isNear=${isNear} onAgain=${onAgain} />
+      <${Question} turn=${turn} isNear=${isNear} ...${asking} />
       <div class="reply">
         ${turn.steps.filter(({ calls }) => calls.length > 0).map((step) => html`
           <div key=${step.number}>
@@ -65,7 +67,8 @@ function Text({ isNear, ...given }) {
   return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
 }
 
-function Question({ turn, isNear, onAgain }) {
+function Question({ turn, isNear, isBusy, onTryAgain, onSendAgain, onDiscard }) {
+  const hasMessage = turn.content || turn.attachments.length > 0;
   return html`
     <div class="question">
       ${turn.content !== "" && html`<p class="question-text">${turn.content ?? "…"}</p>`}
@@ -73,7 +76,9 @@ function Question({ turn, isNear, onAgain }) {
         artifact && isNear ? html`<${ArtifactCard} key=${at} sessionId=${artifact.session_id} artifact=${artifact} />` : html`<p key=${at} class="question-file"><${Icon} name="files" />${name || "file"}</p>`)}
       <p class="question-facts">
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
-        ${turn.hasEnded && (turn.content || turn.attachments.length > 0) && html`<button class="link" onClick=${() => onAgain(turn)}>${turn.status === "refused" ? "Send it again" : "Try again from here"}</button>`}
+        ${turn.status === "refused"
+          ? html`<button class="link" onClick=${() => onSendAgain(turn)}>Send it again</button><button class="link" onClick=${() => onDiscard(turn)}>Discard</button>`
+          : turn.hasEnded && hasMessage && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
       </p>
     </div>`;
 }

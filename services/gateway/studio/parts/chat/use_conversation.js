@@ -1,32 +1,41 @@
 /** A session's conversation: what was said, what runs, and what is sent. */
 import { read, send, write } from "../../api/client.js";
 import { follow, followEvents } from "../../api/follow.js";
-import { allows } from "../../api/session.js";
+import { allows, session } from "../../api/session.js";
 import { sleep } from "../../api/sleep.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
 import { newestEvents } from "../../model/newest_events.js";
-import { Talk } from "../../model/talk.js";
-import { forgetDraft, keepDraft } from "../use_draft.js";
+import { sentenceOf, Talk } from "../../model/talk.js";
+import { forgetUnsent, keepUnsent, unsentOf } from "../../model/unsent.js";
 
 const PAINT_MS = 50;
 const TOGETHER_MS = 50;
 const LAST_MESSAGES = 60;
 const PAGE = 200;
+const UNSENT = "It is not known whether this message has arrived.";
 const ORIGINS = 20;
 const PAGES_OF_ORIGIN = 10;
 const API = { get: read, send, write, follow };
 
-/** The name of the draft of a session; of a new one when it is null. */
-export function draftOf(sessionId) {
-  return `chat.${sessionId ?? "new"}`;
+// The message that a session is to be told as soon as it is shown, `{sessionId, message}`; it belongs to no address.
+let due = null;
+
+/** Has a message sent by the conversation of a session that is shown next. */
+export function handOver(sessionId, message) {
+  keepUnsent(sessionId, message);
+  due = { sessionId, message };
 }
 
-/** `{turns, state, problem, earlier, say, stop, resolve}` of a session; of none when it is null. */
-export function useConversation(sessionId) {
+/**
+ * `{turns, state, problem, earlier, say, stop, resolve, …}` of a session. Where it is null the first
+ * message begins one: `beginning.sessionOf()` makes it, `beginning.onBegun(id)` shows it.
+ */
+export function useConversation(sessionId, beginning = {}) {
   const [, repaint] = useState(0);
   const running = useRef(null);
   if (running.current?.sessionId !== sessionId) running.current = new Running(sessionId);
   const current = running.current;
+  current.beginning = beginning;
   useEffect(() => {
     let timer = 0;
     current.changed = () => {
@@ -55,13 +64,50 @@ class Running extends Talk {
     this.eventsBefore = undefined;
     this.met = new Set();
     this.isMeeting = false;
-    this.accepted = ({ content }) => forgetDraft(draftOf(sessionId), content);
+    this.accepted = (turn) => forgetUnsent(sessionId, turn);
+    this.due = due?.sessionId === sessionId ? due.message : null;
+    if (this.due) due = null;
   }
 
-  /** Until it is accepted, a message is a draft: it outlasts a reload and the end of the key. */
-  tell(message) {
-    keepDraft(draftOf(this.sessionId), message.content);
-    return super.tell(message);
+  /** Until it is accepted, a message outlasts a reload and the end of the key. */
+  deliver(turn) {
+    keepUnsent(this.sessionId, turn);
+    return this.sessionId ? super.deliver(turn) : this.begin(turn);
+  }
+
+  /** Makes the session, whose page sends the message. */
+  async begin(turn) {
+    this.changed();
+    try {
+      const id = await this.beginning.sessionOf();
+      // Somebody who has signed out leaves nothing behind.
+      if (session.value.state !== "in") return;
+      handOver(id, turn);
+      forgetUnsent(null, turn);
+      this.conversation.drop(turn);
+      this.beginning.onBegun(id);
+    } catch (problem) {
+      Object.assign(turn, { status: "refused", problem: sentenceOf(problem) });
+    }
+    this.changed();
+  }
+
+  discard(turn) {
+    forgetUnsent(this.sessionId, turn);
+    this.conversation.drop(turn);
+    this.changed();
+  }
+
+  /** Shows what was not accepted before, and sends what was written for this session elsewhere. */
+  takeUp() {
+    const { due: next } = this;
+    this.due = null;
+    const shown = new Set([next, ...this.turns].map((each) => each?.idempotencyKey));
+    for (const message of unsentOf(this.sessionId)) {
+      if (!shown.has(message.idempotencyKey)) Object.assign(this.conversation.add(message), { status: "refused", problem: UNSENT });
+    }
+    if (next) this.tell(next);
+    this.changed();
   }
 
   start() {
@@ -71,11 +117,14 @@ class Running extends Talk {
       this.abort = new AbortController();
       this.followed.clear();
     }
-    if (!this.sessionId) return;
+    if (!this.sessionId) {
+      this.takeUp();
+      return;
+    }
     this.run().catch((problem) => {
       if (this.abort.signal.aborted) return;
       Object.assign(this, { state: "failed", problem: problem.message });
-      this.changed();
+      this.takeUp();
     });
   }
 
@@ -83,7 +132,7 @@ class Running extends Talk {
     for (let isBehind = true; isBehind; ) {
       const after = await this.load();
       this.state = "ready";
-      this.changed();
+      this.takeUp();
       isBehind = after !== null && (await this.followSession(after));
     }
   }
