@@ -65,3 +65,44 @@ def test_agents_of_old_sessions_are_read_once_when_they_are_shown(run: Run) -> N
     found, asked = run("parts/overview/use_names.js", in_world(names))
     assert found == [["new", "Agent new"], ["old", "Agent old"], ["gone", "Session"]]
     assert asked == ["/sessions/", "/sessions/old/", "/sessions/gone/"]
+
+
+def test_names_of_many_sessions_are_read_together_with_pauses_and_forgotten(run: Run) -> None:
+    many = """
+      const named = (name) => ({ session_id: name, agent_config: { name } });
+      const ids = (from, count) => Array.from({ length: count }, (_, at) => `s${from + at}`);
+      let newest = 0;
+      serve(({ path }) => {
+        if (path === "/sessions/") return Response.json({ sessions: ids(newest, 100).map(named) });
+        return Response.json(named(path.split("/")[2]));
+      });
+      // Pauses are told.
+      const pauses = [];
+      const pause = window.setTimeout;
+      window.setTimeout = (act, length, ...rest) => (length && pauses.push(length), pause(act, length, ...rest));
+      const { session } = await import("/api/session.js");
+      session.set({ state: "in", me: { scopes: ["sessions:read"] }, problem: "" });
+      const { render, h } = await import("preact");
+      let shown;
+      const Shown = ({ ids }) => ((shown = m.useNames(ids)), null);
+      const box = document.createElement("div");
+      render(h(Shown, { ids: ids(0, 16) }), box);
+      await until(() => shown.size === 100);
+      newest = 200;
+      render(h(Shown, { ids: ids(200, 16) }), box);
+      await until(() => shown.has("s215"));
+      const afterMany = shown.size;
+      render(h(Shown, { ids: ["s1", "s2", "s3", "s4"] }), box);
+      await until(() => ["s1", "s2", "s3", "s4"].every((each) => shown.has(each)));
+      const between = pauses.filter((length) => length === 750).length;
+      render(h(Shown, { ids: ["s200", "s1"] }), box);
+      await until(() => shown.size === 101);
+      render(null, box);
+      session.set({ state: "out", me: null, problem: "" });
+      return { afterMany, between, asked: requests.map(({ path }) => path) };
+    """
+    found = run("parts/overview/use_names.js", in_world(many))
+    singles = [f"/sessions/s{n}/" for n in (1, 2, 3, 4)]
+    assert found["asked"] == ["/sessions/", "/sessions/", "/sessions/", *singles]
+    assert found["afterMany"] == 100
+    assert found["between"] >= len(singles) + 2
