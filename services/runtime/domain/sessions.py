@@ -17,10 +17,11 @@ from services.runtime.domain.turns import LockedTurn
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """A turn whose messages are in a session. ``position`` is its place there."""
+    """A turn whose messages are in a session. ``position`` is its place there; those at lower ones come before it."""
 
     position: int
     has_ended: bool
+    have_those_before_ended: bool
 
 
 @dataclass(frozen=True, slots=True)

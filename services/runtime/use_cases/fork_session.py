@@ -47,7 +47,10 @@ class ForkSession:
 async def _last_turn(writer: SessionWriter, session_id: str, command: commands.ForkSession) -> int | None:
     """The position of the last turn that may be copied; None: whichever is the last."""
     if command.before_turn_id is not None:
-        return (await _point(writer, session_id, command.before_turn_id)).position - 1
+        point = await _point(writer, session_id, command.before_turn_id)
+        if not point.have_those_before_ended:
+            raise Conflict("a turn before it has not ended yet")
+        return point.position - 1
     if command.up_to_turn_id is None:
         return None
     point = await _point(writer, session_id, command.up_to_turn_id)

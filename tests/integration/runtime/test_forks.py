@@ -90,8 +90,13 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
     for turn in (last, queued):
         name, refused = await node.outcome(await node.fork(source, turn))
         assert (name, refused["error"]["type"]) == ("fork_session.rejected", "conflict_error")
+    assert (await node.outcome(await node.fork(source, before=last)))[0] == "session.created"
+    name, refused = await node.outcome(await node.fork(source, before=queued))
+    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "a turn before it has not ended yet")
     model.open("last")
     await node.ended(last, queued)
+    whole = await node.fork(source, before=queued)
+    assert await node.history(whole) == [*expected, ("user", "last"), ("assistant", "re: last")]
 
 
 async def test_an_empty_session_can_be_forked(node: Node) -> None:

@@ -69,7 +69,9 @@ _ADDED: Final = (
 )
 # Of a turn of the session itself, or of one that a fork has the messages of, which has ended.
 _FORK_POINT: Final = """
-    SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL
+    SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL,
+           NOT EXISTS (SELECT FROM turns b WHERE b.session_id = m.session_id AND b.position < m.position / 2
+                       AND b.finished_at IS NULL)
     FROM messages m LEFT JOIN turns t ON t.id = m.turn_id AND t.session_id = m.session_id
     WHERE m.session_id = %s AND m.turn_id = %s LIMIT 1
 """
