@@ -19,6 +19,8 @@ export function useActivity() {
     const { signal } = stop;
     let activity = new Activity();
     let timer = 0;
+    // While it is read anew, what is shown is more than a part.
+    let isShown = false;
     const change = (fields = {}) => !signal.aborted && setShown((before) => ({ ...before, ...fields, activity, now: Date.now() }));
     const later = () => (timer ||= setTimeout(() => ((timer = 0), change()), PAINT_MS));
     /** Resolves to true when it is to be read anew. */
@@ -31,8 +33,10 @@ export function useActivity() {
         for (const event of events) activity.take(event);
         change({ state, from: isCut && events.length ? timeOf(events[0].time) : 0 });
       };
-      const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES, onPart: (part) => show(part, "loading", true) });
+      const onPart = (part) => isShown || show(part, "loading", true);
+      const { events, next, isCut } = await newestEvents(page, isBefore, { pages: PAGES, onPart });
       show(events, "live", isCut);
+      isShown = true;
       return followEvents({ type: ACTIVITY_TYPES }, {
         after: next,
         signal,

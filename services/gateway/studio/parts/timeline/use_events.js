@@ -55,7 +55,9 @@ async function collectOnce(scope, collecting, changed, signal) {
     changed();
   };
   const isEnough = (found) => found.length >= RECENT;
-  const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, isEnough, { onPart: show });
+  // A part is shown where nothing is: what is shown while it is read anew is more.
+  const onPart = (part) => collecting.state === "live" || show(part);
+  const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, isEnough, { onPart });
   collecting.state = "live";
   show(events);
   return followEvents(scope, {
