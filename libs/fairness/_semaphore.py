@@ -17,16 +17,24 @@ class QueueFull(Exception):
 class FairSemaphore:
     """``permits`` in all; a company holds at most ``each`` of them, and queues at most ``waiting`` calls for them.
 
-    Queues are served round-robin, so that a company's long queue costs the others one turn each at most.
+    Queues are served round-robin, so that a company's long queue costs the others one turn each at most. While no other
+    company waits, one may hold more than ``each``, as long as ``spare`` permits stay free; never with ``spare`` None.
     """
 
-    def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1) -> None:
+    def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1, spare: int | None = None) -> None:
         self._free = permits
         self._waiting = waiting
         self._each = each
+        # Without a spare there are never enough free ones.
+        self._spare = permits if spare is None else spare
         self._held: Counter[str] = Counter()
         # Insertion order is the order of service: a company that was served goes to the end.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
+
+    @property
+    def waiting(self) -> int:
+        """The number of calls that wait for a permit."""
+        return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
     async def acquire(self, company_id: str) -> AsyncIterator[None]:
@@ -38,7 +46,7 @@ class FairSemaphore:
             self._release(company_id)
 
     async def _acquire(self, company_id: str) -> None:
-        if self._free and self._held[company_id] < self._each and company_id not in self._queues:
+        if company_id not in self._queues and self._may_have_one(company_id, alone=not self._queues):
             self._grant(company_id)
             return
         ahead = len(self._queues.get(company_id, ()))
@@ -57,6 +65,11 @@ class FairSemaphore:
                 self._leave_queue(company_id, granted)
             raise
 
+    def _may_have_one(self, company_id: str, *, alone: bool) -> bool:
+        if self._held[company_id] < self._each:
+            return self._free > 0
+        return alone and self._free > self._spare
+
     def _grant(self, company_id: str) -> None:
         self._free -= 1
         self._held[company_id] += 1
@@ -67,7 +80,7 @@ class FairSemaphore:
         if not self._held[company_id]:
             del self._held[company_id]
         for waiting_id, queue in list(self._queues.items()):
-            if self._free and self._held[waiting_id] < self._each:
+            if self._may_have_one(waiting_id, alone=len(self._queues) == 1):
                 granted = queue.popleft()
                 del self._queues[waiting_id]
                 if queue:

@@ -1,7 +1,7 @@
 """The parts of a service, wired: database, bus, HTTP API, lifecycle."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,7 +49,9 @@ _HELD: Final = Gauge("aes_outbox_held_subjects", "Subjects whose events wait for
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
-    "aes_database_waiting_requests", "Pieces of work that wait for a connection to the database.", ["service"]
+    "aes_database_waiting_requests",
+    "Pieces of work that wait for a connection to the database, or for their company's turn to have one.",
+    ["service"],
 )
 
 
@@ -110,6 +112,7 @@ class Service:
         self.ready_check = self.readiness.add
         self._schema = AwaitedSchema(name, migrations)
         self._attending: asyncio.Task[None] | None = None
+        self._waits_for_database: list[Callable[[], int]] = [lambda: self.database.waiting]
         self.background("outbox.publish", self.publisher.run, role=None)
         self.background("outbox.mark", self.publisher.run_marking, role=None)
         self.background("keys.revoked", self._follow_revocations)
@@ -159,6 +162,10 @@ class Service:
         woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
         self.presence.on_change(woken.set)
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
+
+    def count_waiting(self, waiting: Callable[[], int]) -> None:
+        """Adds work that waits for the database before it asks for a connection to the measurement of what waits."""
+        self._waits_for_database.append(waiting)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
         """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""
@@ -227,4 +234,4 @@ class Service:
         _HELD.labels(self.name).set_function(lambda: len(self.publisher.deferred_subjects))
         _WAITING.labels(self.name).set_function(lambda: self.sweeper.waiting)
         _OLDEST.labels(self.name).set_function(lambda: self.sweeper.oldest)
-        _DATABASE_WAITING.labels(self.name).set_function(lambda: self.database.waiting)
+        _DATABASE_WAITING.labels(self.name).set_function(lambda: sum(count() for count in self._waits_for_database))

@@ -353,12 +353,14 @@ def _dependencies(
     service_health = HttpServiceHealth(settings.replica_addresses())
     service.on_stop(service_health.close)
     operators_kafka = settings.operator_kafka()
+    # Some connections are left to readers and to the processes of all.
+    idempotency = PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1))
+    service.count_waiting(lambda: idempotency.waiting)
     return Dependencies(
         keys=PostgresKeys(service.database, service.outbox),
         connections=PostgresConnections(service.database, service.outbox),
         tokens=JwtTokens(*settings.signing_keys()),
-        # Some connections are left to readers and to the processes of all.
-        idempotency=PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1)),
+        idempotency=idempotency,
         bus=sender,
         upstreams=service.calls,
         timeline=PostgresTimeline(service.database),

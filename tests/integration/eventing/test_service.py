@@ -90,6 +90,7 @@ async def test_dead_letters_lag_and_outbox_are_among_the_metrics(
     installation: Installation, sender: CommandSender
 ) -> None:
     service = installation.owner()
+    service.count_waiting(lambda: 3)
     running = asyncio.create_task(service.run())
     await until_ready(service)
     letters = {"consumer": "notes", "topic": "notes-commands"}
@@ -107,7 +108,7 @@ async def test_dead_letters_lag_and_outbox_are_among_the_metrics(
     assert 'aes_outbox_held_subjects{service="notes"} 0.0' in metrics
     assert 'aes_outbox_waiting_events{service="notes"} ' in metrics
     assert 'aes_outbox_oldest_seconds{service="notes"} ' in metrics
-    assert 'aes_database_waiting_requests{service="notes"} 0.0' in metrics
+    assert 'aes_database_waiting_requests{service="notes"} 3.0' in metrics
     assert "/health/" not in metrics
     service.stop()
     await running

@@ -7,6 +7,7 @@ from dataclasses import replace
 import pytest
 from psycopg_pool import PoolTimeout
 
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.persistence import Database, migrate
@@ -50,15 +51,28 @@ async def test_a_burst_of_one_company_leaves_others_their_connections(database: 
         # Each waits for that transaction, with a connection.
         burst = [asyncio.create_task(record(REQUEST)) for _ in range(20)]
         assert not (await record(other)).repeated
+        assert store.waiting == 18
         assert (await record(other)).repeated
         # Those without one do not wait longer than others do for the database.
         done, waiting = await asyncio.wait(burst, timeout=60, return_when=asyncio.FIRST_COMPLETED)
-        assert all(isinstance(each.exception(), PoolTimeout) for each in done)
+        refused = [each.exception() for each in done]
+        assert all(isinstance(each, ServiceUnavailable) and each.retry_after for each in refused)
         assert waiting
     found = await asyncio.gather(*burst, return_exceptions=True)
     recorded = [each for each in found if isinstance(each, IdempotencyRecord)]
     assert recorded
     assert all(each.repeated for each in recorded)
+
+
+async def test_a_write_whose_turn_has_come_and_that_gets_no_connection_is_an_outage(database_url: str) -> None:
+    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
+    database = Database(database_url, name="test", max_size=1)
+    await database.open()
+    store = PostgresIdempotency(database, connections=4, seconds=0.5)
+    async with database.connection():
+        with pytest.raises(PoolTimeout):
+            await store.record(REQUEST, command_id=new_id(), correlation_id=new_id())
+    await database.close()
 
 
 async def test_of_many_first_requests_one_is_recorded(store: PostgresIdempotency) -> None:

@@ -13,8 +13,8 @@ from libs.fairness import FairSemaphore, QueueFull
 class Callers:
     """Calls that keep their permit until they are ended."""
 
-    def __init__(self, permits: int = 2, waiting: int | None = 8, each: int = 1) -> None:
-        self.semaphore = FairSemaphore(permits, waiting=waiting, each=each)
+    def __init__(self, permits: int = 2, waiting: int | None = 8, each: int = 1, spare: int | None = None) -> None:
+        self.semaphore = FairSemaphore(permits, waiting=waiting, each=each, spare=spare)
         self.inside: list[str] = []
         self.calls: dict[str, asyncio.Task[None]] = {}
         self._ends: dict[str, asyncio.Event] = {}
@@ -73,6 +73,31 @@ async def test_a_company_holds_as_many_permits_as_it_may() -> None:
     assert callers.inside == ["a1", "a2", "b1"]
     await callers.end("a1")
     assert callers.inside == ["a2", "b1", "a3"]
+
+
+async def test_a_company_alone_holds_more_than_its_part_and_leaves_the_spare_ones() -> None:
+    callers = Callers(permits=6, each=2, spare=1)
+    await callers.arrive("a1", "a2", "a3", "a4", "a5", "a6", "b1")
+    assert callers.inside == ["a1", "a2", "a3", "a4", "a5", "b1"]
+    await callers.arrive("b2")
+    assert callers.semaphore.waiting == 2
+    await callers.end("a1")
+    assert callers.inside[-2:] == ["b1", "b2"], "the company that has its part waits for the other one"
+    assert callers.semaphore.waiting == 1
+    await callers.end("a2")
+    assert "a6" not in callers.inside, "the spare one stays free"
+    await callers.end("b1")
+    assert callers.inside == ["a3", "a4", "a5", "b2", "a6"]
+
+
+async def test_a_company_beyond_its_part_has_no_permit_while_another_waits() -> None:
+    callers = Callers(permits=8, each=2, spare=1)
+    await callers.arrive(*(f"a{number}" for number in range(8)), "b1", "c1")
+    assert callers.semaphore.waiting == 2
+    await callers.end("a0")
+    await callers.end("a1")
+    assert "c1" in callers.inside
+    assert "a7" not in callers.inside
 
 
 async def test_a_refusal_leaves_no_queue_behind() -> None:

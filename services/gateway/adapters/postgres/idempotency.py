@@ -7,11 +7,15 @@ from typing import Final
 
 from psycopg_pool import PoolTimeout
 
+from libs.contracts.errors import ServiceUnavailable
 from libs.fairness import FairSemaphore
 from libs.persistence import Connection, Database
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 
 _WAIT_SECONDS: Final = 5.0
+# Connections that a company which has its half leaves to others, also while it is alone.
+_SPARE: Final = 2
+_RETRY_AFTER: Final = 2
 _RECORD: Final = """
 WITH added AS (
     INSERT INTO idempotency_keys
@@ -44,26 +48,39 @@ WHERE company_id = %(company_id)s AND principal_id = %(principal_id)s AND method
 
 
 class PostgresIdempotency:
-    """``connections``: those that all companies together may have for this at a time, a company half of them.
+    """``connections``: those that all companies together may have for this at a time.
 
-    Every write begins here: a burst of one company would have all connections, and those of others wait behind it.
+    Every write begins here: a burst of one company would have all connections, and those of others wait behind it. So a
+    company has half of them, and more only while no other one waits and two stay free.
     """
 
     def __init__(self, database: Database, *, connections: int, seconds: float = _WAIT_SECONDS) -> None:
         self._database = database
-        self._permits = FairSemaphore(connections, each=max(connections // 2, 1))
+        self._permits = FairSemaphore(connections, each=max(connections // 2, 1), spare=_SPARE)
         self._seconds = seconds
+
+    @property
+    def waiting(self) -> int:
+        """The number of writes that wait for their company's turn, and not for a connection yet."""
+        return self._permits.waiting
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Raises ``PoolTimeout`` when the company's turn does not come in time."""
+        """Raises ``ServiceUnavailable`` when the company's turn does not come in time, ``PoolTimeout`` when it has come
+        and there is no connection.
+        """
+        has_turn = False
         async with AsyncExitStack() as held:
             try:
                 async with asyncio.timeout(self._seconds):
                     await held.enter_async_context(self._permits.acquire(company_id))
+                    has_turn = True
                     connection = await held.enter_async_context(self._database.connection())
             except TimeoutError:
-                raise PoolTimeout(f"no connection within {self._seconds:g} s") from None
+                if has_turn:
+                    raise PoolTimeout(f"no connection within {self._seconds:g} s") from None
+                message = "This company has more writes under way than are recorded at a time."
+                raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from None
             yield connection
 
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
