@@ -12,6 +12,7 @@ from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack
 from tests.support.browser import page_of_its_own, violations
+from tests.support.model_stub import TEXT
 from tests.support.web_page import WebPage
 
 EXAMPLE = ROOT / "examples/widget"
@@ -158,6 +159,20 @@ def test_the_chat_waits_for_a_gateway_that_is_away(visit: Visit) -> None:
     expect(page.get_by_role("alert")).to_be_hidden()
     say(page, "hello")
     expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
+
+
+def test_a_turn_goes_on_when_the_gateway_was_killed(visit: Visit, model: HeldModel, breakable: RunningStack) -> None:
+    page = visit(model="openai:stub-hold", tag="data-open", allowed=("CORS", "ERR_"))
+    with model.held():
+        say(page, "wait")
+        expect(page.get_by_role("button", name="Stop")).to_be_visible()
+        pid = breakable.kill("gateway")
+        expect(page.get_by_text("Connection lost")).to_be_visible()
+        breakable.wait_replaced("gateway", pid)
+    log = page.get_by_role("log")
+    expect(log.locator(".turn > .markdown")).to_have_text(TEXT, timeout=30_000)
+    expect(log.get_by_role("article")).to_have_count(1)
+    expect(page.get_by_role("alert")).to_be_hidden()
 
 
 def test_what_a_model_writes_is_text(visit: Visit) -> None:

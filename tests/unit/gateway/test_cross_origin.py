@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import psycopg
 import pytest
 
 from libs.contracts.identifiers import new_id
@@ -93,3 +94,26 @@ async def test_bytes_behind_a_link_can_be_read_by_configured_origins_and_those_o
     ):  # fmt: skip
         answer = await public.client.get(link + added, headers={"Origin": origin})
         assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (200, told)
+
+
+def failing(problem: Exception) -> Any:
+    async def fail(_: str) -> None:
+        raise problem
+
+    return fail
+
+
+async def test_an_outage_of_the_look_up_can_be_read_as_one(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+    public.client.headers.pop("x-api-key")
+    public.upstreams.down = True
+    away = await public.client.get("/me/?agent_key=support", headers={"Origin": SHOP})
+    assert (away.status_code, error_of(away)["type"]) == (503, "service_unavailable")
+
+    for problem, status in ((psycopg.OperationalError("away"), 503), (RuntimeError("a mistake"), 500)):
+        monkeypatch.setattr(public.connections, "by_key", failing(problem))
+        answer = await public.client.get(f"/me/?connection_key=pub_{'a' * 32}", headers={"Origin": SHOP})
+        assert answer.status_code == status
+        for each in (away, answer):
+            assert each.headers["access-control-allow-origin"] == SHOP
+            assert "Retry-After" in each.headers["access-control-expose-headers"]
+            assert each.headers["vary"] == "Origin"

@@ -10,6 +10,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import PermissionDenied
+from libs.service_defaults.errors import STATUSES
 from services.gateway.entrypoints.http.authentication import Authenticated, Authentication
 from services.gateway.entrypoints.http.errors import as_service_error, refusal
 from services.gateway.entrypoints.http.routing import described_dependencies, methods_of, routes_at
@@ -28,7 +29,11 @@ _VARY: Final = (b"vary", b"Origin")
 
 
 class CrossOriginMiddleware(CORSMiddleware):
-    """Configured origins may read every answer, the origins of a public key those of operations that take the key."""
+    """Configured origins may read every answer, the origins of a public key those of operations that take the key.
+
+    While it cannot be known which origins a key has, each may read that: a page that could not would take the outage
+    for a refusal.
+    """
 
     def __init__(self, app: ASGIApp, *, configured: Collection[str], authentication: Authentication) -> None:
         super().__init__(app, allow_origins=configured, expose_headers=_EXPOSED, max_age=600)
@@ -49,13 +54,16 @@ class CrossOriginMiddleware(CORSMiddleware):
         app = self.app
         origin = next((value.decode("latin-1") for name, value in scope["headers"] if name == b"origin"), None)
         if origin is not None:
+            shared = [_VARY, *Headers({**self.simple_headers, "Access-Control-Allow-Origin": origin}).raw]
             try:
                 if await self._is_shared(origin, scope["query_string"]):
-                    allowed = {**self.simple_headers, "Access-Control-Allow-Origin": origin}
-                    added += Headers(allowed).raw
+                    added = shared
                     app = self._preflight(scope, origin) or app
             except Exception as problem:
-                app = refusal(as_service_error(problem))
+                error = as_service_error(problem)
+                app = refusal(error)
+                if STATUSES[error.kind] >= 500:
+                    added = shared
         await app(scope, receive, send_with_headers)
 
     async def _is_shared(self, origin: str, query: bytes) -> bool:

@@ -4,7 +4,7 @@ import { element, icon } from "./element.js";
 import { Memory } from "./memory.js";
 import { Panel } from "./panel.js";
 import { styleSheets } from "./styles.js";
-import { publicApi, reachOf, Visitor } from "./visitor.js";
+import { publicApi, Visitor } from "./visitor.js";
 
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
 const SAID = {
@@ -35,7 +35,7 @@ class Chat {
   #visitor = null;
   #makeVisitor;
   #reach;
-  #asking = 0;
+  #doubting = null;
 
   constructor(settings, key) {
     this.page = globalThis.aesChat ??= {};
@@ -47,13 +47,14 @@ class Chat {
     const words = { ...WORDS, ...settings };
     this.#panel = new Panel({ ...words, mayTakeFiles: settings.files !== "off" }, { close: () => this.close(), startOver: () => this.startOver() });
     const waiting = new Set();
-    const api = publicApi(settings, (stream, waits) => {
+    const onWaiting = (stream, waits) => {
       if (waits) waiting.add(stream);
       else waiting.delete(stream);
       this.#panel.setWaiting(waiting.size > 0);
       this.#doubt(waiting.size > 0);
-    });
-    this.#reach = () => reachOf(api, settings.origin);
+    };
+    const api = publicApi(settings, { onWaiting, onUnreachable: () => this.#doubt(true) });
+    this.#reach = api.reach;
     this.#makeVisitor = () => new Visitor(api, new Memory(key), () => this.page.tools);
     this.launcher = element("button", { className: "launcher", type: "button", "aria-expanded": "false", onclick: () => this.open() }, icon("chat"), words.label);
     this.#panel.node.hidden = true;
@@ -89,26 +90,33 @@ class Chat {
     this.host.toggleAttribute("data-open", open);
   }
 
-  /** While a stream waits: a page whose key has ended may not read that, so that it looks like a lost connection. */
-  #doubt(waits) {
-    if (!waits) {
-      clearTimeout(this.#asking);
-      this.#asking = 0;
-    } else {
-      this.#asking ||= setTimeout(() => this.#ask().finally(() => (this.#asking = 0)), DOUBT_MS);
+  /** After a request without an answer: a page whose key has ended may not read that, so that it looks like a lost connection. */
+  #doubt(is) {
+    if (!is) {
+      this.#doubting?.abort();
+      this.#doubting = null;
+    } else if (!this.#doubting) {
+      const own = new AbortController();
+      this.#doubting = own;
+      this.#ask(own.signal).finally(() => {
+        if (this.#doubting === own) this.#doubting = null;
+      });
     }
   }
 
-  async #ask() {
+  async #ask(signal) {
     const visitor = this.#visitor;
+    await sleep(DOUBT_MS, signal);
     // Twice: a service that starts between the two requests of one asking looks like a refusal, too.
     for (let times = 2; times > 0; times -= 1) {
-      if ((await this.#reach()).reach !== "refused" || !visitor || this.#visitor !== visitor) return;
-      await sleep(FIRST_PAUSE_MS);
+      if (signal.aborted || this.#visitor !== visitor) return;
+      if ((await this.#reach()).reach !== "refused") return;
+      await sleep(FIRST_PAUSE_MS, signal);
     }
-    visitor.giveUp();
+    if (signal.aborted || this.#visitor !== visitor) return;
     this.#visitor = null;
-    this.#panel.form.inert = true;
+    this.#panel.takeMessages(false);
+    this.#panel.giveBack(visitor?.giveUp() ?? []);
     this.#panel.say(SAID.ended);
   }
 
@@ -119,7 +127,7 @@ class Chat {
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       const { reach, scopes, problem } = await this.#reach();
       if (this.#visitor !== visitor) return;
-      this.#panel.form.inert = reach === "refused";
+      this.#panel.takeMessages(reach !== "refused");
       this.#panel.takeFiles(scopes?.includes("artifacts:write") ?? false);
       if (scopes) break;
       this.#panel.say(SAID[reach] ?? problem);

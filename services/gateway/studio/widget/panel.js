@@ -24,10 +24,11 @@ export class Panel {
     this.form = element("form", { onsubmit: (event) => this.#submit(event) },
       ...this.chooser, this.field, this.stopButton, this.sendButton);
     this.problem = element("p", { className: "problem", role: "alert", hidden: true });
+    this.closeButton = element("button", { type: "button", "aria-label": "Close", title: "Close", onclick: on.close }, icon("close"));
     this.node = element("section", { className: "panel", role: "dialog", "aria-label": title },
       element("div", { className: "head" }, element("h2", {}, title),
         element("button", { type: "button", "aria-label": "Start over", title: "Start over", onclick: on.startOver }, icon("again")),
-        element("button", { type: "button", "aria-label": "Close", title: "Close", onclick: on.close }, icon("close"))),
+        this.closeButton),
       this.status, this.log, this.problem, this.files.node, this.form);
   }
 
@@ -66,6 +67,21 @@ export class Panel {
     button.classList.remove("unknown");
   }
 
+  /** Takes messages; or none, so that what was written can be read and copied only. */
+  takeMessages(are) {
+    // What cannot be used any more would lose the focus to the page, and the panel its keys with it.
+    if (!are && this.form.contains(this.node.getRootNode().activeElement)) this.closeButton.focus();
+    this.field.readOnly = !are;
+    if (this.chooser.length) this.chooser[0].disabled = !are;
+    this.#offer();
+  }
+
+  /** Puts texts that were not sent before what is being written. */
+  giveBack(texts) {
+    this.field.value = [...texts, this.field.value].filter(Boolean).join("\n\n");
+    this.#offer();
+  }
+
   setWaiting(waits) {
     this.status.hidden = !waits;
     this.status.textContent = waits ? "Connection lost. Trying again…" : "";
@@ -99,7 +115,7 @@ export class Panel {
 
   #offer() {
     const text = this.field.value.trim();
-    this.sendButton.disabled = this.files.isUploading || (!text && !this.files.ready.length);
+    this.sendButton.disabled = this.field.readOnly || this.files.isUploading || (!text && !this.files.ready.length);
     this.stopButton.hidden = !this.#running;
   }
 
@@ -122,7 +138,7 @@ export class Panel {
         await this.#visitor.send(text, files);
       } catch (problem) {
         // What was written is not lost with the attempt.
-        this.field.value ||= text;
+        this.giveBack([text]);
         throw problem;
       }
     });

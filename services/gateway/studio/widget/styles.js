@@ -71,6 +71,7 @@ summary { color: var(--muted); cursor: pointer; }
 .failed { color: var(--danger); }
 form { display: flex; align-items: flex-end; gap: .4rem; padding: .6rem; }
 textarea { flex: 1; min-width: 0; min-height: 40px; max-height: 9rem; padding: .5rem .7rem; border: 1px solid var(--line-strong); border-radius: 10px; background: var(--surface); color: var(--text); font: inherit; resize: none; field-sizing: content; }
+textarea:read-only { background: var(--sunken); }
 textarea::placeholder { color: var(--muted); opacity: 1; }
 form button { width: 40px; height: 40px; flex: none; border: 1px solid var(--line); border-radius: 10px; background: none; }
 form .unknown { visibility: hidden; }

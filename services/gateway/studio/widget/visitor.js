@@ -1,5 +1,5 @@
 /** A visitor's conversation: its session, what waits for the page's own functions, and files. */
-import { ApiError, checkSize, requestsTo } from "../api/requests.js";
+import { ApiError, checkSize, requestsTo, Unreachable } from "../api/requests.js";
 import { followBy } from "../api/streams.js";
 import { sentenceOf, Talk } from "../model/talk.js";
 
@@ -8,28 +8,47 @@ const ANSWER_MS = 15_000;
 const UPLOAD_MS = 600_000;
 const REPEATS = 5;
 
-/** The API as a page may use it: the public key is part of every address. */
-export function publicApi({ origin, connectionKey, agentKey }, onWaiting) {
+/**
+ * The API as a page may use it: the public key is part of every address. `onWaiting(stream, waits)` is told of streams
+ * that wait for a connection, `onUnreachable` of each other request that had no answer.
+ */
+export function publicApi({ origin, connectionKey, agentKey }, { onWaiting, onUnreachable }) {
   const query = connectionKey ? { connection_key: connectionKey } : { agent_key: agentKey };
   const requests = requestsTo(`${origin}/api/v1`, { query: () => query });
-  return { ...requests, follow: (options) => followBy(requests.send, { ...options, onWaiting }) };
+  const told = (request) => async (...given) => {
+    try {
+      return await request(...given);
+    } catch (problem) {
+      if (problem instanceof Unreachable) onUnreachable();
+      throw problem;
+    }
+  };
+  return {
+    get: told(requests.get),
+    send: told(requests.send),
+    write: told(requests.write),
+    follow: (options) => followBy(requests.send, { ...options, onWaiting }),
+    reach: () => reachOf(requests, origin),
+  };
 }
 
 /**
  * What pages of this origin may do with the key: `{reach, scopes, problem}`. `reach` is `allowed`, `refused` or
  * `unreachable`; `scopes` is null as long as the service does not tell.
  */
-export async function reachOf(api, origin) {
+async function reachOf(requests, origin) {
   try {
-    const { scopes } = await api.get("/me/", {}, { signal: AbortSignal.timeout(ANSWER_MS) });
+    const { scopes } = await requests.get("/me/", {}, { signal: AbortSignal.timeout(ANSWER_MS) });
     return { reach: "allowed", scopes, problem: "" };
   } catch (problem) {
     // A page may read an error only where it may read anything.
     if (problem instanceof ApiError) return { reach: "allowed", scopes: null, problem: problem.message };
-    // An answer that may not be read tells nothing but that there is one.
-    const answered = fetch(`${origin}/widget.js`, { mode: "no-cors", cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
-    const reach = await answered.then(() => "refused", () => "unreachable");
-    return { reach, scopes: null, problem: "" };
+    // What may not be read is a refusal if the service answers what everybody may read. A proxy's page instead of a
+    // gateway that is away may not be read either.
+    const script = () => fetch(`${origin}/widget.js`, { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
+    const isHidden = problem instanceof Unreachable && problem.cause?.name !== "TimeoutError";
+    const isRefused = isHidden && (await script().catch(() => null))?.ok;
+    return { reach: isRefused ? "refused" : "unreachable", scopes: null, problem: "" };
   }
 }
 
@@ -67,11 +86,13 @@ export class Visitor extends Talk {
     this.#forget();
   }
 
-  /** Ends what is under way. */
+  /** Ends what is under way; returns the texts of messages that were not taken. */
   giveUp() {
     this.end();
-    for (const turn of this.turns) if (!turn.hasEnded) turn.status = turn.id ? "failed" : "refused";
+    const open = this.turns.filter(({ hasEnded }) => !hasEnded);
+    for (const turn of open) turn.status = turn.id ? "failed" : "refused";
     this.changed();
+    return open.filter(({ id }) => !id).map(({ content }) => content);
   }
 
   #forget() {

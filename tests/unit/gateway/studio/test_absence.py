@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from tests.unit.gateway.studio.conftest import Run, in_world
 
 
@@ -250,42 +248,6 @@ def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it(run: Run
     """
     found = run("parts/chat/use_conversation.js", in_world(forked))
     assert found == [[["calculator", "completed", "42"]], "origin", "42"]
-
-
-@pytest.mark.parametrize("is_refused", [True, False])
-def test_a_chat_whose_key_has_ended_says_so_and_one_that_waits_goes_on(run: Run, is_refused: bool) -> None:
-    ended = """
-      let isAllowed = true;
-      const executed = () => requests.filter(({ path }) => path.endsWith("/execute/")).length;
-      serve(({ path }) => {
-        if (path === "/widget.js" && given) return new Response("");
-        // What a page may not read looks like a service that is away.
-        if (!isAllowed || path.endsWith("/execute/")) throw new TypeError("Failed to fetch");
-        return Response.json(path === "/me/" ? { scopes: [] } : { session_id: "s" });
-      });
-      m.start({ connectionKey: `pub_${given}`, origin: location.origin, open: "" });
-      const { shadowRoot: root } = document.querySelector("aes-chat");
-      const [field, problem] = [root.querySelector("textarea"), root.querySelector(".problem")];
-      await until(() => requests.some(({ path }) => path === "/me/"));
-      field.value = "Hello";
-      field.dispatchEvent(new Event("input"));
-      root.querySelector("form").requestSubmit();
-      await until(() => executed() > 1);
-      isAllowed = false;
-      await until(() => (given ? !problem.hidden : requests.filter(({ path }) => path === "/widget.js").length > 1));
-      const before = executed();
-      await sleep(200);
-      const goesOn = executed() > before;
-      const shown = [problem.textContent, root.querySelector(".turn .problem, .turn .note").textContent, goesOn];
-      if (!given) root.querySelector("[aria-label='Start over']").click();
-      root.host.remove();
-      localStorage.clear();
-      return shown;
-    """
-    said, turn, goes_on = run("widget/main.js", in_world(ended), is_refused)
-    assert (("has ended" in said), turn, goes_on) == (
-        (True, "This did not work.", False) if is_refused else (False, "Sending…", True)
-    )
 
 
 def test_an_answer_that_breaks_off_is_read_again(run: Run) -> None:
