@@ -215,7 +215,7 @@ def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
     assert found == {"meanwhile": 2, "turns": ["a", "b", None]}
 
 
-def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it(run: Run) -> None:
+def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it_which_went_on(run: Run) -> None:
     forked = """
       const time = "2026-01-01T00:00:01Z";
       const said = { turn_id: "t", content: "x", timestamp: time };
@@ -230,6 +230,12 @@ def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it(run: Run
       serve(({ path, query }, signal) => {
         if (path === "/runtime/s/messages/") return Response.json({ messages, total: messages.length });
         if (path === "/sessions/s/") return Response.json({ forked_from: "origin" });
+        if (query.turn_id) return Response.json({ events: events.slice(-1), has_more: false, next: 3 });
+        if (query.session_id === "origin" && query.before !== "4") {
+          // It has gone on ever since.
+          const later = { position: 9, turn_id: "later", time: "2026-02-01T00:00:00Z", type: "turn.started", data: {} };
+          return Response.json({ events: [later], has_more: true, next: 9 });
+        }
         const known = query.session_id === "origin" ? events.toReversed() : [];
         return query.order ? Response.json({ events: known, has_more: false, next: 1 }) : stream(signal);
       });

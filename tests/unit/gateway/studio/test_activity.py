@@ -1,6 +1,8 @@
-"""The last hour, minute by minute, out of events in whatever order."""
+"""The overview: the last hour out of events in whatever order, names and approvals; and what is read anew."""
 
 from typing import Any
+
+import pytest
 
 from tests.unit.gateway.studio.conftest import Run, in_world
 
@@ -106,3 +108,77 @@ def test_names_of_many_sessions_are_read_together_with_pauses_and_forgotten(run:
     assert found["asked"] == ["/sessions/", "/sessions/", "/sessions/", *singles]
     assert found["afterMany"] == 100
     assert found["between"] >= len(singles) + 2
+
+
+def test_the_first_of_more_approvals_has_the_focus(run: Run) -> None:
+    more = """
+      const tool_call = { name: "refund", arguments: {} };
+      const made = { tool_call, session_id: "s", turn_id: "t", created_at: "2026-01-01T00:00:00Z", expires_at: null };
+      const actions = Array.from({ length: 9 }, (_, at) => ({ action_id: `a${at}`, ...made }));
+      serve(({ query }) => Response.json({ actions: actions.slice(0, Number(query.limit)), total: actions.length }));
+      const { render, h } = await import("preact");
+      const box = document.createElement("div");
+      document.body.append(box);
+      render(h(m.Approvals, { changes: 0 }), box);
+      const cards = () => [...box.querySelector(".approval-cards").children];
+      await until(() => cards().length === 6);
+      const button = box.querySelector(".approvals-more button");
+      button.focus();
+      button.click();
+      await until(() => cards().length === 9);
+      await until(() => document.activeElement !== document.body && document.activeElement !== button);
+      const focused = cards().indexOf(document.activeElement);
+      render(null, box);
+      box.remove();
+      return focused;
+    """
+    assert run("parts/overview/approvals.js", in_world(more)) == 6
+
+
+ANEW = """
+  const pages = [];
+  serve(({ query }, signal) => {
+    if (!query.order) return stream(signal);
+    return new Promise((resolve) => {
+      pages.push((events, more) => resolve(Response.json({ events, has_more: more, next: 1 })));
+    });
+  });
+  const { render, h } = await import("preact");
+  const common = { session_id: "s", time: new Date().toISOString(), type: "turn.started", data: {} };
+  const event = (n) => ({ position: n, turn_id: `t${n}`, ...common });
+  let shown;
+  const box = document.createElement("div");
+  const seen = [];
+  const Shown = () => {
+    shown = given ? m.useEvents({}) : m.useActivity();
+    seen.push([shown.state, given ? shown.events.length : shown.activity.turns.size]);
+    return null;
+  };
+  render(h(Shown), box);
+  await until(() => pages.length === 1);
+  pages[0]([event(3), event(2), event(1)], true);
+  await until(() => pages.length === 2);
+  await until(() => seen.at(-1)[1] === 3);
+  const part = seen.at(-1)[0];
+  pages[1]([], false);
+  await until(() => shown.state === "live");
+  look(true);
+  passed = 600_000;
+  look(false);
+  await until(() => pages.length === 3);
+  seen.length = 0;
+  pages[2]([], true);
+  await until(() => pages.length === 4);
+  await sleep(50);
+  pages[3]([event(5), event(4)], false);
+  await until(() => shown.state === "live" && seen.some(([, count]) => count === 2));
+  render(null, box);
+  return [part, [...new Set(seen.map((each) => each.join(" ")))]];
+"""
+
+
+@pytest.mark.parametrize("module", ["parts/timeline/use_events.js", "parts/overview/use_activity.js"])
+def test_what_is_shown_stays_while_it_is_read_anew(run: Run, module: str) -> None:
+    part, seen = run(module, in_world(ANEW), "timeline" in module)
+    assert part == "loading"
+    assert [each for each in seen if each != "live 3"] == ["live 2"]

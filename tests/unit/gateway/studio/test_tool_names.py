@@ -55,3 +55,40 @@ def test_tools_of_many_toolsets_are_read_page_by_page_and_those_of_chosen_ones_a
     shown, pages = run("parts/agents/tool_picker.js", in_world(picked), names)
     assert shown == [["set0 100 tools", 0], ["set1 1 of 100 chosen", 101], ["set2 100 tools", 0]]
     assert pages == ["0", "200"]
+
+
+def test_tools_come_page_by_page(run: Run) -> None:
+    pages = """
+      const answers = [];
+      serve(() => new Promise((resolve) => answers.push(resolve)));
+      const { session } = await import("/api/session.js");
+      session.set({ state: "in", me: { scopes: ["tools:call"] }, problem: "" });
+      const { render, h } = await import("preact");
+      const box = document.createElement("div");
+      render(h(m.ToolPicker, { text: "type: react_agent", onText: () => null }), box);
+      box.querySelector("details").open = true;
+      const answer = (at, name, more) => {
+        const tools = [{ name, description: "", parameters: { type: "object", properties: {} } }];
+        answers[at](Response.json({ tools, total: 2, has_more: more }));
+      };
+      await until(() => answers.length === 1);
+      const shown = () => [box.querySelectorAll(".tool-choice").length, box.textContent.includes("Reading tools…")];
+      const states = [shown()];
+      answer(0, "one", true);
+      await until(() => answers.length === 2);
+      await until(() => shown()[0] === 1);
+      states.push(shown());
+      // What is lost is read again, and not from the beginning.
+      answers[1](new Response("", { status: 503 }));
+      await until(() => answers.length === 3);
+      answer(2, "two", false);
+      await until(() => shown()[0] === 2);
+      states.push(shown());
+      render(null, box);
+      session.set({ state: "out", me: null, problem: "" });
+      return { states, offsets: requests.map(({ query }) => query.offset) };
+    """
+    assert run("parts/agents/tool_picker.js", in_world(pages)) == {
+        "states": [[0, True], [1, True], [2, False]],
+        "offsets": ["0", "1", "1"],
+    }

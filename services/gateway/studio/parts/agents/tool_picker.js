@@ -1,12 +1,11 @@
 /** The tools that there are, to be given to an agent or taken from it, with their schemas and a way to try them. */
-import { get } from "../../api/client.js";
-import { html, useId, useState } from "../../app/html.js";
+import { read } from "../../api/client.js";
+import { html, useEffect, useId, useState } from "../../app/html.js";
 import { countText, numberText } from "../../model/format.js";
 import { toolsIn, withTools } from "../../model/tool_names.js";
 import { JsonView } from "../json_view.js";
 import { Problem } from "../problem.js";
 import { TryOut } from "../toolsets/try_out.js";
-import { useLoaded } from "../use_loaded.js";
 
 const BUILT_IN = "";
 const PAGE = 200;
@@ -23,27 +22,39 @@ export function ToolPicker({ text, onText }) {
 }
 
 function Groups({ names, onNames }) {
-  const { value: page, problem } = useLoaded(readTools);
+  const { tools, total, isReading, problem } = useTools();
   const groups = new Map();
-  for (const tool of page?.tools ?? []) {
+  for (const tool of tools) {
     const toolset = tool.name.includes(".") ? tool.name.slice(0, tool.name.indexOf(".")) : BUILT_IN;
     groups.set(toolset, [...(groups.get(toolset) ?? []), tool]);
   }
   const change = (name, given) => onNames(given ? [...names, name] : names.filter((each) => each !== name));
   return html`
     <${Problem} of=${problem} />
-    ${page && html`<p class="muted">What is chosen is written into the configuration; an agent that calls tools is a <code>react_agent</code>.</p>`}
+    ${tools.length > 0 && html`<p class="muted">What is chosen is written into the configuration; an agent that calls tools is a <code>react_agent</code>.</p>`}
     ${[...groups].map(([toolset, tools]) => html`<${toolset ? Toolset : BuiltIn} key=${toolset} toolset=${toolset} tools=${tools} names=${names} onChange=${change} />`)}
-    ${page?.total > page?.tools.length && html`<p class="muted">The first ${numberText(page.tools.length)} of ${numberText(page.total)} are shown; others can be written into the configuration.</p>`}`;
+    ${isReading && html`<p class="muted" role="status">Reading tools…</p>`}
+    ${!isReading && total > tools.length && html`<p class="muted">The first ${numberText(tools.length)} of ${numberText(total)} are shown; others can be written into the configuration.</p>`}`;
 }
 
-/** Reads page by page: a company may have hundreds. */
-async function readTools(signal) {
-  const tools = [];
-  for (;;) {
-    const page = await get("/tools/", { limit: PAGE, offset: tools.length }, { signal });
-    tools.push(...page.tools);
-    if (!page.has_more || !page.tools.length || tools.length >= MOST) return { tools, total: page.total };
+/** Page by page, each with its own time: a company may have hundreds. */
+function useTools() {
+  const [shown, setShown] = useState({ tools: [], total: 0, isReading: true, problem: null });
+  useEffect(() => {
+    const stop = new AbortController();
+    const change = (fields) => stop.signal.aborted || setShown((before) => ({ ...before, ...fields }));
+    readTools(change, stop.signal).catch((problem) => change({ isReading: false, problem }));
+    return () => stop.abort();
+  }, []);
+  return shown;
+}
+
+async function readTools(change, signal) {
+  for (let tools = [], isReading = true; isReading; ) {
+    const page = await read("/tools/", { limit: PAGE, offset: tools.length }, { signal });
+    tools = [...tools, ...page.tools];
+    isReading = page.has_more && page.tools.length > 0 && tools.length < MOST;
+    change({ tools, total: page.total, isReading });
   }
 }
 

@@ -195,19 +195,27 @@ class Running extends Talk {
   async loadInherited(turns) {
     try {
       let unknown = turns;
-      for (let sessionId = this.sessionId, left = ORIGINS; left > 0; left -= 1) {
+      for (let sessionId = this.sessionId, before, left = ORIGINS; left > 0; left -= 1) {
         unknown = unknown.filter(({ hasEnded, isTold }) => hasEnded && !isTold);
         if (!unknown.length) return;
         sessionId = (await read(`/sessions/${sessionId}/`, {}, { signal: this.abort.signal })).forked_from;
         if (!sessionId) return;
         for (const turn of unknown) turn.sessionId = sessionId;
-        await this.loadEvents(unknown, { sessionId, pages: PAGES_OF_ORIGIN });
+        // It may have gone on for long since.
+        before ??= await this.positionAfter(unknown.at(-1));
+        await this.loadEvents(unknown, { sessionId, before, pages: PAGES_OF_ORIGIN });
         this.changed();
       }
     } catch (problem) {
       // What was said is there. The session before may be deleted, or somebody else's.
       if (!this.abort.signal.aborted) console.info("The history of a fork is shown without its calls.", problem.message);
     }
+  }
+
+  /** The position in the timeline after a turn's last event; undefined where none is left. */
+  async positionAfter({ id }) {
+    const { events } = await read("/events/", { turn_id: id, order: "desc", limit: 1 }, { signal: this.abort.signal });
+    return events.length ? events[0].position + 1 : undefined;
   }
 
   /** Turns that others begin in this session appear by themselves. Resolves to true when it is to be read anew. */

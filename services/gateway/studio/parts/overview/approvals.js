@@ -1,6 +1,6 @@
 /** Calls that wait for somebody's decision, of all sessions that one may see. */
 import { get, write } from "../../api/client.js";
-import { html, useEffect, useState } from "../../app/html.js";
+import { html, useEffect, useRef, useState } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { agoText, numberText } from "../../model/format.js";
 import { Approval, untilText } from "../chat/tool_card.js";
@@ -15,10 +15,22 @@ const MOST = 200;
 /** `changes` is another value whenever something may have begun or ceased to wait. */
 export function Approvals({ changes }) {
   const [limit, setLimit] = useState(LIMIT);
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/actions/", { kind: "approval", limit }, { signal }), limit);
+  const { value: page, problem, refresh } = useLoaded(async (signal) => ({ limit, ...(await get("/actions/", { kind: "approval", limit }, { signal })) }), limit);
   useEffect(() => {
     refresh();
   }, [changes]);
+  const cards = useRef();
+  // Where those begin that *Show more* adds, until they are there.
+  const firstNew = useRef(null);
+  useEffect(() => {
+    if (firstNew.current === null || page.limit !== MOST) return;
+    cards.current.children[Math.min(firstNew.current, page.actions.length - 1)]?.focus();
+    firstNew.current = null;
+  }, [page]);
+  const showMore = () => {
+    firstNew.current = page.actions.length;
+    setLimit(MOST);
+  };
   const resolve = async ({ session_id: session, turn_id: turn, action_id: action }, answer) => {
     await write("POST", `/runtime/${session}/turns/${turn}/actions/${action}/`, answer);
     await refresh();
@@ -28,8 +40,8 @@ export function Approvals({ changes }) {
       <h2 id="approvals">Open approvals${page?.total > 0 && html` <span class="chip busy">${page.total}</span>`}</h2>
       <${Problem} of=${problem} />
       ${page?.actions.length === 0 && html`<p class="muted">Nothing waits for a decision.</p>`}
-      <div class="approval-cards">${page?.actions.map((action) => html`
-        <section key=${action.action_id} class="tool-card waiting" aria-label=${`${action.tool_call.name} waits`}>
+      <div class="approval-cards" ref=${cards}>${page?.actions.map((action) => html`
+        <section key=${action.action_id} class="tool-card waiting" tabindex="-1" aria-label=${`${action.tool_call.name} waits`}>
           <p class="tool-head">
             <${Icon} name="tool" /><b>${action.tool_call.name}</b>
             <span>asked ${agoText(action.created_at)}, ${untilText(action)}</span>
@@ -42,6 +54,6 @@ export function Approvals({ changes }) {
           </p>
         </section>`)}</div>
       ${page?.total > page?.actions.length && html`
-        <p class="muted approvals-more">The oldest ${page.actions.length} of ${numberText(page.total)} are shown. ${limit < MOST && html`<button class="button small" onClick=${() => setLimit(MOST)}>Show more</button>`}</p>`}
+        <p class="muted approvals-more">The oldest ${page.actions.length} of ${numberText(page.total)} are shown. ${limit < MOST && html`<button class="button small" onClick=${showMore}>Show more</button>`}</p>`}
     </section>`;
 }
