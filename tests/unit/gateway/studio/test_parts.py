@@ -1,0 +1,107 @@
+"""Parts that a person sees, each by itself: files by drop and paste, a table of an artifact, who is signed in."""
+
+from tests.unit.gateway.studio.conftest import Run, in_world
+
+DRAWN = """
+  const { render, h } = await import("preact");
+  const box = document.createElement("div");
+  document.body.append(box);
+  const end = (found) => {
+    render(null, box);
+    box.remove();
+    return found;
+  };
+"""
+
+
+def test_files_are_dropped(run: Run) -> None:
+    dropped = """
+      const added = [];
+      const Zone = () => {
+        const [over, drop] = m.useDrop((files) => added.push(...files.map(({ name }) => name)));
+        return h("section", { class: over ? "over" : "", ...drop });
+      };
+      render(h(Zone), box);
+      const fire = (type, dataTransfer) => {
+        const event = new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer });
+        box.firstChild.dispatchEvent(event);
+        return event.defaultPrevented;
+      };
+      const files = new DataTransfer();
+      files.items.add(new File(["x"], "notes.md"));
+      const text = new DataTransfer();
+      text.setData("text/plain", "no file");
+      fire("dragenter", files);
+      await until(() => box.firstChild.className === "over");
+      const isTaken = fire("drop", files);
+      await until(() => box.firstChild.className === "");
+      return end({ isTaken, isTextTaken: fire("drop", text), added });
+    """
+    assert run("parts/use_drop.js", in_world(DRAWN + dropped)) == {
+        "isTaken": True,
+        "isTextTaken": False,
+        "added": ["notes.md"],
+    }
+
+
+def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
+    pasted = """
+      const added = [];
+      const sent = [];
+      const artifact = { artifact_id: "a", name: "seen.png" };
+      const files = [{ id: 1, name: "seen.png", state: "ready", artifact }];
+      const add = (chosen) => added.push(...chosen.map(({ name }) => name));
+      const attachments = { files, add, clear: () => sent.push("clear") };
+      const onSend = (text, ready) => sent.push([text, ready.map(({ name }) => name)]);
+      render(h(m.Composer, { draft: "pasted", attachments, onSend }), box);
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File(["x"], "shot.png", { type: "image/png" }));
+      const field = box.querySelector("textarea");
+      field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+      field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: new DataTransfer(), bubbles: true }));
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+      return end({ added, sent });
+    """
+    assert run("parts/chat/composer.js", in_world(DRAWN + pasted)) == {
+        "added": ["shot.png"],
+        "sent": ["clear", ["", ["seen.png"]]],
+    }
+
+
+def test_an_artifact_shows_its_picture_or_its_table(run: Run) -> None:
+    shown = """
+      serve(({ path }) => {
+        const sheets = [{ name: "S", headers: ["n"], rows: [["1"]], row_count: 1 }];
+        if (path.endsWith("/preview/")) return Response.json({ sheets });
+        return new Response(new Blob(["x"], { type: "image/png" }));
+      });
+      const card = (name, content_type) => {
+        const artifact = { artifact_id: name, name, content_type, size: 1 };
+        render(h(m.ArtifactCard, { key: name, sessionId: "s", artifact }), box);
+      };
+      card("p.png", "image/png");
+      await until(() => box.querySelector("img")?.src.startsWith("blob:"));
+      const picture = box.querySelector("img").alt;
+      card("t.csv", "text/csv");
+      [...box.querySelectorAll("button")].find(({ textContent }) => textContent === "Show table").click();
+      await until(() => box.querySelector("table"));
+      const cells = [...box.querySelectorAll("td")].map(({ textContent }) => textContent);
+      return end({ picture, cells, asked: requests.map(({ path }) => path) });
+    """
+    found = run("parts/chat/artifact_card.js", in_world(DRAWN + shown))
+    assert (found["picture"], found["cells"]) == ("p.png", ["1"])
+    artifact = "/sessions/s/artifacts/"
+    assert found["asked"] == [f"{artifact}p.png/download/", f"{artifact}t.csv/preview/"]
+
+
+def test_the_account_panel_names_the_user_and_the_scopes(run: Run) -> None:
+    panel = """
+      const scopes = ["agents:read", "events:read"];
+      const me = { user_name: "Ada", company_name: "Acme", rate_limit: 60, expires_at: null, scopes };
+      render(h(m.Account, { me }), box);
+      const [who, facts] = [".who", ".facts"].map((name) => box.querySelector(name).textContent);
+      return end({ who, codes: [...box.querySelectorAll("code")].map(({ textContent }) => textContent), facts });
+    """
+    found = run("parts/account.js", in_world(DRAWN + panel))
+    assert (found["who"], found["codes"]) == ("AdaAcme", ["agents:read", "events:read"])
+    assert "60 requests a minute" in found["facts"]
