@@ -22,6 +22,7 @@ def test_what_happens_is_shown_while_it_happens(open_page: Open, http: httpx.Cli
     name = unique("Desk")
     page = open_page()
     expect(page.get_by_role("img", name="Turns per minute")).to_be_visible()
+    expect(page.get_by_role("img", name="Time to the answer")).to_be_visible()
     with model.held():
         begin(http, "wait", name=name, model="openai:stub-hold")
         row = page.get_by_role("region", name="Under way").get_by_role("listitem").filter(has_text=name)

@@ -45,6 +45,11 @@ def test_a_request_is_shown_with_its_events_and_spans(open_page: Open, http: htt
     page.get_by_role("row").filter(has_text="turn.completed").click()
     expect(page.get_by_role("complementary")).to_contain_text("42")
     assert violations(page) == []
+    page.get_by_label("Type", exact=True).fill("turn.tool_call.*")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("row")).to_have_count(2)
+    page.get_by_role("button", name="Pause").click()
+    expect(page.get_by_text("Paused")).to_be_visible()
 
 
 def test_new_rows_come_by_themselves(open_page: Open, http: httpx.Client, model: HeldModel) -> None:

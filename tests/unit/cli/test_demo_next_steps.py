@@ -21,3 +21,4 @@ def test_a_demo_in_a_container_names_the_address_of_its_users(monkeypatch: pytes
     running = Running(Connection("http://gateway:8000", "key"), None, None)
     next_steps.show(Screen(console=Console(file=shown, width=200)), running, talk)
     assert f"AES={public or 'http://gateway:8000'}/api/v1" in shown.getvalue()
+    assert f"{public or 'http://gateway:8000'}/studio/" in shown.getvalue()
