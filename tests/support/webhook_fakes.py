@@ -122,7 +122,6 @@ class FakeWebhooks:
         await self._idempotency.claim(write, delivery.id)
         self.kept[delivery.id] = delivery
         self.own_events[delivery.id] = event
-        self._end_rest(delivery.webhook_id)
 
     async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
         if self.kept[delivery.id].status is DeliveryStatus.PENDING:
@@ -130,12 +129,7 @@ class FakeWebhooks:
         await self._idempotency.claim(write, delivery.id)
         again = replace(self.kept[delivery.id], status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now)
         self.kept[delivery.id] = replace(again, chain=delivery.id)
-        self._end_rest(delivery.webhook_id)
         return True
-
-    def _end_rest(self, webhook_id: str) -> None:
-        row = self.rows[webhook_id]
-        row.streak = row.streak.without_rest()
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         self.leases.add(worker_id)
@@ -157,10 +151,12 @@ class FakeWebhooks:
         return [(row.webhook.company_id, row.webhook.id) for row in claimed]
 
     async def _has_work(self, row: _Row, now: datetime) -> bool:
-        if row.webhook.status is not WebhookStatus.ENABLED or row.streak.is_resting(now):
+        if row.webhook.status is not WebhookStatus.ENABLED:
             return False
-        due = any(each.next_attempt_at and each.next_attempt_at <= now for each in self._pending(row.webhook.id))
-        return due or row.cursor < await self.timeline.head(row.webhook.company_id)
+        due = [each for each in self._pending(row.webhook.id) if each.next_attempt_at and each.next_attempt_at <= now]
+        if self._several_fail(row.webhook.id) and row.streak.is_fresh(now):
+            return any(map(_is_requested, due))
+        return bool(due) or row.cursor < await self.timeline.head(row.webhook.company_id)
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None:
         for webhook_id in webhook_ids:
@@ -183,6 +179,7 @@ class FakeWebhooks:
             secrets=signing,
             has_room=True,
             streak=row.streak,
+            several_fail=self._several_fail(row.webhook.id),
         )
 
     async def pick_up(self, worker_id: str, claimed: ClaimedWebhook, found: Sequence[Delivery], *, cursor: int) -> bool:
@@ -200,7 +197,13 @@ class FakeWebhooks:
     ) -> Sequence[Sequence[DueDelivery]]:
         pending = self._pending(claimed.webhook.id)
         heads = sorted(
-            (each for each in pending if each.next_attempt_at and each.next_attempt_at <= now),
+            (
+                each
+                for each in pending
+                if each.next_attempt_at
+                and each.next_attempt_at <= now
+                and (not claimed.is_resting(now) or _is_requested(each))
+            ),
             key=lambda each: (each.next_attempt_at, each.position),
             reverse=claimed.is_failing,
         )
@@ -276,9 +279,16 @@ class FakeWebhooks:
 
     async def backlog(self, *, now: datetime) -> Backlog:
         waiting = [each for each in self.kept.values() if each.status is DeliveryStatus.PENDING]
-        reached = {webhook_id: row for webhook_id, row in self.rows.items() if row.streak.since is None}
+        attempted = now - timedelta(minutes=5)
+        reached = {
+            webhook_id: row
+            for webhook_id, row in self.rows.items()
+            if row.streak.last is None or row.streak.last <= attempted
+        }
         due = [
-            each.next_attempt_at for each in waiting if each.webhook_id in reached and each.next_attempt_at is not None
+            max(each.next_attempt_at, reached[each.webhook_id].streak.last or each.next_attempt_at)
+            for each in waiting
+            if each.webhook_id in reached and each.next_attempt_at is not None
         ]
         behind = [await self.timeline.head(row.webhook.company_id) - row.cursor for row in reached.values()]
         overdue = max(0.0, (now - min(due)).total_seconds()) if due else 0.0
@@ -287,6 +297,10 @@ class FakeWebhooks:
     def _held(self, worker_id: str, webhook_id: str) -> _Row | None:
         row = self.rows.get(webhook_id)
         return row if row is not None and row.worker_id == worker_id else None
+
+    def _several_fail(self, webhook_id: str) -> bool:
+        """Only the first one of a chain has been attempted and is to be attempted again."""
+        return sum(each.attempts > 0 for each in self._pending(webhook_id)) > 1
 
     def _enabled(self, webhook_id: str) -> bool:
         return self.rows[webhook_id].webhook.status is WebhookStatus.ENABLED
@@ -302,6 +316,10 @@ class FakeWebhooks:
                 head = min(waiting, key=lambda each: each.position)
                 if head.next_attempt_at is None or not waiting_only:
                     self.kept[head.id] = replace(head, next_attempt_at=now)
+
+
+def _is_requested(delivery: Delivery) -> bool:
+    return delivery.chain == delivery.id and delivery.attempts == 0
 
 
 @dataclass(frozen=True)

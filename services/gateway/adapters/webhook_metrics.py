@@ -19,11 +19,12 @@ _PENDING: Final = Gauge(
     "aes_webhook_pending_deliveries", "Deliveries that wait for their next attempt, in the whole installation."
 )
 _OVERDUE: Final = Gauge(
-    "aes_webhook_overdue_seconds", "How long the attempt that is due first is overdue, but for webhooks that fail."
+    "aes_webhook_overdue_seconds",
+    "How long the attempt that is due first is overdue, but for webhooks that failed lately.",
 )
 _BEHIND: Final = Gauge(
     "aes_webhook_events_behind",
-    "Events between the webhook that is farthest behind, of those that do not fail, and the end of its timeline.",
+    "Events that the webhook farthest behind is behind its timeline, but for those that failed lately.",
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 

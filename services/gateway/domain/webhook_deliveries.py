@@ -131,15 +131,11 @@ class FailureStreak:
     since: datetime | None = None
     last: datetime | None = None
 
-    def is_resting(self, now: datetime) -> bool:
-        """Whether it is too early to find out if attempts go on failing; nothing is done for the webhook meanwhile."""
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether it is too early to find out if attempts go on failing."""
         if self.since is None or self.last is None:
             return False
         return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
-
-    def without_rest(self) -> "FailureStreak":
-        """The streak of a webhook for which somebody waits."""
-        return self if self.last is None else FailureStreak(self.since, self.last - LONGEST_REST)
 
     def after(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> "FailureStreak":
         if any(each.status is DeliveryStatus.DELIVERED for each in outcomes):

@@ -55,12 +55,12 @@ class WebhookStore(Protocol):
     async def delivery(self, webhook_id: str, delivery_id: str) -> Delivery | None: ...
 
     async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
-        """Ends a rest of the webhook. Raises ``NotFound`` when it was deleted meanwhile."""
+        """It is due also while the webhook rests. Raises ``NotFound`` when that was deleted meanwhile."""
 
     async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
         """Makes a settled delivery pending, in a chain of its own; False when it is pending already.
 
-        Ends a rest of the webhook. Raises ``NotFound`` when it was deleted meanwhile.
+        It is due also while the webhook rests. Raises ``NotFound`` when that was deleted meanwhile.
         """
 
 
@@ -68,7 +68,8 @@ class WebhookStore(Protocol):
 class ClaimedWebhook:
     """A webhook that this worker delivers to. ``cursor`` is the position up to which events were picked up.
 
-    ``secrets`` are those that sign, the newest first. ``has_room``: more may be picked up.
+    ``secrets`` are those that sign, the newest first. ``has_room``: more may be picked up. ``several_fail``: more than
+    one chain waits for another attempt, so that it is not a single subject that fails.
     """
 
     webhook: Webhook
@@ -76,6 +77,11 @@ class ClaimedWebhook:
     secrets: Sequence[WebhookSecret]
     has_room: bool
     streak: FailureStreak
+    several_fail: bool
+
+    def is_resting(self, now: datetime) -> bool:
+        """Whether nothing is done for it now, but what somebody asked for: a test, or what is to be delivered again."""
+        return self.several_fail and self.streak.is_fresh(now)
 
     @property
     def is_failing(self) -> bool:
@@ -95,7 +101,8 @@ class WebhookQueue(Protocol):
     async def claim(self, worker_id: str, *, now: datetime, limit: int) -> Sequence[tuple[str, str]]:
         """Claims enabled webhooks with something to do that no living worker has; returns company and webhook ids.
 
-        Companies take turns. Webhooks that fail are left alone while they rest.
+        Companies take turns. A webhook that rests has something to do when a test, or what is to be delivered again, is
+        due for the first time.
         """
 
     async def release(self, worker_id: str, webhook_ids: Collection[str]) -> None: ...
@@ -118,7 +125,8 @@ class WebhookQueue(Protocol):
         """The first deliveries, in order, of chains whose next attempt is due, but for the chains of ``without``.
 
         Those that are due longest come first; of a webhook that fails those that became due last, since a test, or what
-        is to be delivered again, must not wait behind all that failed.
+        is to be delivered again, must not wait behind all that failed. Of one that rests nothing but first attempts of
+        those are due.
         """
 
     async def record(
@@ -134,7 +142,8 @@ class WebhookQueue(Protocol):
 class Backlog:
     """Waiting work: ``pending`` deliveries, for how long the one due first is overdue, the cursor farthest behind.
 
-    The latter two without webhooks that fail, whose work waits for their endpoints.
+    The latter two without webhooks that failed within the last five minutes: their work waits for their endpoints. One
+    that failed earlier, and is not attempted though something is due, is overdue since that failure at most.
     """
 
     pending: int

@@ -46,15 +46,17 @@ WHERE substring(ciphertext FROM 2 FOR 8) <> %s AND (expires_at IS NULL OR expire
 ORDER BY id::text LIMIT %s
 """
 _REPLACE: Final = "UPDATE webhook_secrets SET ciphertext = %s WHERE id = %s AND ciphertext = %s"
+# What was attempted within this time waits for its endpoint: longer than any rest and the calls before it.
+_ATTEMPTED: Final = timedelta(minutes=5)
 _BACKLOG: Final = """
 SELECT coalesce(sum(w.pending), 0)::bigint,
-    coalesce(extract(epoch FROM %s - min(d.next_attempt_at)), 0)::float8,
-    coalesce(max(c.position - w.cursor) FILTER (WHERE w.failing_since IS NULL), 0)::bigint
+    coalesce(extract(epoch FROM %(now)s - min(d.waits_since)), 0)::float8,
+    coalesce(max(c.position - w.cursor) FILTER (WHERE (w.last_failed_at > %(attempted)s) IS NOT TRUE), 0)::bigint
 FROM webhooks w LEFT JOIN timeline_counters c ON c.company_id = w.company_id::text
 LEFT JOIN LATERAL (
-    SELECT min(next_attempt_at) AS next_attempt_at FROM webhook_deliveries
-    WHERE webhook_id = w.id AND status = 'pending' AND next_attempt_at IS NOT NULL
-) d ON w.pending > 0 AND w.failing_since IS NULL
+    SELECT greatest(next_attempt_at, w.last_failed_at) AS waits_since FROM webhook_deliveries
+    WHERE webhook_id = w.id AND status = 'pending' AND next_attempt_at IS NOT NULL ORDER BY next_attempt_at LIMIT 1
+) d ON w.pending > 0 AND (w.last_failed_at > %(attempted)s) IS NOT TRUE
 WHERE w.status = 'enabled' AND w.deleted_at IS NULL
 """
 
@@ -78,5 +80,6 @@ class PostgresWebhookMaintenance:
         await self._database.execute(_REPLACE, (ciphertext, old.id, old.ciphertext))
 
     async def backlog(self, *, now: datetime) -> Backlog:
-        ((pending, overdue, behind),) = await self._database.execute(_BACKLOG, (now,))
+        values = {"now": now, "attempted": now - _ATTEMPTED}
+        ((pending, overdue, behind),) = await self._database.execute(_BACKLOG, values)
         return Backlog(pending, max(0.0, overdue), max(0, behind))

@@ -36,17 +36,33 @@ _PRESENCES: Final = "SELECT presence FROM webhook_workers WHERE presence IS NOT 
 _ALIVE: Final = """
 (SELECT id FROM webhook_workers WHERE lease_expires_at > now() AND (presence = ANY(%(gone)s)) IS NOT TRUE)
 """
-# As `FailureStreak.is_resting`.
+# Those that wait for another attempt are due last, so that few rows are looked at.
+_SEVERAL_FAIL: Final = """
+((SELECT count(*) FROM (
+    SELECT FROM webhook_deliveries d
+    WHERE d.webhook_id = {webhook}.id AND d.status = 'pending' AND d.next_attempt_at IS NOT NULL AND d.attempts > 0
+    ORDER BY d.next_attempt_at DESC LIMIT 2) AS f) > 1)
+"""
+# As `ClaimedWebhook.is_resting`.
 _RESTED: Final = f"""
 (w.failing_since IS NULL OR %(now)s >= w.last_failed_at + least(
-    (w.last_failed_at - w.failing_since) / {REST_DIVISOR}, interval '{LONGEST_REST.total_seconds()} seconds'))
+    (w.last_failed_at - w.failing_since) / {REST_DIVISOR}, interval '{LONGEST_REST.total_seconds()} seconds')
+  OR NOT {_SEVERAL_FAIL.format(webhook="w")})
+"""
+# The first attempt of a test, or of what is to be delivered again. The bound spares looking through all that is due;
+# the calls that these may have waited for end long before.
+_REQUESTED: Final = """
+(d.chain = d.id::text AND d.attempts = 0 AND d.next_attempt_at > {last_failed_at} - interval '5 minutes')
 """
 # Of webhooks with something to do the n-th of every company comes before the n+1-th of any.
 _CLAIM: Final = f"""
 WITH ready AS (
     SELECT w.id, row_number() OVER (PARTITION BY w.company_id ORDER BY w.id) AS turn
     FROM webhooks w LEFT JOIN timeline_counters c ON c.company_id = w.company_id::text
-    WHERE w.status = 'enabled' AND w.deleted_at IS NULL AND {_RESTED}
+    WHERE w.status = 'enabled' AND w.deleted_at IS NULL
+      AND ({_RESTED} OR EXISTS (
+            SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending'
+              AND d.next_attempt_at <= %(now)s AND {_REQUESTED.format(last_failed_at="w.last_failed_at")}))
       AND (w.worker_id IS NULL OR w.worker_id NOT IN {_ALIVE})
       AND ((w.cursor < c.position AND w.pending < {MOST_PENDING}) OR (w.pending > 0 AND EXISTS (
             SELECT FROM webhook_deliveries d WHERE d.webhook_id = w.id AND d.status = 'pending'
@@ -63,7 +79,8 @@ _RELEASE: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s AND
 _RELEASE_ALL: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s"
 _END: Final = "DELETE FROM webhook_workers WHERE id = %s"
 _CLAIMED: Final = f"""
-SELECT cursor, pending < {MOST_PENDING} AS has_room, failing_since, last_failed_at, {COLUMNS} FROM webhooks k
+SELECT cursor, pending < {MOST_PENDING} AS has_room, failing_since, last_failed_at,
+    failing_since IS NOT NULL AND {_SEVERAL_FAIL.format(webhook="k")} AS several_fail, {COLUMNS} FROM webhooks k
 WHERE id = %s AND worker_id = %s AND status = 'enabled' AND deleted_at IS NULL
 """
 _SECRETS: Final = """
@@ -92,9 +109,9 @@ _EVENT_COLUMNS: Final = (
 )  # fmt: skip
 _DUE_BY_ORDER: Final = f"""
 WITH heads AS (
-    SELECT chain FROM webhook_deliveries
+    SELECT chain FROM webhook_deliveries d
     WHERE webhook_id = %(webhook)s AND status = 'pending' AND next_attempt_at <= %(now)s
-      AND chain <> ALL(%(without)s::text[])
+      AND chain <> ALL(%(without)s::text[]) AND {{also}}
     ORDER BY {{order}} LIMIT %(chains)s
 )
 SELECT d.id::text, d.event_id, d.type, d.chain, d.attempts, d.position, d.event, d.created_at,
@@ -105,8 +122,12 @@ FROM heads h CROSS JOIN LATERAL (
 ) d LEFT JOIN timeline_events e ON e.company_id = %(company)s AND e.position = d.position AND d.event IS NULL
 ORDER BY d.chain, d.position
 """
-_DUE: Final = _DUE_BY_ORDER.format(order="next_attempt_at, position")
-_DUE_OF_FAILING: Final = _DUE_BY_ORDER.format(order="next_attempt_at DESC, position DESC")
+_DUE: Final = _DUE_BY_ORDER.format(order="next_attempt_at, position", also="true")
+_DUE_OF_FAILING: Final = _DUE_BY_ORDER.format(order="next_attempt_at DESC, position DESC", also="true")
+_DUE_OF_RESTING: Final = _DUE_BY_ORDER.format(
+    order="next_attempt_at DESC, position DESC",
+    also=_REQUESTED.format(last_failed_at="%(last_failed_at)s::timestamptz"),
+)
 _LOCK: Final = """
 SELECT failing_since, last_failed_at, status FROM webhooks
 WHERE id = %s AND worker_id = %s AND deleted_at IS NULL FOR NO KEY UPDATE
@@ -169,7 +190,7 @@ class PostgresWebhookQueue:
                 return None
             secrets = await fetch_records(connection, _SECRETS, (webhook_id, now))
         row = rows[0]
-        state = {name: row.pop(name) for name in ("cursor", "has_room")}
+        state = {name: row.pop(name) for name in ("cursor", "has_room", "several_fail")}
         streak = FailureStreak(row.pop("failing_since"), row.pop("last_failed_at"))
         signing = [WebhookSecret(**secret) for secret in secrets]
         return ClaimedWebhook(webhook=webhook_of(row), secrets=signing, streak=streak, **state)
@@ -201,9 +222,12 @@ class PostgresWebhookQueue:
             "now": now,
             "without": list(without),
             "chains": chains,
+            "last_failed_at": claimed.streak.last,
         }
         found: dict[str, list[DueDelivery]] = {}
         statement = _DUE_OF_FAILING if claimed.is_failing else _DUE
+        if claimed.is_resting(now):
+            statement = _DUE_OF_RESTING
         for row in await self._database.records(statement, values):
             delivery = _due(row)
             found.setdefault(delivery.chain, []).append(delivery)

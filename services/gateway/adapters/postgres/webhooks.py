@@ -14,7 +14,7 @@ from libs.persistence import Connection, Database, Order, fetch_page, fetch_reco
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhook_deliveries import LONGEST_REST, Delivery, DeliveryStatus
+from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
 from services.gateway.domain.webhooks import (
     DisabledReason,
     TooManyWebhooks,
@@ -79,11 +79,7 @@ _AGAIN: Final = """
 UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = %s, chain = id::text
 WHERE id = %s AND status <> 'pending'
 """
-# As `FailureStreak.without_rest`.
-_ONE_MORE: Final = f"""
-UPDATE webhooks SET pending = pending + 1,
-    last_failed_at = last_failed_at - interval '{LONGEST_REST.total_seconds()} seconds' WHERE id = %s
-"""
+_ONE_MORE: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
 _OF_KEY: Final = f"""
 UPDATE webhooks k SET status = 'disabled', disabled_reason = %s, updated_at = %s
 WHERE key_id = %s AND status = 'enabled' AND deleted_at IS NULL RETURNING {COLUMNS}

@@ -93,19 +93,20 @@ class WebhookDelivery:
         )
         if claimed is None:
             return False
-        if claimed.streak.is_resting(self._tools.now()):
-            return bool(self._chains)
         if not self._chains:
             self._failing = claimed.is_failing
+        if claimed.is_resting(self._tools.now()):
+            await self._start(claimed)
+            return bool(self._chains)
         if more := await self._send_due(claimed):
             self._news.set()
         return more or bool(self._chains)
 
     async def _send_due(self, claimed: ClaimedWebhook) -> bool:
-        """Starts what is due and, unless the webhook fails, picks up what is to follow; True when there is more."""
+        """Starts what is due and, unless several subjects fail, picks up what is to follow; True when there is more."""
         if self._failing:
             await self._start(claimed)
-            if self._chains:
+            if self._chains and claimed.several_fail:
                 return False
         more = await self._pick_up(claimed) if claimed.has_room else False
         await self._start(claimed)

@@ -304,17 +304,80 @@ async def test_a_webhook_that_fails_is_left_alone_while_it_rests(stores: Stores)
     [_] = await stores.queue.claim(WORKER, now=last + 5 * SECOND, limit=1)
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert claimed is not None
-    assert [claimed.streak.is_resting(last + number * SECOND) for number in (4.9, 5)] == [True, False]
+    assert [claimed.is_resting(last + number * SECOND) for number in (4.9, 5)] == [True, False]
     late = START + timedelta(hours=1)
     newest_first = await stores.queue.due(claimed, now=late, without=(), chains=1)
     assert [[each.id for each in chain] for chain in newest_first] == [[second.id]]
-    assert (await stores.maintenance.backlog(now=late)).overdue_seconds == 0
+
+
+async def test_what_somebody_asked_for_is_due_while_a_webhook_rests(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada, "a")
+    await pick_up(stores, webhook)
+    [delivered] = (await stores.store.deliveries(webhook.id, limit=1, offset=0)).items
+    ((first,),) = await due(stores, webhook)
+    await stores.queue.record(WORKER, webhook, [outcome_of(first, OK, START)], now=START)
+    for subject in "bc":
+        await stores.happen(ada, subject)
+    await pick_up(stores, webhook)
+    last = START + timedelta(minutes=10)
+    for (delivery,), moment in zip(await due(stores, webhook), (START, last), strict=True):
+        await stores.queue.record(WORKER, webhook, [outcome_of(delivery, DOWN, moment)], now=moment)
     await stores.queue.release(WORKER, [webhook.id])
-    test = pending_delivery(
-        new_id(), webhook.id, (await stores.timeline.page(webhook.wanted, after=0, limit=1)).events[0], last
-    )
+    now = last + 10 * SECOND
+    assert await stores.queue.claim(WORKER, now=now, limit=1) == []
+
+    asked = last - 15 * SECOND
+    test = replace(delivered, id=new_id(), event_id=new_id(), type="webhook.test", next_attempt_at=asked)
     await stores.store.add_test(replace(test, chain=test.id, position=0), b"{}", write(ada))
+    assert await stores.store.deliver_again(delivered, write(ada), now=asked)
+    assert len(await stores.queue.claim(WORKER, now=now, limit=1)) == 1
+    claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
+    assert claimed.is_resting(now)
+    assert claimed.streak.last == last
+    found = await stores.queue.due(claimed, now=now, without=(), chains=10)
+    assert ids(found) == sorted([[test.event_id], [delivered.event_id]])
+    outcomes = [outcome_of(each, DOWN, now) for (each,) in found]
+    await stores.queue.record(WORKER, webhook, outcomes, now=now)
+    await stores.queue.release(WORKER, [webhook.id])
+    assert await stores.queue.claim(WORKER, now=now + 10 * SECOND, limit=1) == [], "each is asked for once"
+    assert len(await stores.queue.claim(WORKER, now=now + 31 * SECOND, limit=1)) == 1
+
+
+async def test_a_single_chain_that_fails_lets_no_webhook_rest(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada, "a", times=3)
+    await pick_up(stores, webhook)
+    ((delivery, *_),) = await due(stores, webhook)
+    last = START + timedelta(minutes=10)
+    for attempts, moment in enumerate((START, last)):
+        tried = replace(delivery, attempts=attempts)
+        await stores.queue.record(WORKER, webhook, [outcome_of(tried, DOWN, moment)], now=moment)
+    await stores.queue.release(WORKER, [webhook.id])
+    await stores.happen(ada, "b")
     assert len(await stores.queue.claim(WORKER, now=last, limit=1)) == 1
+    claimed = await stores.queue.claimed(WORKER, webhook.id, now=last)
+    assert claimed.is_failing
+    assert not claimed.is_resting(last)
+
+
+async def test_a_webhook_that_failed_and_is_not_attempted_any_more_is_late(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.happen(ada, "a")
+    await stores.happen(ada, "b")
+    await pick_up(stores, webhook)
+    ((delivery,),) = await due(stores, webhook, chains=1)
+    last = START + timedelta(minutes=1)
+    await stores.queue.record(WORKER, webhook, [outcome_of(delivery, DOWN, last)], now=last)
+    await stores.happen(ada, "c")
+
+    resting = await stores.maintenance.backlog(now=last + timedelta(minutes=4))
+    assert (resting.overdue_seconds, resting.events_behind) == (0, 0), "it waits for its endpoint"
+    late = await stores.maintenance.backlog(now=last + timedelta(minutes=6))
+    assert (late.overdue_seconds, late.events_behind) == (360, 1), "it waits for a worker"
 
 
 async def test_a_deleted_webhook_is_nobodys(stores: Stores) -> None:

@@ -125,6 +125,65 @@ async def test_a_test_and_what_is_delivered_again_do_not_wait_for_a_rest(world: 
     assert world.received_ids(issued.webhook)[asked] == first
 
 
+async def test_a_test_is_sent_though_calls_fail_that_were_under_way_when_it_was_asked_for(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    world.endpoints.answer = lambda _: 500
+    for _ in range(20):
+        await world.happen()
+        await world.pass_time(30)
+    await world.happen(times=1)
+    world.clock.advance(31)
+    world.endpoints.hanging.add("https://slow/")
+    await world.worker.poll()
+    await settled()
+    assert world.endpoints.under_way > 0
+    asked = len(world.received(issued.webhook))
+
+    test = await SendTestEvent(world.store, world.clock.now)(write(caller()), issued.webhook.id)
+    await world.happen()
+    world.endpoints.hanging.clear()
+    world.endpoints.let_go.set()
+    await world.worker.idle()
+    await world.settle()
+
+    assert world.received_ids(issued.webhook)[asked:] == [test.event_id], "everything else waits until it has rested"
+
+
+async def test_one_failing_subject_of_a_quiet_webhook_makes_no_other_wait(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    (poison,) = await world.happen("bad")
+    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
+    for pause in (5, 300, 1_800):
+        await world.settle()
+        world.clock.advance(pause)
+    await world.settle()
+    assert world.received_ids(issued.webhook) == [poison] * 4
+    (fine,) = await world.happen("good")
+    await world.settle()
+    assert world.received_ids(issued.webhook)[4:] == [fine]
+
+
+async def test_one_subject_that_hangs_again_makes_no_other_wait(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    (poison,) = await world.happen("bad")
+    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
+    await world.settle()
+    world.clock.advance(5)
+    world.endpoints.hanging.add("https://slow/")
+    await world.worker.poll()
+    await settled()
+    assert world.endpoints.under_way == 1
+    world.endpoints.hanging.clear()
+
+    (fine,) = await world.happen("good")
+    async with asyncio.timeout(60):
+        while fine not in world.received_ids(issued.webhook):
+            await asyncio.sleep(0.05)
+    assert world.endpoints.under_way == 1, "the other one still hangs"
+    world.endpoints.let_go.set()
+    await world.worker.idle()
+
+
 async def test_attempts_follow_the_schedule_and_end(world: WebhookWorld) -> None:
     issued = await world.webhook()
     other = await world.webhook()
