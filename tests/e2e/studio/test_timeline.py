@@ -48,7 +48,7 @@ def test_a_request_is_shown_with_its_events_and_spans(open_page: Open, http: htt
     page.get_by_label("Type", exact=True).fill("turn.tool_call.*")
     page.keyboard.press("Enter")
     expect(page.get_by_role("row")).to_have_count(2)
-    page.get_by_role("button", name="Pause").click()
+    page.get_by_role("button", name="Pause", exact=True).click()
     expect(page.get_by_text("Paused")).to_be_visible()
 
 
