@@ -8,7 +8,7 @@ import { publicApi, Visitor } from "./visitor.js";
 
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
 const SAID = {
-  refused: `This chat does not work on this page: pages of ${location.origin} are not allowed to use it.`,
+  refused: `This chat does not work on this page: its key is not valid, or pages of ${location.origin} are not allowed to use it.`,
   ended: "This chat has ended: it is not available on this page any more.",
   unreachable: "The chat cannot be reached at the moment. Trying again…",
 };
