@@ -4,9 +4,12 @@ import threading
 import time
 import zlib
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import psycopg
+
+if TYPE_CHECKING:
+    from alembic.config import Config
 
 _ENVIRONMENT: Final = Path(__file__).parent / "_alembic"
 NAMING_CONVENTION: Final = {
@@ -88,6 +91,12 @@ def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: 
 
 def _upgrade(url: str, migrations: Path) -> None:
     from alembic import command
+
+    command.upgrade(configuration_of(url, migrations), "head")
+
+
+def configuration_of(url: str, migrations: Path) -> "Config":
+    """Alembic's configuration for a database and the folder of its migrations."""
     from alembic.config import Config
 
     config = Config()
@@ -95,4 +104,4 @@ def _upgrade(url: str, migrations: Path) -> None:
     config.set_main_option("version_locations", str(migrations / "versions"))
     config.set_main_option("path_separator", "os")
     config.attributes["url"] = url
-    command.upgrade(config, "head")
+    return config

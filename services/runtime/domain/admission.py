@@ -124,13 +124,9 @@ class AdmissionPolicy:
             raise _moved_on()
         if submission.validation_error is not None:
             raise submission.validation_error
-        backlog = self._backlog
-        if batch.in_session.get(session.id, 0) >= backlog.per_session:
-            raise RateLimited(_in_work("session", backlog.per_session), retry_after=backlog.retry_after)
-        if batch.in_company.get(session.company_id, 0) >= backlog.per_company:
-            message = _in_work("company", backlog.per_company)
-            detail = ErrorDetail(loc=[], type=COMPANY_BACKLOG_FULL, message=message)
-            raise RateLimited(message, details=[detail], retry_after=backlog.retry_after)
+        in_session, in_company = batch.in_session.get(session.id, 0), batch.in_company.get(session.company_id, 0)
+        self._check_backlog("session", in_session, self._backlog.per_session)
+        self._check_backlog("company", in_company, self._backlog.per_company, COMPANY_BACKLOG_FULL)
         if submission.begins is not None:
             batch.check_excess(session.company_id)
         for budget in batch.exhausted:
@@ -142,9 +138,12 @@ class AdmissionPolicy:
             self._check_options(submission.options, session.agent)
         return session
 
-
-def _in_work(of: str, limit: int) -> str:
-    return f"the {of} has {limit} messages in work already"
+    def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
+        """``detail``: the type of the refusal's detail, when it has one."""
+        if live >= limit:
+            message = f"the {of} has {limit} messages in work already"
+            details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
+            raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 
 
 def _moved_on() -> Conflict:

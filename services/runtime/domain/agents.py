@@ -219,13 +219,13 @@ class MadeCall:
 class AgentReply:
     """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
 
-    `final` is the last model answer: it is step number `steps`, and no recorded one, as nothing goes on behind it.
+    `finish_reason` is that of the last model answer, which is no recorded step, as nothing goes on behind it.
     `requested` are its calls, which the caller runs. `toolsets` are those of a turn of one step, as no earlier one has
     recorded them.
     """
 
     text: str
-    final: ModelAnswer
+    finish_reason: str
     tool_calls: tuple[MadeCall, ...]
     citations: tuple[Citation, ...]
     artifacts: tuple[ArtifactRef, ...]

@@ -274,7 +274,7 @@ def _finish_reason(reply: AgentReply) -> str:
     """A provider's own word is a stop: the reply is all that there will be."""
     if reply.requested:
         return "tool_calls"
-    return reply.final.finish_reason if reply.final.finish_reason in ("length", "content_filter") else "stop"
+    return reply.finish_reason if reply.finish_reason in ("length", "content_filter") else "stop"
 
 
 def _size(message: Message) -> int:

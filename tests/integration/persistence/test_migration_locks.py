@@ -17,9 +17,9 @@ from typing import Any
 import psycopg
 import pytest
 from alembic import command
-from alembic.config import Config
 from sqlalchemy import Connection, Engine, event
 
+from libs.persistence._migrations import configuration_of
 from tests.support.generated_rows import fill
 
 ROOT = Path(__file__).parents[3]
@@ -132,17 +132,8 @@ def watching(watch: Watch) -> Iterator[None]:
         event.remove(Engine, name, listener)
 
 
-def configuration(url: str, service: Path) -> Config:
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "libs" / "persistence" / "_alembic"))
-    config.set_main_option("version_locations", str(service / "migrations" / "versions"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["url"] = url
-    return config
-
-
 def migrate_watched(url: str, service: Path) -> list[str]:
-    config, watch = configuration(url, service), Watch(filled=set())
+    config, watch = configuration_of(url, service / "migrations"), Watch(filled=set())
     for file in sorted((service / "migrations" / "versions").glob("[0-9]*.py")):
         watch.revision = file.stem
         began = time.monotonic()

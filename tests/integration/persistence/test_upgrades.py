@@ -8,9 +8,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from alembic import command
-from alembic.config import Config
 
 from libs.persistence import migrate
+from libs.persistence._migrations import configuration_of
 from tests.support.bus_members import eventually
 
 ROOT = Path(__file__).parents[3]
@@ -25,12 +25,7 @@ INDEX = re.compile(r"CREATE (?:UNIQUE )?INDEX \w+\s+ON (\w+)")
 
 
 def at_first_revision(url: str, service: Path) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(ROOT / "libs" / "persistence" / "_alembic"))
-    config.set_main_option("version_locations", str(service / "migrations" / "versions"))
-    config.set_main_option("path_separator", "os")
-    config.attributes["url"] = url
-    command.upgrade(config, "0001")
+    command.upgrade(configuration_of(url, service / "migrations"), "0001")
 
 
 async def write(connection: psycopg.AsyncConnection[tuple[object, ...]], number: int) -> None:

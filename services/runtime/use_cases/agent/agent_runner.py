@@ -145,7 +145,7 @@ class AgentRunner:
                 return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
             if task.ends_with_calls and (requested := await self._calls.for_client(answer.tool_calls, tools)):
                 progress.add_answer(answer)
-                reply = progress.reply(replace(answer, tool_calls=()), (), (*context.warnings, *tools.warnings))
+                reply = progress.reply(answer, (), (*context.warnings, *tools.warnings))
                 toolsets = tools.toolsets if progress.step == 1 else ()
                 return replace(reply, requested=requested, toolsets=toolsets)
             await journal.record_answer(progress.step + 1, answer, () if progress.step else tools.toolsets)

@@ -68,7 +68,7 @@ class TurnProgress:
         of_tools = [warning for made in self.made for warning in made.result.warnings]
         return AgentReply(
             text=final.text,
-            final=final,
+            finish_reason=final.finish_reason,
             tool_calls=tuple(self.made),
             citations=tuple(citations),
             artifacts=artifacts,
