@@ -1,7 +1,6 @@
 """The embedded stack of a benchmark: in a home of its own, as shipped, gone at the end."""
 
 import asyncio
-import json
 import os
 import secrets
 import sys
@@ -13,7 +12,7 @@ import httpx
 import psutil
 import psycopg
 
-from deploy.local.control import purge, take_down
+from deploy.local.control import development_key, purge, take_down
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from deploy.local.foreground import start
@@ -24,7 +23,10 @@ from deploy.local.processes import MARKER
 from deploy.local.stack import postgres_of
 from deploy.local.state import StackState
 
+SUPERVISOR = "deploy.local.supervisor"
+"""The module that runs what `aes up` starts."""
 _DATABASE = "reference"
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -57,33 +59,36 @@ def remove(home: Home) -> None:
 
 
 @asynccontextmanager
-async def whole_stack(home: Home, model_url: str) -> AsyncIterator[BenchmarkStack]:
-    """Everything that `aes up` starts, with the stub as its model."""
+async def whole_stack(home: Home, model_url: str, supervisor: str = SUPERVISOR) -> AsyncIterator[BenchmarkStack]:
+    """Everything that `aes up` starts, or another module that runs a supervisor; the stub is its model."""
     environment = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
     environment |= {"AES_HOME": str(home.root), "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
     environment["AES_OUTBOUND_NETWORKS"] = "127.0.0.0/8"
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "cli", "up", "--json", cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.PIPE
+        sys.executable, "-m", supervisor, cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.DEVNULL
     )
     try:
-        output, _ = await process.communicate()
-        if process.returncode != 0:
-            raise StackError("The stack did not start, see above.", f"Its logs are in {home.logs}")
-        answer = json.loads(output.splitlines()[-1])
-        state = StackState.read(home.state_file)
-        pids = {name: part.pid for name, part in state.parts.items() if part.pid is not None}
-        postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
-        yield BenchmarkStack(
-            {name: psutil.Process(pid) for name, pid in pids.items()},
-            await _reference_database(postgres),
-            gateway_port=int(answer["base_url"].rpartition(":")[2]),
-            api_key=answer["api_key"],
-        )
+        while (state := StackState.read(home.state_file)).phase != "running":
+            if process.returncode is not None:
+                raise StackError(f"The stack did not start. {state.error}", f"Its logs are in {home.logs}")
+            await asyncio.sleep(_POLL_SECONDS)
+        yield await _running(home, state)
     finally:
         if process.returncode is None:
             process.terminate()
-            await process.wait()
+        await process.wait()
         await asyncio.shield(asyncio.to_thread(take_down, home, lambda _: None))
+
+
+async def _running(home: Home, state: StackState) -> BenchmarkStack:
+    pids = {name: part.pid for name, part in state.parts.items() if part.pid is not None}
+    postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
+    return BenchmarkStack(
+        {name: psutil.Process(pid) for name, pid in pids.items()},
+        await _reference_database(postgres),
+        gateway_port=int(state.base_url.rpartition(":")[2]),
+        api_key=await asyncio.to_thread(development_key, home),
+    )
 
 
 def lookup_url(model_url: str) -> str:

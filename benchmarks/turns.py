@@ -15,7 +15,7 @@ from benchmarks.cpu import cpu_seconds, machine_seconds
 from benchmarks.figures import Window, window
 from benchmarks.load.job import Job, Side
 from benchmarks.scenarios import Plan, Scenario
-from benchmarks.stack import benchmark_home, create_toolset, postgres_alone, remove, whole_stack
+from benchmarks.stack import SUPERVISOR, benchmark_home, create_toolset, postgres_alone, remove, whole_stack
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 
@@ -72,12 +72,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def open_bench(home: Home, sides: tuple[Side, ...]) -> AsyncIterator[Bench]:
+async def open_bench(home: Home, sides: tuple[Side, ...], supervisor: str = SUPERVISOR) -> AsyncIterator[Bench]:
     children = Children(f"{home.root}:benchmark", home.log_of("benchmark"))
     children.end_left_behind()
     async with AsyncExitStack() as opened:
         stub, model_url = await opened.enter_async_context(children.model_stub())
-        infrastructure = whole_stack(home, model_url) if "aes" in sides else postgres_alone(home)
+        infrastructure = whole_stack(home, model_url, supervisor) if "aes" in sides else postgres_alone(home)
         stack = await opened.enter_async_context(infrastructure)
         if "aes" in sides:
             await create_toolset(stack, model_url)

@@ -6,7 +6,7 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from deploy.local.managed_process import ManagedProcess
 from deploy.local.orphans import end_orphans
 from deploy.local.process_supervisor import ProcessSupervisor
 from deploy.local.processes import Identity
+from deploy.local.services import SERVICES, Service
 from deploy.local.stack import Stack, build_stack
 from deploy.local.state import Phase, ProcessState, StackState
 from deploy.local.topics import are_created, create_topics, remember_created
@@ -29,8 +30,8 @@ _PORT_CHOICES = 5
 
 
 class Supervisor:
-    def __init__(self, home: Home) -> None:
-        self._home = home
+    def __init__(self, home: Home, services: Sequence[Service]) -> None:
+        self._home, self._declared = home, services
         self._state = StackState(supervisor=Identity.of(os.getpid()), phase="starting")
         self._storage: list[ProcessSupervisor] = []
         self._services: list[ProcessSupervisor] = []
@@ -73,7 +74,7 @@ class Supervisor:
         await self._start_processes()
 
     async def _start_processes(self) -> None:
-        stack = build_stack(self._home, os.environ)
+        stack = build_stack(self._home, os.environ, self._declared)
         self._state.base_url = stack.base_url
         postgres = self._supervise(stack.postgres, "postgres")
         kafka = self._supervise(stack.kafka, "kafka")
@@ -152,16 +153,16 @@ async def _all_or_first_error(steps: Iterable[object]) -> None:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _supervise(home: Home) -> int:
+async def _supervise(home: Home, services: Sequence[Service]) -> int:
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     # The terminal that started the stack may close.
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    return await Supervisor(home).run(stop)
+    return await Supervisor(home, services).run(stop)
 
 
-def main() -> int:
+def main(services: Sequence[Service] = SERVICES) -> int:
     home = Home.from_environment()
     home.create()
     with home.supervisor_lock.open("w") as lock:
@@ -169,7 +170,7 @@ def main() -> int:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return ALREADY_RUNNING
-        code = asyncio.Runner().run(_supervise(home))
+        code = asyncio.Runner().run(_supervise(home, services))
         sys.stdout.flush()
         sys.stderr.flush()
         # An orderly end would wait for a download that goes on in a thread.
