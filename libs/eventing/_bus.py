@@ -32,7 +32,7 @@ class OffsetMove(NamedTuple):
     after: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Record:
     """A message in a partition. ``topic`` is the declared name, without any prefix.
 

@@ -12,7 +12,7 @@ OWNER_UNKNOWN = ""
 """The owner of events about a session whose owner they do not tell: only ``company:read`` sees them."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TimelineEvent:
     """One event of a company. ``position`` counts the company's events without gaps; 0 until the log has numbered it.
 
@@ -41,7 +41,7 @@ class TimelineEvent:
 
     def share(self) -> None:
         """Makes ``rendered_as`` keep its results, for an event that several readers get."""
-        object.__setattr__(self, "_kept", {})
+        self._kept = {}
 
     def rendered_as(self, form: "Form") -> bytes:
         """The event in that form; made once when the event is shared."""
