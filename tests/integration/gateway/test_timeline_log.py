@@ -4,12 +4,13 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import SecretStr
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.timestamps import format_time
 from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.adapters.postgres import timeline as adapter
@@ -86,6 +87,32 @@ async def test_an_event_that_comes_again_is_stored_once(log: TimelineLog, timeli
     assert await log.store([events[1], added := event(), events[0], added], {}) == 1
     assert await found(timeline) == [*(each.id for each in events), added.id]
     assert await timeline.head(COMPANY) == 4
+
+
+@pytest.mark.parametrize(
+    ("made", "stored", "again"),
+    [
+        pytest.param("23:59:50", "23:59:55", "+00:00:10", id="across midnight"),
+        pytest.param("+00:20:00", "23:40:00", "+00:30:00", id="by a process whose clock is behind"),
+        pytest.param("23:40:00", "+00:20:00", "23:50:00", id="by a process whose clock is ahead"),
+        pytest.param("no time", "12:00:00", "+12:00:00", id="without a readable time"),
+        pytest.param("12:00:00", "12:00:01", "+23:00:00", id="a day later"),
+    ],
+)
+async def test_an_event_that_comes_again_on_another_day_is_stored_once(
+    database: Database, made: str, stored: str, again: str
+) -> None:
+    """Times are of yesterday, and of today with a plus."""
+    today = datetime.now(UTC).date()
+
+    def at(text: str) -> datetime:
+        day = today if text.startswith("+") else today - timedelta(days=1)
+        return datetime.fromisoformat(f"{day}T{text.removeprefix('+')}+00:00")
+
+    once = event(time=made if made == "no time" else format_time(at(made)))
+    partitions = PostgresTimelinePartitions(database)
+    assert await PostgresTimelineLog(database, partitions, now=lambda: at(stored)).store([once], {}) == 1
+    assert await PostgresTimelineLog(database, partitions, now=lambda: at(again)).store([once], {}) == 0
 
 
 async def test_events_of_two_services_about_one_subject_are_two_events(log: TimelineLog, timeline: Timeline) -> None:

@@ -1,7 +1,7 @@
 """The timeline in PostgreSQL, for the processes that fill it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, Final
 
 import orjson
@@ -71,8 +71,8 @@ _STORE: Final = f"""
     ), used AS ({ADD_USAGE})
     SELECT count(*) FROM stored
 """
-# Between the clocks of any two machines.
-_CLOCKS: Final = timedelta(days=1)
+# Between the clocks of any two machines; each day more is another partition to look at for every event.
+_CLOCKS: Final = timedelta(hours=1)
 
 
 class PostgresTimelineLog:
@@ -95,36 +95,41 @@ class PostgresTimelineLog:
         for event in events:
             once.setdefault(event.id, event)
         events, came = list(once.values()), len(events)
+        made = [_made_at(event) for event in events]
         try:
             try:
-                stored = await self._store(events, moves, now.date())
+                stored = await self._store(events, made, moves, now)
             except CheckViolation:
                 # No partition for today: the maintenance has not run for days, or this machine's clock is ahead.
                 await self._partitions.make(now.date())
-                stored = await self._store(events, moves, now.date())
+                stored = await self._store(events, made, moves, now)
         except (DataError, ProgramLimitExceeded) as problem:
             raise PoisonMessage(f"an event cannot be stored: {problem}") from problem
         metrics.REPEATED.inc(came - stored)
-        _measure(events, stored, now)
+        _measure(made, stored, now)
         return stored
 
-    async def _store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove], today: date) -> int:
-        statement, given = (_statement(events, today), (_as_json(events),)) if events else (_MOVE_ALONE, ())
+    async def _store(
+        self,
+        events: Sequence[TimelineEvent],
+        made: Sequence[datetime | None],
+        moves: Mapping[Partition, OffsetMove],
+        now: datetime,
+    ) -> int:
+        statement, given = (_statement(made, now), (_as_json(events),)) if events else (_MOVE_ALONE, ())
         try:
             return int(await self._database.value(statement, (*_columns(moves), *given)))
         except DivisionByZero:
             raise Overtaken from None
 
 
-def _measure(events: Sequence[TimelineEvent], stored: int, now: datetime) -> None:
+def _measure(made: Sequence[datetime | None], stored: int, now: datetime) -> None:
     metrics.STORED.inc(stored)
-    if events:
+    if made:
         metrics.BATCHES.inc()
-    for event in events:
-        try:
-            metrics.STORING.observe(max((now - parse_time(event.time)).total_seconds(), 0.0))
-        except ValueError:
-            _log.warning("timeline.time_unreadable", event_id=event.id)
+    for moment in made:
+        if moment is not None:
+            metrics.STORING.observe(max((now - moment).total_seconds(), 0.0))
 
 
 def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
@@ -136,17 +141,23 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
     )
 
 
-def _statement(events: Sequence[TimelineEvent], today: date) -> str:
-    """The statement that stores these events; an event cannot have been stored before it was made."""
-    first = min(today, *(_made_on(event) for event in events)) - _CLOCKS
-    return _STORE.format(first=first, last=today + _CLOCKS, today=today)
+def _statement(made: Sequence[datetime | None], now: datetime) -> str:
+    """The statement that stores events made then; an event cannot have been stored before it was made."""
+    known = [moment for moment in made if moment is not None]
+    first = (min(now, *known) - _CLOCKS).date() if len(known) == len(made) else date.min
+    return _STORE.format(first=first, last=(now + _CLOCKS).date(), today=now.date())
 
 
-def _made_on(event: TimelineEvent) -> date:
+def _made_at(event: TimelineEvent) -> datetime | None:
+    """When the event was made; None for a time that cannot be read, or has no time before it."""
     try:
-        return date.fromisoformat(event.time[:10])
-    except ValueError:
-        return date.min + _CLOCKS
+        made = parse_time(event.time).astimezone(UTC)
+        if made.date() > date.min:
+            return made
+    except (ValueError, OverflowError):
+        pass
+    _log.warning("timeline.time_unreadable", event_id=event.id)
+    return None
 
 
 def _as_json(events: Sequence[TimelineEvent]) -> str:
