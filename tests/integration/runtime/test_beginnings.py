@@ -151,9 +151,9 @@ async def test_a_turn_ends_with_the_calls_of_its_caller_and_the_next_goes_on(nod
     result = said("tool", [TextBlock(type="text", text="noon")], tool_call_id=call["id"])
     answered = ClientCalls(answered=[asked, result])
     turn = await node.deliver(first(new_id(), "time?", beginning(), options=options, client_calls=answered))
-    [ended] = await node.ended(turn)
-    assert ended["reply"]["response"]["content"] == "re: time?"
-    assert "finish_reason" not in ended["reply"]
+    name, reply = await node.outcome(turn)
+    assert (name, reply["response"]["content"]) == ("turn.completed", "re: time?")
+    assert "finish_reason" not in reply
     given = model.requests[-1].messages
     assert [type(message) for message in given] == [UserMessage, AssistantMessage, ToolMessage]
     assert isinstance(given[2], ToolMessage)

@@ -22,6 +22,7 @@ from libs.eventing import MessageContext, MessageDraft, Outbox
 from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.spending import settle
+from services.runtime.adapters.postgres.stored_replies import stored_reply
 from services.runtime.adapters.postgres.suspensions import required_events, suspend
 from services.runtime.domain.budgets import Charge, charge_of
 from services.runtime.domain.spending import Prices, TurnSpending
@@ -325,7 +326,7 @@ def _outcome_row(outcome: TurnOutcome) -> dict[str, Any]:
         "status": outcome.kind.value,
         "message_id": outcome.message_id,
         "content": outcome.text if completed else None,
-        "reply": orjson.Fragment(outcome.payload) if completed and outcome.payload is not None else None,
+        "reply": orjson.Fragment(stored_reply(outcome.payload)) if completed and outcome.payload is not None else None,
         "usage": outcome.usage.model_dump() if completed and outcome.usage is not None else None,
         "error": outcome.error,
         "toolsets": outcome.toolsets,

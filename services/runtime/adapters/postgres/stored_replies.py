@@ -1,7 +1,6 @@
-"""Replies as the rows of turns keep them.
+"""Replies as the rows of turns keep them: without what the turn's other columns and its message have.
 
-What the turn's other columns and its message have may be left out of a stored reply. This release reads both and
-writes all of it still, for processes of the one before.
+Those of turns that ended in older releases have all of it.
 """
 
 from collections.abc import Mapping
@@ -12,6 +11,15 @@ import orjson
 from services.runtime.domain.conversation import JsonObject
 
 _COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
+
+
+def stored_reply(payload: bytes) -> bytes:
+    """The part of a ``turn.completed``'s payload that is kept."""
+    reply: JsonObject = orjson.loads(payload)
+    for name in _COLUMNS:
+        del reply[name]
+    del reply["response"]["content"]
+    return orjson.dumps(reply)
 
 
 def left_out_text(turn: str) -> str:
