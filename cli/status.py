@@ -33,7 +33,7 @@ def status(json_output: Json = False) -> None:
     remedies = {
         "stopped": "Start the stack with: ./aes up",
         "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: ./aes up",
-        "failed": "The last start failed. Try again with: ./aes up",
+        "failed": f"The last start failed: {current.error}\nTry again with: ./aes up",
     }
     console.print(f"[bold]{current.state}[/]  {current.base_url if current.state == 'running' else ''}".rstrip())
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")

@@ -1,5 +1,6 @@
 """`aes up`."""
 
+import os
 import time
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from cli.studio_link import studio_link
 from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
 from deploy.local.control import bring_up, development_key
 from deploy.local.home import Home
+from deploy.local.services import PREFERRED_PORTS
 
 app = typer.Typer(add_completion=False)
 
@@ -43,7 +45,7 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
         return
     note(emphasise(f"Ready after {seconds:.1f} s." if started else "The stack runs already.", GREEN))
     print(f"""
-  API        {state.base_url}/api/v1
+  API        {state.base_url}/api/v1{_moved(state.base_url)}
   Reference  {state.base_url}/api/v1/docs/
   Key        {key}
              also in {home.development_key_file}
@@ -52,3 +54,11 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
     note("Go on with {}, {} or {}.".format(*commands))
+
+
+def _moved(base_url: str) -> str:
+    """A line about a gateway that is not at its usual port; empty when it is, or when the port was asked for."""
+    usual = PREFERRED_PORTS["gateway"]
+    if base_url.endswith(f":{usual}") or "AES_GATEWAY_PORT" in os.environ:
+        return ""
+    return f"\n             another program had port {usual}; AES_GATEWAY_PORT={usual} ./aes up goes back to it"

@@ -94,7 +94,9 @@ async def _stack(home: Home) -> list[Finding]:
     ]
     findings += [
         warning(
-            f"process {part.name}", f"it was restarted {part.restarts} times", f"Read its log: ./aes logs {part.name}"
+            f"process {part.name}",
+            f"it was restarted {'once' if part.restarts == 1 else f'{part.restarts} times'}",
+            f"Read its log: ./aes logs {part.name}",
         )
         for part in status.parts
         if part.restarts

@@ -30,6 +30,8 @@ class Status:
     """The supervisor's phase; `unsupervised` when it is gone and parts of the stack still run."""
     base_url: str
     parts: list[ProcessStatus]
+    error: str = ""
+    """Why the last start failed, and what to do."""
 
     def as_json(self) -> dict[str, Any]:
         services: dict[str, Any] = {}
@@ -51,7 +53,8 @@ async def read_status(home: Home) -> Status:
     if not state.is_supervised():
         running = any(part.pid is not None for part in parts)
         phase = "unsupervised" if running else "failed" if phase == "failed" else "stopped"
-    return Status(phase, state.base_url, list(parts))
+    error = f"{state.error}\n{state.remedy}".strip() if phase == "failed" else ""
+    return Status(phase, state.base_url, list(parts), error)
 
 
 async def _examine(name: str, part: ProcessState) -> ProcessStatus:

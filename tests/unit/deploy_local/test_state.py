@@ -53,3 +53,10 @@ async def test_what_a_dead_supervisor_left_behind_is_told(tmp_path: Path) -> Non
     state.write(home.state_file)
     status = await read_status(home)
     assert (status.state, status.parts[0].state, status.parts[0].pid) == ("stopped", "stopped", None)
+
+
+async def test_why_the_last_start_failed_stays_known(tmp_path: Path) -> None:
+    home = Home(tmp_path)
+    StackState(phase="failed", error="Java is missing.", remedy="Install it.").write(home.state_file)
+    status = await read_status(home)
+    assert (status.state, status.error) == ("failed", "Java is missing.\nInstall it.")
