@@ -4,7 +4,6 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,6 +25,7 @@ OF_ONE_SERVICE = {
 }
 JUNK_DRAWERS = {"common", "core", "helpers", "misc", "utils"}
 MOST_LINES = 60
+DEPENDENCY = re.compile(r"\b(Depends|Security)\(")
 
 
 def files(*folders: str) -> Iterator[Path]:
@@ -33,12 +33,13 @@ def files(*folders: str) -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-@cache
-def functions_and_calls(file: Path) -> tuple[list[ast.FunctionDef | ast.AsyncFunctionDef], list[ast.Call]]:
-    """All of a module, those in classes and functions among them."""
-    nodes = list(ast.walk(ast.parse(file.read_text())))
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    return functions, [node for node in nodes if isinstance(node, ast.Call)]
+def functions_in(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    """All that are defined by statements below the node: most of a module are expressions, which are passed over."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield child
+        if not isinstance(child, ast.expr):
+            yield from functions_in(child)
 
 
 def assigned(file: Path, *names: str) -> list[str | None]:
@@ -87,7 +88,7 @@ def methods(node: ast.ClassDef) -> set[str]:
 
 def test_no_function_is_longer_than_a_screen() -> None:
     for file in files("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients"):
-        for node in functions_and_calls(file)[0]:
+        for node in functions_in(ast.parse(file.read_text())):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert lines <= MOST_LINES, f"{file}:{node.lineno} {node.name} has {lines} lines"
 
@@ -102,14 +103,15 @@ def test_no_handler_and_no_dependency_is_called_in_a_thread() -> None:
     asked_for: set[str] = set()
     plain: dict[str, str] = {}
     for file in files("services", "libs"):
-        functions, calls = functions_and_calls(file)
-        for node in functions:
+        text = file.read_text()
+        tree = ast.parse(text)
+        for node in functions_in(tree):
             if isinstance(node, ast.FunctionDef):
                 plain[node.name] = f"{file}:{node.lineno}"
                 routed = [each for each in node.decorator_list if ast.unparse(each).startswith(("router.", "app."))]
                 assert not routed, plain[node.name]
-        for call in calls:
-            if isinstance(call.func, ast.Name) and call.func.id in ("Depends", "Security"):
+        for call in ast.walk(tree) if DEPENDENCY.search(text) else ():
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and DEPENDENCY.match(f"{call.func.id}("):
                 asked_for |= {each.id for each in call.args if isinstance(each, ast.Name)}
     assert "caller" in asked_for
     assert not [place for name, place in plain.items() if name in asked_for]

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 import httpx
 import pytest
 
+from services.gateway.administration import Administration
+from services.gateway.domain.accounts import ALL_SCOPES
 from tests.e2e.api import Api, new_client, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.held_model import HeldModel
@@ -85,7 +87,7 @@ def event_log(stack: RunningStack) -> EventLog:
 @pytest.fixture(scope="session")
 def own_company(stack: RunningStack) -> str:
     """A company of this test run."""
-    return str(stack.aes("companies", "create", unique("company"), "--rate-limit", "0")["name"])
+    return make_company(stack)
 
 
 @pytest.fixture(scope="session")
@@ -103,8 +105,7 @@ def bob(stack: RunningStack, own_company: str) -> Caller:
 @pytest.fixture(scope="session")
 def mallory(stack: RunningStack) -> Caller:
     """May do everything, in another company."""
-    company = stack.aes("companies", "create", unique("other"), "--rate-limit", "0")["name"]
-    return make_caller(stack, company, "mallory", "all")
+    return make_caller(stack, make_company(stack), "mallory", ALL_SCOPES)
 
 
 @pytest.fixture
@@ -125,14 +126,23 @@ async def as_mallory(stack: RunningStack, mallory: Caller) -> AsyncIterator[Api]
         yield Api(client)
 
 
-PERSONAL = (
-    "agents:read,agents:write,sessions:read,sessions:write,artifacts:read,artifacts:write,files:write,"
-    "runtime:execute,keys:read,keys:write,events:read"
-)
+PERSONAL = frozenset(
+    {
+        "agents:read", "agents:write", "sessions:read", "sessions:write", "artifacts:read", "artifacts:write",
+        "files:write", "runtime:execute", "keys:read", "keys:write", "events:read",
+    }
+)  # fmt: skip
 
 
-def make_caller(stack: RunningStack, company: str, name: str, scopes: str) -> Caller:
-    """A user and a key, made as an operator makes them."""
-    user = stack.aes("users", "create", name, "--company", company)
-    key = stack.aes("keys", "create", "--company", company, "--user", name, "--scopes", scopes)
-    return Caller(company, user["company_id"], name, user["id"], key["id"], key["secret"])
+def make_company(stack: RunningStack) -> str:
+    """The name of a new company without a rate limit."""
+    return stack.administer(lambda gateway: gateway.create_company(unique("company"), rate_limit=None)).name
+
+
+def make_caller(stack: RunningStack, company: str, name: str, scopes: frozenset[str]) -> Caller:
+    async def make(gateway: Administration) -> Caller:
+        user = await gateway.create_user(company, name)
+        issued = await gateway.create_key(company, name, scopes=scopes)
+        return Caller(company, user.company_id, name, user.id, issued.key.id, issued.secret)
+
+    return stack.administer(make)

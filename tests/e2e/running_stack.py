@@ -9,12 +9,12 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -28,8 +28,10 @@ from deploy.local.processes import Identity
 from deploy.local.stack import postgres_of
 from deploy.local.status import read_status
 from libs.eventing import KafkaConnection
+from services.gateway.administration import Administration, administration
 from tests.e2e.waiting import wait_until
 
+T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
 PARTS = ("gateway", "registry", "runtime", "kafka", "postgres")
 # The one address of this machine that webhooks may lead to; nothing else listens there.
@@ -75,6 +77,16 @@ class RunningStack:
     @property
     def kafka(self) -> KafkaConnection:
         return embedded_bus(Home(self.home), self.services()["kafka"]["port"], "").kafka
+
+    def administer(self, work: Callable[[Administration], Awaitable[T]]) -> T:
+        """An operator's work on companies, users and keys, without a process for every command."""
+
+        async def administer() -> T:
+            async with administration(self.database("gateway")) as gateway:
+                return await work(gateway)
+
+        with ThreadPoolExecutor(1) as outside_of_any_loop:
+            return outside_of_any_loop.submit(lambda: asyncio.run(administer())).result()
 
     def database(self, service: str) -> str:
         """The address of a service's database."""

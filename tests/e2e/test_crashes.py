@@ -123,6 +123,7 @@ async def _all_asked_again(load: Load) -> bool:
     )
 
 
+@pytest.mark.slow
 async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api) -> None:
     session = await api.session("openai:stub-slow-4000")
     events, killed = [], 0
@@ -244,6 +245,7 @@ async def test_a_server_killed_while_turns_run(
     await check_goes_on(api, load.sessions[0])
 
 
+@pytest.mark.slow
 async def test_runtime_killed_with_news_that_never_left(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
 ) -> None:

@@ -1,8 +1,11 @@
 """`aes doctor` and `aes dlq` find the embedded stack by themselves."""
 
+import pytest
+
 from tests.e2e.running_stack import RunningStack
 
 
+@pytest.mark.slow
 def test_a_running_stack_is_healthy(breakable: RunningStack) -> None:
     examined = breakable.aes("doctor")
 

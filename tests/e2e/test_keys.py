@@ -178,10 +178,9 @@ async def test_a_key_that_cannot_be(api: Api, fields: dict[str, Any]) -> None:
     assert (await api.http.get("/api-keys/")).json()["total"] == before
 
 
-async def test_a_key_has_a_rate(stack: RunningStack, own_company: str) -> None:
-    made = stack.aes("users", "create", unique("carol"), "--company", own_company)
-    key = stack.aes("keys", "create", "--company", own_company, "--user", made["id"], "--rate-limit", "5")
-    async with new_client(stack.base_url, key["secret"]) as client:
+async def test_a_key_has_a_rate(stack: RunningStack, alice: Caller) -> None:
+    key = stack.administer(lambda gateway: gateway.create_key(alice.company, alice.user, rate_limit=5))
+    async with new_client(stack.base_url, key.secret) as client:
         replies = [await client.get("/me/") for _ in range(12)]
     assert replies[0].status_code == 200
     check_error(replies[-1], 429, "rate_limit_error")

@@ -11,8 +11,9 @@ import pytest
 from openai import AsyncOpenAI
 
 from libs.contracts.identifiers import new_id
+from services.gateway.domain.accounts import ALL_SCOPES
 from tests.e2e.api import Api, configuration, new_client, unique
-from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
 from tests.support.model_stub import TEXT
@@ -213,7 +214,7 @@ async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI
 async def test_companies_do_not_see_each_other(
     stack: RunningStack, as_alice: Api, own_company: str, bob: Caller, mallory: Caller
 ) -> None:
-    model, owner = await agent(as_alice), make_caller(stack, own_company, unique("owner"), "all")
+    model, owner = await agent(as_alice), make_caller(stack, own_company, unique("owner"), ALL_SCOPES)
     async with (
         client_of(stack, owner.secret) as own,
         client_of(stack, bob.secret) as colleague,
@@ -245,9 +246,9 @@ async def test_companies_do_not_see_each_other(
         assert (await own.vector_stores.retrieve(store.id)).name == "secrets"
 
 
+@pytest.mark.slow
 async def test_turns_at_once_overrun_a_budget_by_no_more_than_themselves(stack: RunningStack) -> None:
-    company = stack.aes("companies", "create", unique("budget"), "--rate-limit", "0")["name"]
-    caller = make_caller(stack, company, "ada", "all")
+    caller = make_caller(stack, make_company(stack), "ada", ALL_SCOPES)
     async with new_client(stack.base_url, caller.secret) as http, client_of(stack, caller.secret) as client:
         model = await agent(Api(http))
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+from services.gateway.domain.accounts import ALL_SCOPES
 from tests.e2e.api import Api, new_client, unique
 from tests.e2e.conftest import Caller, make_caller
 from tests.e2e.dead_letters import DLQ, put_letter
@@ -29,10 +32,11 @@ async def test_operators_see_every_process_and_every_group(api: Api) -> None:
     assert found["lag"] == sum(part["lag"] for each in found["consumers"] for part in each["partitions"])
 
 
+@pytest.mark.slow
 async def test_a_company_replays_its_letter_and_no_other_company_sees_it(
     api: Api, stack: RunningStack, own_company: str, mallory: Caller
 ) -> None:
-    carol = make_caller(stack, own_company, "carol", "all")
+    carol = make_caller(stack, own_company, "carol", ALL_SCOPES)
     label = unique("letter")
     letter = await put_letter(stack.kafka, carol.company_id, label, reason="ValueError('aes_" + "k" * 43 + "')")
     path = f"{LETTERS}{letter}/"

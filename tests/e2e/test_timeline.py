@@ -104,7 +104,8 @@ async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
     return [(event["position"], event["type"]) for event in page["events"]]
 
 
-@pytest.mark.parametrize("part", ["gateway", pytest.param("postgres", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("part", ["gateway", "postgres"])
 async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
     breakable: RunningStack, api: Api, part: str
 ) -> None:

@@ -9,8 +9,9 @@ import orjson
 import pytest
 from websockets.asyncio.client import connect
 
+from services.gateway.domain.accounts import ALL_SCOPES
 from tests.e2e.api import MODEL, Api, new_client, unique
-from tests.e2e.conftest import Caller, make_caller
+from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
@@ -21,8 +22,7 @@ COUNTED = ("input_tokens", "output_tokens", "tool_calls")
 @pytest.fixture
 def customer(stack: RunningStack) -> Caller:
     """A company of its own, since everything that it does is added up."""
-    company = stack.aes("companies", "create", unique("usage"), "--rate-limit", "0")["name"]
-    return make_caller(stack, company, "ada", "all")
+    return make_caller(stack, make_company(stack), "ada", ALL_SCOPES)
 
 
 async def usage(api: Api, **query: str) -> dict[str, Any]:

@@ -130,6 +130,7 @@ async def replica(stack: RunningStack, elsewhere: str) -> AsyncIterator[Api]:
         yield Api(client)
 
 
+@pytest.mark.slow
 async def test_of_two_different_answers_at_once_on_two_gateways_one_wins(
     api: Api, replica: Api, model: HeldModel
 ) -> None:

@@ -74,8 +74,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     if _is_worker(config) or _chooses_tests(config) or option.collectonly:
         return
     if option.numprocesses is None and not option.usepdb:
-        # One more than cores: end-to-end tests wait most of the time.
-        option.numprocesses = min((os.cpu_count() or 1) + 1, _MOST_WORKERS)
+        # Two more than cores: end-to-end tests wait most of the time.
+        option.numprocesses = min((os.cpu_count() or 1) + 2, _MOST_WORKERS)
     if option.durations is None:
         option.durations = _SLOWEST_SHOWN
 

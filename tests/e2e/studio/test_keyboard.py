@@ -1,6 +1,7 @@
 """The studio by keyboard alone: every step is a key, and what is pressed next has the focus."""
 
 import httpx
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.e2e.api import configuration, unique
@@ -75,6 +76,7 @@ def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: htt
     expect(page.get_by_role("row")).to_have_count(1)
 
 
+@pytest.mark.slow
 def test_an_agent_a_knowledge_base_and_a_key_are_made(open_page: Open, http: httpx.Client) -> None:
     name = unique("Typed")
     page = open_page()

@@ -87,7 +87,7 @@ def test_a_company_sees_services_in_short_and_its_own_letters(
 def test_the_page_is_for_keys_that_may_see_it(open_page: Open, stack: RunningStack, own_company: str) -> None:
     operator = open_page()
     expect(operator.get_by_role("navigation").get_by_role("link", name="Operators")).to_be_visible()
-    caller = make_caller(stack, own_company, unique("reader"), "agents:read")
+    caller = make_caller(stack, own_company, unique("reader"), frozenset({"agents:read"}))
     page = open_page(key=caller.secret)
     expect(page.get_by_role("navigation").get_by_role("link", name="Agents")).to_be_visible()
     expect(page.get_by_role("navigation").get_by_role("link", name="Operators")).to_have_count(0)

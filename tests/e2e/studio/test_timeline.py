@@ -112,6 +112,7 @@ def test_what_others_wrote_is_text(open_page: Open, http: httpx.Client) -> None:
     expect(page).to_have_title("Timeline · Development")
 
 
+@pytest.mark.slow
 def test_the_feed_of_the_company_is_accessible_in_both_looks(open_page: Open, http: httpx.Client) -> None:
     execute(http, session_of(http), "hello", unique())
     page = open_page("timeline/")

@@ -48,6 +48,7 @@ def test_a_page_is_there_over_a_slow_network_before_the_others_are_fetched(open_
         assert pages <= {"keys.js", "sign_in.js"}
 
 
+@pytest.mark.slow
 def test_it_is_usable_over_a_slow_network_and_says_when_it_waits(
     open_page: Open, elsewhere: httpx.Client, mallory: Caller
 ) -> None:

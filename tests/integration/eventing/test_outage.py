@@ -47,6 +47,7 @@ async def refused(sender: CommandSender) -> None:
             await take_note(sender, "refused")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("outage", ["cut", "freeze"])
 async def test_callers_are_refused_in_time_and_all_goes_on_by_itself(
     owner: Service, sender: CommandSender, proxy: TcpProxy, outage: str

@@ -7,6 +7,7 @@ from typing import Any
 
 import httpx
 import orjson
+import pytest
 
 from tests.integration.gateway.conftest import Installation, eventually, execute
 from tests.support.model_stub import TEXT
@@ -87,6 +88,7 @@ async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(inst
     assert ended.status_code == 204
 
 
+@pytest.mark.slow
 async def test_a_turn_that_nobody_streamed_is_the_same_on_both_replicas(installation: Installation) -> None:
     session = await installation.session("openai:stub-tool-slow-1500", tools=["calculator"])
     begun = await installation.clients[0].post(

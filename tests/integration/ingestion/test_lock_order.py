@@ -50,6 +50,7 @@ async def deadlocks(ingestion: Ingestion) -> int:
     return int(row[0])
 
 
+@pytest.mark.slow
 async def test_writers_of_the_same_chunks(ingestion: Ingestion, bases: KnowledgeBases) -> None:
     chance = random.Random(7)
     chunks = [chunk(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(40)]

@@ -5,6 +5,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import pytest
+
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaBus, KafkaConnection, create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
@@ -127,6 +129,7 @@ def test_the_lag_is_known_before_anything_is_acknowledged() -> None:
     assert lag({"a": 4}, {"a": -1}) == 4
 
 
+@pytest.mark.slow
 async def test_a_worker_that_hangs_has_a_lag(kafka: str, topic_prefix: str) -> None:
     await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
     producer = KafkaBus(kafka, prefix=topic_prefix).producer()

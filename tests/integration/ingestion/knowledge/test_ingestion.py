@@ -74,6 +74,7 @@ async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     assert len(chunks) == len(set(chunks)) >= len(files)
 
 
+@pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:

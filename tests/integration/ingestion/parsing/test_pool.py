@@ -252,6 +252,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.slow
 async def test_processes_end_with_a_service_that_was_killed() -> None:
     service = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _SERVICE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": "."}

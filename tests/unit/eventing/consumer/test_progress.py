@@ -55,14 +55,14 @@ async def test_a_revoked_partition_is_drained_and_its_position_handed_on(group: 
 
 async def test_what_does_not_end_in_time_is_cancelled_and_read_again(group: Group) -> None:
     first, second = Handler(), Handler()
-    first.blocks(b"a1")
+    released = first.blocks(b"a1")
     await send(group, "a", b"a1", b"a2")
     old = group.join(first)
     await eventually(lambda: first.started == [b"a1"])
     group.join(second)  # with one partition and two members the first one keeps it
 
     await eventually(lambda: first.cancelled != [])
-    first.behaviours.clear()
+    released.set()
     await eventually(lambda: first.done == [b"a1", b"a2"])
     await eventually(lambda: group.committed() == 2)
     await group.leave(old)
