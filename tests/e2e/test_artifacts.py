@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import psutil
+import pytest
 
 from tests.e2e.api import Api
 from tests.e2e.running_stack import RunningStack
@@ -104,6 +105,7 @@ async def test_what_is_too_large_is_refused_while_it_comes_in(api: Api) -> None:
     assert (await api.http.get(f"/sessions/{session}/artifacts/")).json()["total"] == 0
 
 
+@pytest.mark.slow
 async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) -> None:
     session, size, count = await api.session(), 24 * MEGABYTE, 10
     processes = [psutil.Process(stack.pid(part)) for part in ("gateway", "artifacts")]

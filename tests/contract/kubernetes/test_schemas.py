@@ -4,6 +4,7 @@ import base64
 from collections.abc import Iterator
 
 import kubernetes_validate
+import pytest
 
 from tests.support.kustomize import Manifest, containers_of, of_kind, pod
 
@@ -18,6 +19,7 @@ STRIMZI_PODS: dict[str, dict[str, str]] = {
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
+@pytest.mark.slow
 def test_resources_fit_their_schemas(overlay: tuple[Manifest, ...]) -> None:
     known = [manifest for manifest in overlay if manifest["kind"] not in CUSTOM]
     assert len(known) > 30

@@ -126,6 +126,7 @@ async def presence(database_url: str) -> AsyncIterator[Presence]:
     await asyncio.wait({running})
 
 
+@pytest.mark.slow
 async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence
 ) -> None:

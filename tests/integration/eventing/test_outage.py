@@ -21,6 +21,8 @@ from tests.support.private_kafka import PrivateKafka, private_kafka
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PrivateKafka]:
@@ -47,7 +49,6 @@ async def refused(sender: CommandSender) -> None:
             await take_note(sender, "refused")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("outage", ["cut", "freeze"])
 async def test_callers_are_refused_in_time_and_all_goes_on_by_itself(
     owner: Service, sender: CommandSender, proxy: TcpProxy, outage: str

@@ -134,6 +134,7 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
     await pool.close()
 
 
+@pytest.mark.slow
 async def test_each_part_of_a_file_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_MODULE", "tests.support.parsing_in_parts")
     reading = await ParsingProcess.start(Limits(timeout_seconds=3))

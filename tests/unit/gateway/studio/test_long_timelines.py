@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from tests.unit.gateway.studio.conftest import Run
 from tests.unit.gateway.studio.test_trace import SESSION, TURN, event
 
@@ -45,6 +47,7 @@ def test_marks_do_not_lie_on_top_of_each_other(run: Run) -> None:
     assert run("model/drawn.js", expression, [0, 1, 2]) == [0, 0.01, 0.02]
 
 
+@pytest.mark.slow
 def test_a_turn_of_thousands_of_calls_becomes_spans(run: Run) -> None:
     shape = """(() => {
       const { roots } = m.traceOf(given, 100000);
