@@ -13,6 +13,7 @@ from deploy.local.files import read_json, write_atomically
 # while its server restarts may connect to itself and keep the server from coming back.
 _CANDIDATES = range(20000, 30000)
 _ATTEMPTS = 200
+_untried: list[int] = []
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -27,13 +28,20 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
 
 def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
     for _ in range(_ATTEMPTS):
-        port = random.choice(_CANDIDATES)
+        port = _next_candidate()
         if port not in taken and is_free(port):
             return port
     raise StackError(
         f"No free port found between {_CANDIDATES.start} and {_CANDIDATES.stop}.",
         "End programs that listen on ports of this range and try again.",
     )
+
+
+def _next_candidate() -> int:
+    """All candidates in a random order: a port that was chosen is not chosen again before somebody listens on it."""
+    if not _untried:
+        _untried.extend(random.sample(_CANDIDATES, len(_CANDIDATES)))
+    return _untried.pop()
 
 
 def allocate(file: Path, names: list[str], fixed: Mapping[str, int], preferred: Mapping[str, int]) -> dict[str, int]:

@@ -88,6 +88,7 @@ def pytest_configure(config: pytest.Config) -> None:
         # A port that one worker has chosen and does not listen on yet is free for the others.
         number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
         ports._CANDIDATES = ports._CANDIDATES[number % _MOST_WORKERS :: _MOST_WORKERS]
+        ports._untried.clear()
     if config.option.numprocesses:
         from xdist.workermanage import NodeManager
 

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local import ports
 from deploy.local.errors import StackError
 from deploy.local.ports import allocate, choose_free, is_free
 
@@ -50,3 +51,9 @@ def test_an_asked_port_must_be_free_and_is_not_remembered(tmp_path: Path, taken:
     assert allocate(file, ["gateway"], {}, {}) == usual
     with pytest.raises(StackError, match=f"Port {taken}, asked for by AES_GATEWAY_PORT, is taken"):
         allocate(file, ["gateway"], {"gateway": taken}, {})
+
+
+def test_no_port_is_chosen_twice_before_somebody_listens_on_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "_untried", [])
+    chosen = [choose_free() for _ in range(300)]
+    assert len(set(chosen)) == len(chosen)
