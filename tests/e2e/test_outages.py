@@ -4,6 +4,7 @@ import asyncio
 import time
 
 import httpx
+import psutil
 import pytest
 
 from tests.e2e.api import Api, check_error, configuration, unique
@@ -146,13 +147,15 @@ async def test_the_database_is_away(breakable: RunningStack, api: Api, anonymous
     session, text = await api.session("openai:stub-echo"), unique("away")
     unknown = {"x-api-key": "aes_" + "A" * 43}
     with breakable.nobody_restarts():
+        serving = psutil.Process(breakable.pid("postgres")).children()
         killed = breakable.kill("postgres")
+        # Until they notice, the processes of the killed server answer.
+        await asyncio.to_thread(psutil.wait_procs, serving, timeout=60)
         replies = await asyncio.gather(
             *(api.http.get(path) for path in ("/sessions/", f"/sessions/{session}/", "/agent/", "/api-keys/")),
             api.http.post("/api-keys/", json={"name": "lost"}),
             api.execute(session, text, idempotency_key=text),
         )
-        # Asked last: while the processes of the killed server end, one of them may still answer.
         for reply in (*replies, await anonymous.get("/me/", headers=unknown)):
             check_error(reply, 503, "service_unavailable")
             assert int(reply.headers["retry-after"]) >= 1

@@ -44,7 +44,7 @@ async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: Wo
 async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
-    files = await bases.upload(documents(40))
+    files = await bases.upload(documents(100))
     execute(ingestion.database_url, UNHURRIED)
     settings = {"AES_INGESTION_STREAMS_BATCH": "1", "AES_INGESTION_STREAMS_BATCHES": "1"}
     leaving = workers.start(**settings)
