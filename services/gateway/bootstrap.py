@@ -34,6 +34,7 @@ from services.gateway.adapters.postgres.usage import PostgresUsage
 from services.gateway.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
 from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
+from services.gateway.adapters.processor import waited_for_a_processor
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
@@ -183,7 +184,7 @@ def assemble(outside: Dependencies) -> PublicApi:
     )
     rates = CompanyRates(outside.shared_limits, outside.limits, outside.monotonic)
     company_streams = CompanyStreams(outside.shared_limits, outside.limits)
-    load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
+    load = ShedLoad(LoadShedding(), waited=waited_for_a_processor, on_refused=SHED.inc)
     streams = EventStreams(outside.now, company_streams)
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_slow=SLOW_READERS.inc)

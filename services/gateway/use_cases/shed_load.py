@@ -11,26 +11,55 @@ from services.gateway.domain.load_shedding import TICK_SECONDS, LoadShedding
 
 _log = structlog.get_logger("gateway.load")
 _LOG_SECONDS: Final = 10.0
+_LONGEST_HOLD: Final = 3
+_MOST_HELD: Final = 1000
 _BUSY: Final = "the service is busy, and no other company asks for as much at present: try again later"
 
 
 class ShedLoad:
-    def __init__(self, policy: LoadShedding, *, on_refused: Callable[[], None] = lambda: None) -> None:
+    """Applies the policy to the requests of one event loop, whose ``waited`` tells the seconds without a processor."""
+
+    def __init__(
+        self,
+        policy: LoadShedding,
+        *,
+        waited: Callable[[], float] = lambda: 0.0,
+        on_refused: Callable[[], None] = lambda: None,
+    ) -> None:
         self._policy = policy
+        self._waited = waited
         self._on_refused = on_refused
         self._shared = asyncio.Event()
+        self._held = 0
         self._logged: dict[str, float] = {}
 
     async def admit(self, company_id: str) -> None:
-        """Counts a request, and lets it wait for its time, below a second. Raises ``RateLimited``."""
+        """Counts a request, and lets it wait for its time, below a second.
+
+        Raises ``RateLimited``, after up to three seconds: a caller that repeats at once comes less often so.
+        """
         wait = self._policy.wait_of(company_id)
         if self._policy.is_shared:
             self._shared.set()
         if wait:
             self._on_refused()
-            raise RateLimited(_BUSY, details=[ErrorDetail(loc=[], type="busy", message=_BUSY)], retry_after=wait)
+            left = wait - await self._hold(wait)
+            details = [ErrorDetail(loc=[], type="busy", message=_BUSY)]
+            raise RateLimited(_BUSY, details=details, retry_after=max(left, 1))
         if pause := self._policy.pause_of(company_id):
             await asyncio.sleep(pause)
+
+    async def _hold(self, wait: int) -> int:
+        """Waits for some of the seconds, which it returns; for none while very many do."""
+        if self._held >= _MOST_HELD:
+            return 0
+        held = min(wait, _LONGEST_HOLD)
+        self._held += 1
+        try:
+            await asyncio.sleep(held)
+        finally:
+            self._held -= 1
+        return held
 
     async def run(self) -> None:
         """Watches the event loop while several companies use it, until cancelled."""
@@ -39,9 +68,10 @@ class ShedLoad:
             if not self._policy.is_shared:
                 self._shared.clear()
                 await self._shared.wait()
-            began = clock()
+            began, waited = clock(), self._waited()
             await asyncio.sleep(TICK_SECONDS)
-            self._policy.observe(clock() - began - TICK_SECONDS)
+            elapsed = clock() - began
+            self._policy.observe(elapsed - TICK_SECONDS, (self._waited() - waited) / elapsed)
             self._log_bounds(clock())
 
     def _log_bounds(self, now: float) -> None:

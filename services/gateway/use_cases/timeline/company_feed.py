@@ -28,7 +28,7 @@ _AT_ONCE: Final = 16
 _MOST_AT_ONCE: Final = 64
 _BURST_SECONDS: Final = 0.002
 # The rest after a burst, by its length.
-_REST: Final = 3.0
+_REST: Final = 7.0
 _Key = tuple[str, str]
 _Readers = defaultdict[TimelineFilter, set[FeedReader]]
 
@@ -38,8 +38,8 @@ class CompanyFeed:
 
     The bus tells of an event about when the log gets it, so that the feed looks again until the event is there.
 
-    Many readers are woken a few at a time, with a rest three times as long as that took: however many a company has,
-    they leave three quarters of the event loop to others. What comes meanwhile waits in their queues, and goes out in
+    Many readers are woken a few at a time, with a rest seven times as long as that took: however many a company has,
+    they leave seven eighths of the event loop to others. What comes meanwhile waits in their queues, and goes out in
     larger pieces. The next page is not read while one that waits to be woken has very much unread.
     """
 
