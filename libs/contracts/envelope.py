@@ -38,8 +38,8 @@ class Envelope:
 
     ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
     subject from 1 (0 on commands; on deltas that of the event which their text comes after). ``identity`` is the
-    gateway-signed caller, which ``signature`` binds to this one command (commands only). ``owner_id`` is the user
-    who may see the event beside those who read the whole company; without it everybody of the company may.
+    gateway-signed caller, which ``signature`` binds to this one command (commands only). ``owner_id`` is the only
+    user who may see the event, apart from those who read the whole company; without it everybody of the company may.
     ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
     API and the SHA-256 of the bytes there.
     """

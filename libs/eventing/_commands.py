@@ -63,7 +63,7 @@ Lookup = Callable[[str, str], Awaitable[bool]]
 async def enter_commands(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
     """Notes commands in the transaction of their effects, for handlers of ``handle_raw`` that take several at once.
 
-    What ``check`` of the result raises has to end the transaction. Each command is then to be tried alone.
+    When ``check`` of the result raises, the transaction is to be rolled back and each command tried alone.
     """
     given = [(command.command_id, command.identity.company_id) for command in commands]
     return await inbox.enter_all(transaction.connection, _CONSUMER, given)

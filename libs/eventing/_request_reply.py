@@ -23,7 +23,7 @@ from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")
-# The gateway answers 503 within five seconds, two later where the owner was asked first.
+# The gateway answers 503 within five seconds, seven where the owner was tried over HTTP first.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
@@ -231,11 +231,12 @@ class CommandSender:
     ) -> CommandState:
         """Send a command; ``expires_in`` seconds later its owner refuses it.
 
-        ``directly`` hands it to its owner, who answers with the outcome, and sends it over the bus only if that fails:
-        carried out twice, it takes effect once. For commands that end at once, and that none of their subject precedes.
+        ``directly`` sends it to its owner over HTTP, who answers with the outcome, and over the bus only if that fails:
+        carried out twice, it takes effect once. Only for commands that end at once and are the first of their subject:
+        nothing on the bus has to be handled before them.
 
-        Raises ``ServiceUnavailable`` within 4 s (6 s if handed over first) when the broker does not take it; it may
-        still be carried out.
+        Raises ``ServiceUnavailable`` within 4 s (6 s if sent ``directly`` first) when the broker does not take it;
+        it may still be carried out.
         """
         # The answer of a command sent before the readers are in position could be missed.
         if not (self._producer.healthy and self.positioned()):

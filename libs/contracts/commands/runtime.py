@@ -116,7 +116,7 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCom
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):
-    """Stop a turn that waits or runs."""
+    """Stop a turn that is queued, runs or waits."""
 
     session_id: str
     turn_id: str

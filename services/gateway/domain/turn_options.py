@@ -11,7 +11,8 @@ from services.gateway.domain.accounts import Principal
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
     """Raises ``ValidationFailed`` for what is no JSON Schema, and for client tools of the same name.
 
-    Raises ``PermissionDenied`` for visitors: the owner of an agent decides how it answers them, and what that may cost.
+    Raises ``PermissionDenied`` for public keys: the owner of an agent decides how it answers their users, and
+    what that may cost.
     """
     if options is None:
         return

@@ -32,8 +32,8 @@ _UNFINISHED: Final = (
 _TRANSIENT: Final = frozenset(
     {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
 )
-# Who asks for a session waits for nothing else, and its first message follows the answer.
-_HANDED_OVER: Final = frozenset({CreateSession})
+# Sent to the owner over HTTP instead of Kafka: a caller can do nothing before its session exists.
+_SENT_DIRECTLY: Final = frozenset({CreateSession})
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command that has the given id; may call other services, and raises errors for the caller."""
 
@@ -159,7 +159,7 @@ class CommandDispatcher:
             identity=write.identity,
             expires_in=_EXPIRES_SECONDS,
             traceparent=write.traceparent,
-            directly=type(command) in _HANDED_OVER,
+            directly=type(command) in _SENT_DIRECTLY,
         )
 
     async def _record(self, write: Write) -> IdempotencyRecord:

@@ -32,7 +32,7 @@ class _Known:
 
 
 class Principals:
-    """Everybody who uses a public key shares one identity; a session is open to all who know its id.
+    """Everybody who uses a public key shares one identity: a session made with it is open to all who know its id.
 
     An agent's own key works while the agent is public, from the origins that it allows.
     """

@@ -140,7 +140,7 @@ class SubmitTurn:
     def __call__(
         self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool, position: int | None = None
     ) -> AbstractAsyncContextManager[SubmittedTurn]:
-        """``position``: only as the session's turn of that number, as ``ExecuteTurn`` says."""
+        """``position``: refused with a conflict unless the turn gets this position in its session."""
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(
             session_id=session_id, content=body.content, stream=stream, options=body.options, position=position

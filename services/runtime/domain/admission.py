@@ -46,8 +46,9 @@ class SessionState:
 class AdmissionView:
     """The database under the locks of the sessions concerned.
 
-    ``known``: commands that have a turn or an outcome. Live turns wait, run or are being stopped. ``exhausted``: the
-    budgets of the companies concerned that are used up. ``excess``: companies with more sessions than they may have,
+    ``known``: commands that have a turn or an outcome. Live turns are queued, run or are being stopped;
+    in a session those that wait for somebody count, too. ``exhausted``: the budgets of the companies concerned that
+    are used up. ``excess``: companies with more sessions than they may have,
     those that the submissions begin among them.
     """
 
@@ -166,7 +167,7 @@ class _Batch:
         self._slots = slots
 
     def check_excess(self, company_id: str) -> None:
-        """Raises ``QuotaExceeded`` for as many submissions as begin a session too many."""
+        """Raises ``QuotaExceeded`` for as many of the company's new sessions as are too many."""
         excess = self._excess.get(company_id)
         if excess is not None and self._refused[company_id] < excess.by:
             self._refused[company_id] += 1

@@ -167,13 +167,13 @@ class TurnLost(Exception):
 class TurnJournal(Protocol):
     """Records the loop's steps, each in one transaction that checks the turn's fencing token.
 
-    Awaitables raise TurnLost. The final answer (one without tool calls) is never recorded here: it is part of
-    the AgentReply, which the engine commits together with the turn's completion.
+    Awaitables raise TurnLost. The final answer is part of the AgentReply, which the engine commits together with the
+    turn's completion; only one that does not fit the output schema is recorded here.
     """
 
     @property
     def steps(self) -> Sequence[RecordedStep]:
-        """The steps of earlier attempts, in order; the loop resumes after them."""
+        """The steps that the turn has from earlier executions, in order; the loop resumes after them."""
 
     @property
     def allowed_calls(self) -> Mapping[str, str]:

@@ -10,10 +10,10 @@ _BESIDE: Final = 8
 
 
 class WorkerSlots:
-    """The places of a worker at one moment, ``running`` of them taken by company.
+    """The slots of a worker at one moment, ``running`` of them taken by company.
 
-    A company holds at most ``capacity``. An eighth more, and one at least, is for companies beside it, so that turns
-    of one that take all they get keep no other waiting.
+    A company holds at most ``capacity``. There are an eighth more in all, and one at least, so that turns of a company
+    that take all they get keep no other waiting.
     """
 
     def __init__(self, capacity: int, running: Mapping[str, int] | None = None) -> None:

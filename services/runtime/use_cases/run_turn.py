@@ -97,7 +97,7 @@ class ConversationCache:
             self._grow(conversation.size - before)
 
     def forget(self, session_id: str) -> None:
-        """For a session that nothing happens in for long."""
+        """Drops the session's conversation; it is read again when a turn needs it."""
         forgotten = self._known.pop(session_id, None)
         if forgotten is not None:
             self._size -= forgotten.size
@@ -228,7 +228,7 @@ async def _read(read: Callable[[], Awaitable[T]]) -> T:
 def _completed(
     turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable
 ) -> TurnOutcome:
-    """The reply's bytes are made once: the event, the row and the response are the same."""
+    """The reply's bytes are made once: the event, its row in the outbox and the response are the same."""
     message_id = new_id()
     # PostgreSQL's text has no NUL; the history and the event must say the same.
     text = reply.text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

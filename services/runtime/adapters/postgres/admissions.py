@@ -130,7 +130,7 @@ class PostgresAdmissionBatch:
         return list(claimed.values())
 
     async def _keep_begun(self, first: Mapping[str, Submission]) -> None:
-        """Tells of the sessions that have a turn now; one whose turn was refused was never there."""
+        """Emits ``session.created`` for new sessions with an admitted turn, and deletes the others."""
         refused = [session.id for session in self.begun if session.id not in first]
         if refused:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
@@ -138,7 +138,7 @@ class PostgresAdmissionBatch:
         await add_messages(self._transaction.connection, self.begun)
         await self._transaction.begin(*(session.id for session in self.begun))
         for session in self.begun:
-            # An outcome of another command: the turn's has one of its own.
+            # It is the outcome of CreateSession: with this command's id it would count as that of ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
             self._transaction.emit(
                 session.created(), subject=session.id, owner_id=session.owner_id, sequence=1, context=context

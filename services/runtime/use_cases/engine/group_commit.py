@@ -96,7 +96,7 @@ class ClaimFuture:
         return self._committed.done() and not self._committed.result()
 
     def settle(self, *, committed: bool) -> None:
-        """A commit whose answer got lost has failed: the reconciler finds such a turn."""
+        """A commit whose answer got lost counts as failed; the reconciler finds a turn that is stored all the same."""
         self._committed.set_result(committed)
 
     def on_confirmed(self, callback: Callable[[], None]) -> None:

@@ -216,9 +216,9 @@ class TurnEngine:
         return await retry_until_available(lambda: self._commits.submit(outcome), when=is_outage, policy=self._retries)
 
     async def _commit_batch(self, outcomes: Sequence[TurnOutcome]) -> list[CommitResult]:
-        return await self._outcomes.commit(outcomes, claim_in=self._going_on(outcomes))
+        return await self._outcomes.commit(outcomes, claim_in=self._sessions_to_claim_in(outcomes))
 
-    def _going_on(self, outcomes: Sequence[TurnOutcome]) -> set[str]:
+    def _sessions_to_claim_in(self, outcomes: Sequence[TurnOutcome]) -> set[str]:
         """Sessions whose next turn begins here at once."""
         if self._draining:
             return set()

@@ -142,7 +142,7 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """A TurnJournal of one attempt. Counts the turn's events: nobody else writes any while this worker holds it."""
+    """A TurnJournal of one execution. Counts the turn's events: nobody else writes any while this worker holds it."""
 
     def __init__(
         self,
