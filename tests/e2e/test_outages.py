@@ -2,6 +2,8 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
+from functools import partial
 
 import httpx
 import psutil
@@ -150,7 +152,7 @@ async def test_the_database_is_away(breakable: RunningStack, api: Api, anonymous
         serving = psutil.Process(breakable.pid("postgres")).children()
         killed = breakable.kill("postgres")
         # Until they notice, the processes of the killed server answer.
-        await asyncio.to_thread(psutil.wait_procs, serving, timeout=60)
+        await eventually(partial(_have_ended, serving))
         replies = await asyncio.gather(
             *(api.http.get(path) for path in ("/sessions/", f"/sessions/{session}/", "/agent/", "/api-keys/")),
             api.http.post("/api-keys/", json={"name": "lost"}),
@@ -168,6 +170,17 @@ async def test_the_database_is_away(breakable: RunningStack, api: Api, anonymous
 
 async def _asked(model: HeldModel, text: str) -> bool:
     return bool(model.asked(text))
+
+
+async def _have_ended(processes: Sequence[psutil.Process]) -> bool:
+    return all(_has_ended(process) for process in processes)
+
+
+def _has_ended(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
 
 
 async def _answered(api: Api, session: str) -> bool:
