@@ -22,7 +22,7 @@ class Timed:
 
     engine: str
     chunks: int
-    mode: Mode
+    search: str
     p50: float
     p95: float
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate
 
 from benchmarks.figures import percentile
-from benchmarks.search.figures import MODES, Filled, Timed
+from benchmarks.search.figures import Filled, Timed
 from benchmarks.search.quality import BATCH
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.embedding import Embedder
@@ -14,6 +14,10 @@ from services.ingestion.domain.engines import Engine, IndexedChunk, Mode, Query
 
 _WORDS_IN_A_CHUNK = (120, 360)
 _WORDS_IN_A_QUERY = (3, 12)
+_RARE_WORDS = 4
+_MOST_FREQUENT_WORDS = 4
+# How many words count as frequent: each is in a third of the chunks or more.
+_FREQUENT = 60
 _CHUNKS_IN_A_FILE = 5
 _VOCABULARY = 50_000
 _SYLLABLES = [first + second for first in "bcdfghjklmnprstvwz" for second in ("a", "el", "io", "urn")]
@@ -33,6 +37,12 @@ class Prose:
     def query(self) -> str:
         return self._text(*_WORDS_IN_A_QUERY)
 
+    def rare_words(self) -> str:
+        return " ".join(self._random.sample(self._words[_VOCABULARY // 10 :], _RARE_WORDS))
+
+    def frequent_words(self) -> str:
+        return " ".join(self._random.sample(self._words[:_FREQUENT], self._random.randint(1, _MOST_FREQUENT_WORDS)))
+
     def _text(self, least: int, most: int) -> str:
         count = self._random.randint(least, most)
         return " ".join(self._random.choices(self._words, cum_weights=self._cumulative, k=count))
@@ -50,13 +60,24 @@ async def measure(
         for size in sorted(sizes):
             filled.append(await _grow(engine, embedder, index_id, prose, written, size))
             written = size
-            for mode in MODES:
-                times = [await _time(engine, embedder, index_id, prose.query(), mode) for _ in range(searches)]
-                timed.append(Timed(engine.name, size, mode, percentile(times, 50), percentile(times, 95)))
-                say(f"{engine.name} {size} chunks {mode}: p50 {timed[-1].p50:.1f} ms")
+            for search, (mode, text) in _searches(prose).items():
+                times = [await _time(engine, embedder, index_id, text(), mode) for _ in range(searches)]
+                timed.append(Timed(engine.name, size, search, percentile(times, 50), percentile(times, 95)))
+                say(f"{engine.name} {size} chunks {search}: p50 {timed[-1].p50:.1f} ms, p95 {timed[-1].p95:.1f} ms")
     finally:
         await engine.drop_index(index_id)
     return filled, timed
+
+
+def _searches(prose: Prose) -> dict[str, tuple[Mode, Callable[[], str]]]:
+    return {
+        "semantic": ("semantic", prose.query),
+        "keyword": ("keyword", prose.query),
+        "keyword, rare words": ("keyword", prose.rare_words),
+        "keyword, frequent words": ("keyword", prose.frequent_words),
+        "hybrid": ("hybrid", prose.query),
+        "hybrid, frequent words": ("hybrid", prose.frequent_words),
+    }
 
 
 async def _grow(engine: Engine, embedder: Embedder, index_id: str, prose: Prose, start: int, end: int) -> Filled:

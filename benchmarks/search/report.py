@@ -45,9 +45,9 @@ def _filling(findings: Findings) -> Table:
 
 
 def _latency(findings: Findings) -> Table:
-    table = _table("One search, ms, its embedding included", ("engine", "mode"), ("chunks", "p50", "p95"))
+    table = _table("One search, ms, its embedding included", ("engine", "search"), ("chunks", "p50", "p95"))
     for each in findings.latency:
-        table.add_row(each.engine, each.mode, f"{each.chunks:,}", f"{each.p50:.1f}", f"{each.p95:.1f}")
+        table.add_row(each.engine, each.search, f"{each.chunks:,}", f"{each.p50:.1f}", f"{each.p95:.1f}")
     return table
 
 
