@@ -7,7 +7,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import warnings
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -30,6 +29,7 @@ from deploy.local.status import read_status
 from libs.eventing import KafkaConnection
 from services.gateway.administration import Administration, administration
 from tests.e2e.waiting import wait_until
+from tests.support.server_directories import directories, new_directory
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -161,8 +161,7 @@ def temporary_home(*, kept: bool = True) -> Iterator[Path]:
         yield Path(given).resolve()
         return
     end_abandoned_stacks()
-    # A short path: names of Unix sockets are limited.
-    home = Path(tempfile.mkdtemp(prefix=_PREFIX, dir="/tmp" if os.path.isdir("/tmp") else None)).resolve()
+    home = new_directory(_PREFIX)
     # PostgreSQL runs as another user when the tests run as root.
     home.chmod(0o711)
     owner = Identity.of(os.getpid())
@@ -208,13 +207,13 @@ def remembered_port(home: Path, name: str = "model-port") -> int:
 
 def end_abandoned_stacks() -> None:
     """End the stacks of test runs that were killed."""
-    for note in Path("/tmp").glob(f"{_PREFIX}*/owner.json"):
+    for home in list(directories(_PREFIX)):
         try:
-            pid, started = json.loads(note.read_text())
+            pid, started = json.loads((home / "owner.json").read_text())
         except (OSError, ValueError):
             continue
         if Identity(pid, started).process() is None:
-            _clear_away(note.parent)
+            _clear_away(home)
 
 
 def _clear_away(home: Path) -> None:

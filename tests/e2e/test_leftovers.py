@@ -3,19 +3,19 @@
 import json
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import pytest
 
 from tests.e2e.running_stack import temporary_home
+from tests.support.server_directories import new_directory
 
 
 @pytest.fixture
 def dead_home() -> Path:
     ended = subprocess.Popen([sys.executable, "-c", ""])
     ended.wait(60)
-    home = Path(tempfile.mkdtemp(prefix="aes-e2e-", dir="/tmp"))
+    home = new_directory("aes-e2e-")
     (home / "owner.json").write_text(json.dumps([ended.pid, 1.0]))
     return home
 

@@ -14,7 +14,6 @@ import os
 import shutil
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -28,6 +27,7 @@ from deploy.local.files import write_atomically
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.orphans import end_orphans
 from deploy.local.processes import MARKER, Identity
+from tests.support.server_directories import directories, new_directory
 
 DIRECTORY: Final = "AES_TEST_RUN"
 """Environment variable by which the owner tells its workers where the directory is."""
@@ -53,7 +53,7 @@ class RunDirectory:
     @classmethod
     def create(cls, path: Path | None = None) -> "RunDirectory":
         """A directory owned by this process."""
-        run = cls(path or Path(tempfile.mkdtemp(prefix=_PREFIX)).resolve())
+        run = cls(path or new_directory(_PREFIX))
         run.path.mkdir(exist_ok=True)
         # PostgreSQL runs as another user when the tests run as root.
         run.path.chmod(0o711)
@@ -123,7 +123,7 @@ class RunDirectory:
 
 def end_abandoned_runs() -> None:
     """Ends what runs whose owner and guard were killed have left behind."""
-    for path in Path(tempfile.gettempdir()).resolve().glob(f"{_PREFIX}*"):
+    for path in directories(_PREFIX):
         with suppress(OSError, ValueError):
             if RunDirectory(path).owner.process() is None:
                 _clear_away(path)
@@ -135,7 +135,7 @@ def _clear_away(path: Path) -> None:
         from tests.support import containers
 
         containers.remove_of(RunDirectory(path).owner)
-    if any(Path("/tmp").glob("aes-e2e-*")):
+    if any(directories("aes-e2e-")):
         from tests.e2e.running_stack import end_abandoned_stacks
 
         end_abandoned_stacks()
