@@ -71,5 +71,7 @@ def explained(error: AesError, address: str = "the service") -> StackError:
             hint = f" ({detail.hint})" if detail.hint else ""
             lines.append(f"  {'.'.join(map(str, detail.loc))}: {detail.message}{hint}")
         return StackError("\n".join(lines), _REMEDIES.get(error.type, ""))
-    nowhere = isinstance(error, ConnectionFailed | UnexpectedAnswer)
-    return StackError(f"{address}: {error}", _ADDRESS) if nowhere else StackError(str(error), "See: ./aes status")
+    if not isinstance(error, ConnectionFailed | UnexpectedAnswer):
+        return StackError(str(error), "See: ./aes status")
+    told = str(error)
+    return StackError(told if address in told else f"{address}: {told}", _ADDRESS)

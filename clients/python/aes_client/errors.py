@@ -9,7 +9,8 @@ AesError
 ├── ConnectionFailed         no answer, after all attempts
 ├── TimeLimitReached         the caller's time limit
 ├── ActionRequired           a turn waits for an answer that nobody here gives
-└── UnexpectedAnswer         an answer that is none of the service
+├── UnexpectedAnswer         an answer that is none of the service
+└── NotConfigured            no address or no credential was given; a ``ValueError`` as well
 """
 
 from __future__ import annotations
@@ -182,6 +183,10 @@ class ActionRequired(AesError):
 
 class UnexpectedAnswer(AesError):
     """An answer that is none of the service: is the address right, or is there a proxy?"""
+
+
+class NotConfigured(AesError, ValueError):
+    """The address of the service or the credential is missing."""
 
 
 _BY_TYPE = {each.type: each for each in ApiError.__subclasses__()}

@@ -83,6 +83,18 @@ class Emit(Generic[T]):
     item: T
 
 
+class NeverAnswered(httpx.ConnectError):
+    """The outcome of ``Send`` and ``Open`` when no connection is made and the service has never answered this client.
+
+    That may be a wrong address, unlike the same after an answer, which is an outage. ``timed_out``: the attempt has
+    waited for longer than a refusal takes.
+    """
+
+    def __init__(self, problem: httpx.TransportError) -> None:
+        super().__init__(str(problem) or type(problem).__name__, request=problem.request)
+        self.timed_out = isinstance(problem, httpx.ConnectTimeout)
+
+
 Step = Send | Open | Read | Close | Pause | Call | Together
 Flow = Generator[Step, Any, T]
 Emitting = Generator[Step | Emit[T], Any, None]

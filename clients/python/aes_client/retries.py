@@ -9,7 +9,7 @@ from typing import TypeVar
 import httpx
 
 from aes_client.errors import ApiError, ConnectionFailed, RateLimitError, ServiceTimeoutError, error_in
-from aes_client.flows import Flow, Pause, Send
+from aes_client.flows import Flow, NeverAnswered, Pause, Send
 from aes_client.requests import Request
 
 T = TypeVar("T")
@@ -23,12 +23,16 @@ class RetryPolicy:
 
     A part of each pause is random, so that clients that failed together do not come back together. ``Retry-After`` of
     an answer makes a pause longer; with one beyond ``longest_retry_after`` the client gives up at once.
+
+    ``first_contact``: retries while nothing has ever answered. The usual ones take about six seconds, in which a
+    gateway restarts; a program that starts long before its service sets more.
     """
 
     retries: int = 7
     first: float = 0.5
     longest: float = 8.0
     longest_retry_after: float = 60.0
+    first_contact: int = 4
 
     def pause(self, failures: int, retry_after: float | None = None) -> float | None:
         """The pause after so many failures in a row; ``None`` to give up."""
@@ -43,6 +47,8 @@ class RetryPolicy:
         """The pause after that problem; ``None`` when a repetition is of no use."""
         if isinstance(problem, ApiError):
             return self.pause(failures, problem.retry_after) if problem.is_transient else None
+        if isinstance(problem, NeverAnswered) and (problem.timed_out or failures > self.first_contact):
+            return None
         return None if isinstance(problem, _HOPELESS) else self.pause(failures)
 
 
@@ -89,6 +95,10 @@ def _pause_after_refusal(request: Request[T], error: ApiError, failures: int, po
     return policy.pause_after(failures, error)
 
 
-def _explained(request: Request[T], problem: Exception, attempts: int) -> str:
+def _explained(request: Request[T], problem: httpx.TransportError, attempts: int) -> str:
     times = "once" if attempts == 1 else f"{attempts} times"
-    return f"{request.method} {request.path} got no answer, tried {times}: {problem or type(problem).__name__}"
+    url = problem.request.url
+    # Without the user and password that an address may hold.
+    place = f"{url.scheme}://{url.netloc.decode()}"
+    reason = str(problem) or type(problem).__name__
+    return f"{request.method} {request.path} got no answer from {place}, tried {times}: {reason}"

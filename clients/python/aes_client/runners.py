@@ -8,13 +8,28 @@ import os
 import time
 from collections.abc import AsyncIterator, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import httpx
 
-from aes_client.flows import Call, Close, Emit, Emitting, Flow, Open, OpenAnswer, Pause, Read, Send, Step, Together
+from aes_client.errors import NotConfigured
+from aes_client.flows import (
+    Call,
+    Close,
+    Emit,
+    Emitting,
+    Flow,
+    NeverAnswered,
+    Open,
+    OpenAnswer,
+    Pause,
+    Read,
+    Send,
+    Step,
+    Together,
+)
 from aes_client.requests import Request
 
 T = TypeVar("T")
@@ -30,13 +45,19 @@ class Address:
 
     @classmethod
     def of(cls, base_url: str | None, api_key: str | None, token: str | None, timeout: float) -> Address:
-        """Completes what is not given from ``AES_BASE_URL`` and ``AES_API_KEY``. Raises ``ValueError``."""
+        """Completes what is not given from ``AES_BASE_URL`` and ``AES_API_KEY``. Raises ``NotConfigured``."""
         url = base_url or os.environ.get("AES_BASE_URL", "")
         if not url.startswith(("http://", "https://")):
-            raise ValueError("give base_url, or set AES_BASE_URL, such as http://127.0.0.1:8080")
+            wrong = f"{url!r} is no address of a service" if url else "The address of the service is missing"
+            raise NotConfigured(
+                f"{wrong}: give base_url, or set AES_BASE_URL, such as http://127.0.0.1:8080, which `./aes up` prints."
+            )
         key = None if token else api_key or os.environ.get("AES_API_KEY")
         if not (key or token):
-            raise ValueError("give api_key or token, or set AES_API_KEY")
+            raise NotConfigured(
+                "The credential is missing: give api_key or token, or set AES_API_KEY. `./aes up` prints the key of "
+                "the development company, and keeps it in .aes/development-key."
+            )
         headers = {"Authorization": f"Bearer {token}"} if token else {"x-api-key": str(key)}
         return cls(url.rstrip("/").removesuffix("/api/v1") + "/api/v1", headers, timeout)
 
@@ -55,6 +76,24 @@ class Address:
             "files": files,
             "timeout": httpx.Timeout(seconds, connect=min(seconds, 10.0)),
         }
+
+
+class _Contact:
+    """Whether the service has ever answered this client."""
+
+    def __init__(self) -> None:
+        self._made = False
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Watches one attempt. Raises ``NeverAnswered`` when no connection is made and nothing has answered yet."""
+        try:
+            yield
+        except (httpx.ConnectError, httpx.ConnectTimeout) as problem:
+            if self._made:
+                raise
+            raise NeverAnswered(problem) from problem
+        self._made = True
 
 
 @dataclass(frozen=True)
@@ -80,6 +119,7 @@ class SyncRunner:
     def __init__(self, address: Address, http: httpx.Client) -> None:
         self.address = address
         self.http = http
+        self._contact = _Contact()
 
     def run(self, flow: Flow[T]) -> T:
         with ExitStack() as opened:
@@ -128,7 +168,9 @@ class SyncRunner:
     def _send(self, request: Request[Any], *, stream: bool) -> httpx.Response:
         with ExitStack() as files:
             parts = [("file", files.enter_context(request.upload.opened()))] if request.upload else None
-            return self.http.send(self.http.build_request(**self.address.arguments(request, parts)), stream=stream)
+            built = self.http.build_request(**self.address.arguments(request, parts))
+            with self._contact.watched():
+                return self.http.send(built, stream=stream)
 
     def _together(self, step: Together) -> list[Any]:
         with ThreadPoolExecutor(max(1, len(step.flows))) as threads:
@@ -144,6 +186,7 @@ class AsyncRunner:
     def __init__(self, address: Address, http: httpx.AsyncClient) -> None:
         self.address = address
         self.http = http
+        self._contact = _Contact()
 
     async def run(self, flow: Flow[T]) -> T:
         async with AsyncExitStack() as opened:
@@ -195,4 +238,5 @@ class AsyncRunner:
         with ExitStack() as files:
             parts = [("file", files.enter_context(request.upload.opened()))] if request.upload else None
             built = self.http.build_request(**self.address.arguments(request, parts))
-            return await self.http.send(built, stream=stream)
+            with self._contact.watched():
+                return await self.http.send(built, stream=stream)

@@ -1,14 +1,16 @@
 """Requests that meet passing problems are repeated, and never carried out twice."""
 
+import contextlib
 from typing import Any
 
 import aes_client
 import httpx
 import pytest
 from aes_client import RetryPolicy
+from aes_client.flows import NeverAnswered
 
 from libs.contracts.errors import ErrorKind
-from tests.support.client_service import FakeService, blocking, error
+from tests.support.client_service import AT_ONCE, FakeService, blocking, error
 
 COLLECTION = {
     "id": "c1",
@@ -95,10 +97,60 @@ def test_a_used_up_budget_is_not_waited_for(client: Any, service: FakeService) -
 
 
 def test_it_gives_up_in_the_end(client: Any, service: FakeService) -> None:
-    service.on("GET", "/me/", httpx.ConnectError("refused"))
-    with pytest.raises(aes_client.ConnectionFailed, match=r"GET /me/ got no answer, tried 8 times: refused"):
+    service.on("GET", "/me/", httpx.ReadError("reset"))
+    told = "GET /me/ got no answer from http://service, tried 8 times: reset"
+    with pytest.raises(aes_client.ConnectionFailed, match=told):
         client.me()
     assert len(service.requests) == 8
+
+
+@pytest.mark.parametrize(
+    ("problem", "attempts"), [(httpx.ConnectError("refused"), 5), (httpx.ConnectTimeout("silence"), 1)]
+)
+def test_where_nothing_has_ever_answered_it_gives_up_soon(
+    client: Any, service: FakeService, problem: Exception, attempts: int
+) -> None:
+    service.on("POST", "/collections/", problem)
+    with pytest.raises(aes_client.ConnectionFailed, match=f"from http://service, tried .*: {problem}"):
+        client.collections.create(name="n")
+    assert len(service.requests) == attempts
+
+
+def test_a_stream_begins_within_seconds_or_not_at_all(client: Any, service: FakeService) -> None:
+    service.on("GET", "/events/", httpx.ConnectError("refused"))
+    with pytest.raises(aes_client.ConnectionFailed, match="refused"):
+        next(iter(client.events.follow()))
+    assert len(service.requests) == 5
+
+
+@pytest.mark.parametrize("answer", [COLLECTION, error(404, "not_found_error")], ids=["success", "refusal"])
+def test_a_service_that_has_answered_is_waited_for(client: Any, service: FakeService, answer: Any) -> None:
+    service.on("GET", "/collections/c1/", answer)
+    with contextlib.suppress(aes_client.NotFoundError):
+        client.collections.get("c1")
+    service.on("POST", "/collections/", *[httpx.ConnectError("refused")] * 7, COLLECTION)
+
+    assert client.collections.create(name="n").id == "c1"
+    assert len(keys(service.calls("POST", "/collections/"))) == 1
+
+
+def test_a_first_contact_outlasts_a_restart_of_the_gateway_and_takes_seconds() -> None:
+    refused = NeverAnswered(httpx.ConnectError("refused", request=httpx.Request("GET", "http://service")))
+    for _ in range(20):
+        pauses = [RetryPolicy().pause_after(failures, refused) for failures in range(1, 6)]
+        assert pauses[4] is None
+        assert 3.5 < sum(filter(None, pauses)) < 8
+    patient = RetryPolicy(retries=30, first_contact=30)
+    assert patient.pause_after(30, refused) is not None
+    assert patient.pause_after(31, refused) is None
+
+
+def test_a_message_has_no_password_of_the_address(service: FakeService) -> None:
+    service.on("GET", "/me/", httpx.ConnectError("refused"))
+    http = httpx.Client(transport=httpx.MockTransport(service))
+    client = aes_client.Client("http://ada:secret@service:8080", "aes_key", retries=AT_ONCE, http=http)
+    with pytest.raises(aes_client.ConnectionFailed, match="from http://service:8080, tried"):
+        client.me()
 
 
 def test_a_long_retry_after_is_not_sat_out(client: Any, service: FakeService) -> None:
@@ -154,11 +206,15 @@ def test_ids_stay_in_their_place(service: FakeService) -> None:
 def test_the_address_and_the_credential_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AES_BASE_URL", raising=False)
     monkeypatch.delenv("AES_API_KEY", raising=False)
-    with pytest.raises(ValueError, match="AES_BASE_URL"):
+    with pytest.raises(aes_client.NotConfigured, match=r"address of the service is missing: .*AES_BASE_URL"):
         aes_client.Client()
+    with pytest.raises(aes_client.NotConfigured, match="'service:8080' is no address of a service"):
+        aes_client.AsyncClient("service:8080")
     monkeypatch.setenv("AES_BASE_URL", "http://service/api/v1/")
-    with pytest.raises(ValueError, match="AES_API_KEY"):
+    with pytest.raises(aes_client.NotConfigured, match=r"AES_API_KEY.*\.aes/development-key") as missing:
         aes_client.Client()
+    # Programs that caught the former error still do.
+    assert isinstance(missing.value, ValueError)
     monkeypatch.setenv("AES_API_KEY", "aes_1")
     service = FakeService()
     http = httpx.Client(transport=httpx.MockTransport(service))
