@@ -13,7 +13,8 @@ from tests.support.cli_service import document
 
 
 class FakeKnowledgeApi:
-    """An ingestion advances by one document per look; documents that hold "poison" fail, files named .exe are refused.
+    """An ingestion advances by one document per look; documents that hold "poison" fail, files named .exe and
+    empty ones are refused.
 
     `busy`: how many of the next requests are answered with 503.
     """
@@ -79,6 +80,10 @@ class FakeKnowledgeApi:
         name, content = found.group(1).decode(), found.group(2)
         if name.endswith(".exe"):
             return _error(415, "unsupported_media_type", f"{name} is no document")
+        if not content:
+            message = f"'{name}' is empty."
+            details = [{"loc": ["file"], "type": "file_empty", "message": message, "hint": "send a file with content"}]
+            return _error(422, "validation_error", message, details=details)
         file_id = f"f{len(self.files)}"
         self.files[file_id] = (name, content)
         return httpx.Response(201, json=document(models.File, id=file_id, name=name))
@@ -131,5 +136,7 @@ class FakeKnowledgeApi:
         return httpx.Response(200, json={"knowledge_bases": page, "total": len(self.bases), "has_more": more})
 
 
-def _error(status: int, kind: str, message: str, headers: dict[str, str] | None = None) -> httpx.Response:
-    return httpx.Response(status, json={"error": {"type": kind, "message": message}}, headers=headers)
+def _error(
+    status: int, kind: str, message: str, headers: dict[str, str] | None = None, **fields: Any
+) -> httpx.Response:
+    return httpx.Response(status, json={"error": {"type": kind, "message": message, **fields}}, headers=headers)

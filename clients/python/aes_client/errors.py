@@ -55,8 +55,9 @@ class ApiError(AesError):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        places = [f"{'.'.join(map(str, each.loc))}: {each.message}" for each in self.details if each.loc]
-        return "\n  ".join([self.message, *places])
+        # The only problem of a request is often the whole message.
+        others = [each for each in self.details if each.loc and each.message != self.message]
+        return "\n  ".join([self.message, *(f"{'.'.join(map(str, each.loc))}: {each.message}" for each in others)])
 
 
 class InvalidRequestError(ApiError):

@@ -67,6 +67,16 @@ def test_what_failed_is_told_with_the_reason_once(service: FakeKnowledgeApi, fol
     assert "2 of 4 documents are searchable, 2 are not." in result.told
 
 
+def test_an_empty_file_is_told_of_once(service: FakeKnowledgeApi, folder: Path) -> None:
+    (folder / "a.md").write_text("")
+    result = run("create", "Towers", str(folder))
+
+    assert result.code == 1
+    assert "✗ a.md  'a.md' is empty.\n" in result.told
+    assert result.told.count("empty") == 1
+    assert "2 of 3 documents are searchable, 1 are not." in result.told
+
+
 def test_scripts_get_everything_as_json(service: FakeKnowledgeApi, folder: Path) -> None:
     result = run("create", "Towers", str(folder), "--engine", "weaviate", "--embedding", "openai:small", "--json")
     document = json.loads(result.out)
