@@ -95,13 +95,20 @@ async def _stack(home: Home) -> list[Finding]:
     findings += [
         warning(
             f"process {part.name}",
-            f"it was restarted {'once' if part.restarts == 1 else f'{part.restarts} times'}",
+            f"it ended unexpectedly and was restarted {_times(unasked)}",
             f"Read its log: ./aes logs {part.name}",
         )
         for part in status.parts
-        if part.restarts
+        if (unasked := part.restarts - part.asked_restarts)
     ]
-    return findings or [ok("stack", f"all {len(status.parts)} processes are ready, their ports answer")]
+    # The demo restarts the runtime, and so does whoever upgrades: that is no fault.
+    asked = [f"{part.name} {_times(part.asked_restarts)}" for part in status.parts if part.asked_restarts]
+    restarted = f"; restarted on request: {', '.join(asked)}" if asked else ""
+    return findings or [ok("stack", f"all {len(status.parts)} processes are ready, their ports answer{restarted}")]
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def _ports(home: Home) -> list[Finding]:

@@ -79,6 +79,7 @@ class ProcessSupervisor:
             if time.monotonic() - ready_since > _STEADY_SECONDS or code == 0:
                 delay = _FIRST_DELAY
             problem = _ended_with(code)
+            self._state.asked_restarts += code == 0
             while True:
                 self._state.restarts += 1
                 self._state.pid = self._state.started = None

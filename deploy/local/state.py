@@ -21,6 +21,8 @@ class ProcessState:
     pid: int | None = None
     started: float | None = None
     restarts: int = 0
+    asked_restarts: int = 0
+    """Restarts on request among them: the process had ended in order."""
     detail: str = ""
     seconds: float | None = None
     """Seconds that the last start took until it was ready."""

@@ -19,6 +19,7 @@ class ProcessStatus:
     state: str
     restarts: int
     detail: str
+    asked_restarts: int = 0
 
     def as_json(self) -> dict[str, Any]:
         return {"pid": self.pid, "port": self.port, "state": self.state, "restarts": self.restarts}
@@ -65,7 +66,7 @@ async def _examine(name: str, part: ProcessState) -> ProcessStatus:
     elif state == "ready" and not await _works(part):
         state = "not ready"
     pid = part.pid if alive else None
-    return ProcessStatus(name, part.service, pid, part.port, state, part.restarts, part.detail)
+    return ProcessStatus(name, part.service, pid, part.port, state, part.restarts, part.detail, part.asked_restarts)
 
 
 async def _works(part: ProcessState) -> bool:

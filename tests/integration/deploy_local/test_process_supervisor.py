@@ -64,6 +64,21 @@ async def test_a_killed_part_comes_back(supervisor: ProcessSupervisor, state: Pr
         assert state.restarts == restarts
 
 
+async def test_an_orderly_end_is_counted_as_a_restart_on_request(
+    supervisor: ProcessSupervisor, script_part: ScriptPart, state: ProcessState
+) -> None:
+    orderly = "import signal, sys; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))"
+    script_part.script = f"{orderly}; {script_part.script}"
+    await supervisor.start()
+    for number, asked in ((signal.SIGTERM, 1), (signal.SIGKILL, 1), (signal.SIGTERM, 2)):
+        ended = state.pid
+        assert ended is not None
+        os.kill(ended, number)
+        await until(lambda ended=ended: state.state == "ready" and state.pid != ended)
+        assert state.asked_restarts == asked
+    assert state.restarts == 3
+
+
 async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(
     supervisor: ProcessSupervisor, script_part: ScriptPart, state: ProcessState
 ) -> None:

@@ -12,6 +12,8 @@ from cli.doctor.findings import Check, Finding, compare_clocks, examine, ok
 from cli.doctor.installation import find_installation
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
+from deploy.local.home import Home
+from deploy.local.status import ProcessStatus, Status
 from libs.contracts.topics import with_dead_letters
 
 
@@ -128,6 +130,27 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
     assert (found["stack"]["detail"], found["stack"]["remedy"]) == ("it is stopped", "Start it with: ./aes up")
     assert found["signing key"]["state"] == found["secrets key"]["state"] == "ok"
     assert not [name for name in found if name.startswith(("kafka", "database"))]
+
+
+@pytest.mark.parametrize(
+    ("restarts", "asked", "level", "detail"),
+    [
+        (0, 0, "ok", "all 1 processes are ready, their ports answer"),
+        (1, 1, "ok", "all 1 processes are ready, their ports answer; restarted on request: runtime once"),
+        (3, 1, "warning", "it ended unexpectedly and was restarted 2 times"),
+    ],
+)
+async def test_a_restart_on_request_is_no_warning(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, restarts: int, asked: int, level: str, detail: str
+) -> None:
+    async def read_status(_: Home) -> Status:
+        runtime = ProcessStatus("runtime", "runtime", 1, None, "ready", restarts, "", asked)
+        return Status("running", "http://127.0.0.1:8080", [runtime])
+
+    monkeypatch.setattr(machine, "read_status", read_status)
+    [found] = await machine._stack(Home(tmp_path))
+
+    assert (found.level, found.detail) == (level, detail)
 
 
 def test_migrations_are_read_from_the_services_themselves() -> None:
