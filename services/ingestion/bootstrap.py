@@ -230,6 +230,7 @@ def _add_ingestion(
         run=advance,
         batch=settings.streams_batch,
         batches=settings.streams_batches,
+        broker_answers=lambda: service.producer.healthy,
     )
 
     def claims() -> list[str]:

@@ -30,6 +30,7 @@ _log = structlog.get_logger(__name__)
 _WITHIN_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
+_BROKER_SECONDS: Final = 0.1
 # Work that a killed process had read waits for the reconciler, so it is not all of a partition.
 _BATCHES_AHEAD: Final = 32
 _COMPANY: Final = "ce_companyid"
@@ -47,6 +48,7 @@ class IngestionStreams:
         run: Callable[[RunKey], Awaitable[None]],
         batch: int,
         batches: int,
+        broker_answers: Callable[[], bool] = lambda: True,
         end: Callable[[], None] = end_process,
     ) -> None:
         """Handles up to ``batches`` batches of a company at once, of up to ``batch`` messages each, so that one is
@@ -62,6 +64,7 @@ class IngestionStreams:
         self._ahead = asyncio.Semaphore(batches + _BATCHES_AHEAD)
         self._working: set[asyncio.Task[None]] = set()
         self._waiting: set[ItemKey] = set()
+        self._broker_answers = broker_answers
         self._end = end
         self._stopping = False
         self.joined = False
@@ -75,7 +78,10 @@ class IngestionStreams:
         return list(self._waiting)
 
     async def serve(self) -> None:
-        """Runs until stopped. Ends the process when Faust ends by itself."""
+        """Runs from when a broker answers until stopped. Ends the process when Faust ends by itself."""
+        # Faust ends at once when no broker answers, but processes start beside their broker.
+        while self._stopping or not self._broker_answers():
+            await asyncio.sleep(_BROKER_SECONDS)
         try:
             await self.app.start()
             # Faust creates the directory and keeps nothing in it; each process would leave one behind.

@@ -1,0 +1,57 @@
+"""The Faust application of the streams process."""
+
+import asyncio
+from collections.abc import Sequence
+
+from libs.eventing import KafkaConnection
+from services.ingestion.domain.runs import ItemKey, RunKey
+from services.ingestion.entrypoints.streams import IngestionStreams
+
+
+async def no_items(_: Sequence[ItemKey]) -> None:
+    raise AssertionError("there is no work in this test")
+
+
+async def no_run(_: RunKey) -> None:
+    raise AssertionError("there is no run in this test")
+
+
+async def test_a_broker_that_starts_later_is_waited_for() -> None:
+    answering, ends = False, 0
+
+    def end() -> None:
+        nonlocal ends
+        ends += 1
+
+    streams = IngestionStreams(
+        # Nothing can listen there.
+        kafka=KafkaConnection(servers="127.0.0.1:1"),
+        prefix="",
+        process=1,
+        items=no_items,
+        run=no_run,
+        batch=1,
+        batches=1,
+        broker_answers=lambda: answering,
+        end=end,
+    )
+    started = asyncio.Event()
+    start = streams.app.start
+
+    async def watched_start() -> None:
+        started.set()
+        await start()
+
+    streams.app.start = watched_start  # type: ignore[method-assign]
+    serving = asyncio.create_task(streams.serve())
+    try:
+        await asyncio.sleep(0.3)
+        assert (started.is_set(), ends) == (False, 0)
+
+        answering = True
+        async with asyncio.timeout(10):
+            await started.wait()
+    finally:
+        await streams.stop()
+        serving.cancel()
+        await asyncio.gather(serving, return_exceptions=True)
