@@ -1,11 +1,13 @@
 """`aes usage`."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, failures_explained, print_json, print_table
+from cli.usage.agent_names import name_agents
 
 app = typer.Typer(help="Show what turns took.", add_completion=False)
 _FIELDS = {"day": "day", "agent": "agent_id", "model": "model", "user": "user_id", "key": "key_id"}
@@ -24,14 +26,22 @@ def usage(
     """Show what turns took: your own, with a `company:…` scope the company's."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         report = client.usage(begin=begin, end=end, group_by=by.split(","))
-    if json_output:
-        print_json(report)
-        return
-    groups = [_FIELDS[name] for name in report.group_by]
-    rows = [(*(getattr(each, name) or "-" for name in groups), *_shown(each)) for each in report.usage]
+        if json_output:
+            print_json(report)
+            return
+        # Scripts get ids, people names.
+        names = name_agents(client, [each.agent_id for each in report.usage if each.agent_id])
+    fields = [_FIELDS[name] for name in report.group_by]
+    groups = ["agent" if name == "agent_id" else name for name in fields]
+    rows = [(*(_group(each, name, names) for name in fields), *_shown(each)) for each in report.usage]
     label = ("total", *("" for _ in groups[1:])) if groups else ()
     total = (*label, *_shown(report.totals))
     print_table((*groups, *(name.replace("_", " ") for name in _NUMBERS)), [*rows, total] if groups else [total])
+
+
+def _group(sums: Any, field: str, agent_names: Mapping[str, str]) -> str:
+    value = getattr(sums, field) or "-"
+    return agent_names.get(value, value) if field == "agent_id" else value
 
 
 def _shown(sums: Any) -> tuple[Any, ...]:

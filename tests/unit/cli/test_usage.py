@@ -40,12 +40,15 @@ OTHERS = (
 
 
 class Service:
-    """``lines`` of usage, 1,000 a page; three budgets."""
+    """``lines`` of usage, 1,000 a page; three budgets. ``events`` are pages; ``agents`` may be forbidden to read."""
 
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
         self.lines: list[dict[str, Any]] = [{"day": "2030-01-01", **PRICED}, {"day": "2030-01-02", **UNPRICED}]
         self.refusal: httpx.Response | None = None
+        self.agents: list[dict[str, Any]] | None = None
+        self.events: list[list[dict[str, Any]]] = [[]]
+        self.sessions: list[dict[str, Any]] = []
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
@@ -55,6 +58,17 @@ class Service:
             return httpx.Response(200, json=self._report(request.url.params))
         if request.method == "DELETE":
             return httpx.Response(204)
+        path = request.url.path.removeprefix("/api/v1")
+        if path == "/agent/" and self.agents is None:
+            return httpx.Response(403, json={"error": {"type": "permission_error", "message": "no agents:read"}})
+        if path == "/agent/":
+            return httpx.Response(200, json=self.agents)
+        if path == "/events/":
+            number = int(request.url.params.get("before", 0))
+            more = number + 1 < len(self.events)
+            return httpx.Response(200, json={"events": self.events[number], "has_more": more, "next": number + 1})
+        if path == "/sessions/":
+            return httpx.Response(200, json={"sessions": self.sessions, "total": 1, "has_more": False})
         if request.method == "GET":
             return httpx.Response(200, json={"budgets": [BUDGET, *OTHERS], "total": 3, "has_more": False})
         return httpx.Response(201, json=BUDGET)
@@ -101,6 +115,52 @@ def test_usage_of_some_days_by_agent_and_model(service: Service) -> None:
     wanted = {"from": "2030-01-01", "to": "2030-01-31", "group_by": "agent,model"}
     assert dict(service.asked[0].url.params) == {"limit": "1000", **wanted}
     assert "openai:mini" in shown.out
+
+
+def changed(kind: str, agent_id: str, name: str) -> dict[str, Any]:
+    return {"type": kind, "data": {"agent": {"id": agent_id, "name": name}}}
+
+
+def test_agents_are_shown_by_name_and_deleted_ones_by_the_name_that_they_had(service: Service) -> None:
+    ids = ("here", "renamed", "created", "session", "gone", "twin-1", "twin-2")
+    service.lines = [{"agent_id": agent_id, **PRICED} for agent_id in ids]
+    service.agents = [
+        document(models.Agent, id=agent_id, name=name)
+        for agent_id, name in (("here", "Analyst"), ("twin-1", "Twin"), ("twin-2", "Twin"), ("idle", "Idle"))
+    ]
+    service.events = [
+        [changed("agent.updated", "renamed", "New name"), changed("agent.created", "renamed", "Old name")],
+        [],
+        [changed("agent.created", "created", "Clerk")],
+    ]
+    session = document(models.Session, agent_id="session", agent_config={"name": "Cashier"})
+    service.sessions = [document(models.Session, agent_config={}), session]
+
+    shown = run(command.app, "--by", "agent")
+
+    assert shown.code == 0, shown.told
+    rows = [line.split("  ")[0] for line in shown.out.splitlines()]
+    assert [row for row in rows if row] == [
+        *("agent", "Analyst", "New name (deleted)", "Clerk (deleted)", "Cashier (deleted)", "deleted agent gone"),
+        *("Twin twin-1", "Twin twin-2", "total"),
+    ]
+    as_json = json.loads(run(command.app, "--by", "agent", "--json").out)
+    assert [line["agent_id"] for line in as_json["usage"]] == list(ids)
+
+
+def test_a_long_timeline_does_not_hold_up_a_report(service: Service) -> None:
+    service.lines = [{"agent_id": "gone", **PRICED}]
+    service.agents, service.events = [], [[]] * 1000
+    assert "deleted agent gone" in run(command.app, "--by", "agent").out
+    assert len(service.asked) < 30
+
+
+def test_agents_that_the_key_may_not_read_are_shown_by_id(service: Service) -> None:
+    service.lines = [{"agent_id": "agent-1", **PRICED}]
+    shown = run(command.app, "--by", "agent")
+    assert shown.code == 0, shown.told
+    assert "agent-1" in shown.out
+    assert "deleted" not in shown.out
 
 
 def test_a_report_of_several_pages_is_one(service: Service) -> None:
