@@ -2,6 +2,8 @@
 
 import http.client
 import json
+import os
+import re
 import subprocess
 import sys
 import threading
@@ -13,6 +15,8 @@ from standardwebhooks import Webhook
 
 from deploy.local.home import PROJECT_ROOT
 from examples.receive_webhooks import Receiver
+from libs.contracts.errors import ValidationFailed
+from libs.service_defaults.errors import error_body
 
 EXAMPLE = PROJECT_ROOT / "examples" / "receive_webhooks.py"
 SECRET, OTHER = ("whsec_" + letter * 43 + "=" for letter in "AE")
@@ -63,6 +67,27 @@ def test_bytes_that_are_no_text_are_refused(receiver: Receiver) -> None:
 @pytest.mark.parametrize("length", ["-1", "x", "99999999999", "9" * 400])
 def test_a_length_that_is_none_is_refused(receiver: Receiver, length: str) -> None:
     assert status(receiver, {**signed(SECRET), "content-length": length}, b"") == 413
+
+
+def secret_by_readme(answer: bytes) -> subprocess.CompletedProcess[str]:
+    """Runs the README's command that makes a webhook, with that answer to its request."""
+    readme = (PROJECT_ROOT / "README.md").read_text()
+    command = re.search(r"^export WEBHOOK_SECRET=(\$\(curl .*?'\))$", readme, re.MULTILINE | re.DOTALL)
+    assert command
+    script = f'curl() {{ printf %s "$ANSWER"; }}\nsecret={command[1]} && echo "$secret"'
+    environment = {"ANSWER": answer.decode(), "PATH": os.environ["PATH"]}
+    return subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True, timeout=60)
+
+
+def test_a_webhook_that_the_stack_refuses_is_said_in_a_line_with_what_to_do() -> None:
+    made = secret_by_readme(b'{"id": "w", "secret": "whsec_a"}')
+    assert (made.returncode, made.stdout, made.stderr) == (0, "whsec_a\n", "")
+
+    refused = secret_by_readme(error_body(ValidationFailed("The address is not public.").info()))
+    assert refused.returncode == 1
+    assert refused.stdout == ""
+    advice = "For a receiver on this machine: ./aes down; AES_OUTBOUND_NETWORKS=127.0.0.0/8 ./aes up"
+    assert refused.stderr == f"The address is not public. {advice}\n"
 
 
 def test_what_keeps_it_from_starting_is_said_in_a_line(receiver: Receiver) -> None:
