@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 
 from libs.persistence import Database
-from services.ingestion.adapters.engines.pgvector import bulk_append, recompute_weights
+from services.ingestion.adapters.engines.bm25 import TermWeights
+from services.ingestion.adapters.engines.pgvector import bulk_append, recompute_weights, searching, telling_words
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk
 from tests.support.chunks import DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
@@ -57,6 +59,65 @@ async def test_indexes_find_what_comparing_everything_finds(database: Database, 
     await indexed.finish(INDEX)
     assert await _index_names(database) >= {"ix_passages_1_embedding", "ix_passages_1_terms"}
     assert overlap(expected, await answers(indexed, mode)) > 0.9
+
+
+@pytest.fixture
+def scored(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """About how many chunks each keyword search scores; filled as they come. A hundred are many in these tests."""
+    found = []
+
+    def noted(words: TermWeights, seen: Frequencies) -> TellingWords | None:
+        telling = telling_words.telling_words(words, seen)
+        found.append(seen.chunks if telling is None else telling.expected)
+        return telling
+
+    monkeypatch.setattr(telling_words, "_MOST_CHUNKS", 100)
+    monkeypatch.setattr(searching, "telling_words", noted)
+    return found
+
+
+async def frequent(engine: PgvectorEngine) -> list[list[str]]:
+    """Answers to words that are in a third of the chunks each, or in more."""
+    asked = [" ".join(WORDS[n : n + 1 + n % 3]) for n in range(12)]
+    return [
+        [hit.chunk_id for hit in await engine.search(INDEX, query(each, mode="keyword", top_k=10))] for each in asked
+    ]
+
+
+async def test_frequent_words_are_found_where_they_are_repeated(database: Database, scored: list[float]) -> None:
+    plain, indexed = PgvectorEngine(database), PgvectorEngine(database, indexed_from=1)
+    await plain.create_index(INDEX, DIMENSIONS)
+    await plain.write(INDEX, some(1_000, seed=1, words=30))
+    await plain.finish(INDEX)
+    expected = await frequent(plain)
+    await indexed.finish(INDEX)
+    assert overlap(expected, await frequent(indexed)) > 0.9
+    assert scored
+    assert max(scored) < 200
+
+
+async def test_an_index_of_an_older_release_is_completed_when_it_is_built_anew(
+    database: Database, scored: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_append, "_LEAST", 100)
+    engine = PgvectorEngine(database, indexed_from=1)
+    await engine.create_index(INDEX, DIMENSIONS)
+    await engine.write(INDEX, some(1_000, seed=1, words=30))
+    await engine.finish(INDEX)
+    async with database.transaction() as connection:
+        await connection.execute("UPDATE search.indexes SET has_levels = false")
+        await connection.execute(
+            "UPDATE search.passages_1 SET terms = ARRAY(SELECT t FROM unnest(terms) t WHERE t BETWEEN 0 AND 999999999)"
+        )
+        await connection.execute("DELETE FROM search.term_frequencies WHERE term NOT BETWEEN 0 AND 999999999")
+    await engine.finish(INDEX)
+    before = await frequent(engine)
+    assert max(scored) == 1_000
+    await engine.write(INDEX, some(150, seed=2, words=2))
+    await engine.finish(INDEX)
+    scored.clear()
+    assert overlap(before, await frequent(engine)) > 0.6
+    assert max(scored) < 200
 
 
 async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

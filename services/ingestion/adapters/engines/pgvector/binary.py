@@ -6,6 +6,7 @@ from struct import Struct
 import numpy as np
 
 from services.ingestion.adapters.engines.bm25 import TermWeights
+from services.ingestion.adapters.engines.pgvector.term_levels import with_levels
 from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
 from services.ingestion.domain.engines import IndexedChunk, Vector
 
@@ -27,7 +28,6 @@ _dense_head = Struct(">hh")
 
 
 def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_length: float) -> bytes:
-    terms = weights.terms.astype(">i4")
     return b"".join(
         (
             _FIELDS,
@@ -38,7 +38,7 @@ def row_of(chunk: IndexedChunk, weights: TermWeights, length: int, average_lengt
             _sized(_real.pack(average_length)),
             _sized(_dense(chunk.vector)),
             _sized(_sparse(weights)),
-            _sized(_elements(terms)),
+            _sized(_elements(with_levels(weights))),
             _sized(storable(chunk.text).encode()),
         )
     )

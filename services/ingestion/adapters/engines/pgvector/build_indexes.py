@@ -14,16 +14,19 @@ _MEMORY_FOR_BUILDING = "256MB"
 async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
     """Each step is a transaction of its own and idempotent."""
     chunks, terms = await _size(connection, index)
+    has_levels = index.has_levels
+    if chunks and not index.has_graph:
+        await recompute_weights(connection, index, terms / chunks)
+        has_levels = True
     counted = index.counted_chunks
-    if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
-        await _count_terms(connection, index, chunks, terms)
+    changed = counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted
+    if changed or has_levels != index.has_levels:
+        await _count_terms(connection, index, chunks, terms, has_levels=has_levels)
     elif chunks != index.chunks:
         # Otherwise deleted chunks would count as additions and trigger a rebuild with every small one.
         await connection.execute(
             "UPDATE search.indexes SET passages = %s, terms = %s WHERE id = %s", (chunks, terms, index.id)
         )
-    if chunks and not index.has_graph:
-        await recompute_weights(connection, index, terms / chunks)
     if chunks >= indexed_from:
         await _build(connection, index, index.table.create_words())
         if index.table.may_have_graph:
@@ -38,7 +41,7 @@ async def _size(connection: Connection, index: Index) -> tuple[int, int]:
     return int(chunks), int(terms)
 
 
-async def _count_terms(connection: Connection, index: Index, chunks: int, terms: int) -> None:
+async def _count_terms(connection: Connection, index: Index, chunks: int, terms: int, *, has_levels: bool) -> None:
     async with connection.transaction():
         await _allow_time(connection)
         await _alone(connection, index)
@@ -58,10 +61,10 @@ async def _count_terms(connection: Connection, index: Index, chunks: int, terms:
         )
         await connection.execute(
             """
-            UPDATE search.indexes SET version = version + 1, passages = %s, terms = %s, counted_passages = %s
-            WHERE id = %s
+            UPDATE search.indexes SET version = version + 1, passages = %s, terms = %s, counted_passages = %s,
+                has_levels = %s WHERE id = %s
             """,
-            (chunks, terms, chunks, index.id),
+            (chunks, terms, chunks, has_levels, index.id),
         )
         await connection.execute(
             """

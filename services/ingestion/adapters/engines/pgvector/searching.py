@@ -19,6 +19,7 @@ from services.ingestion.adapters.engines.pgvector.statements import (
     SEMANTIC_CANDIDATES,
 )
 from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords, telling_words
+from services.ingestion.adapters.engines.pgvector.term_levels import numbers_of
 from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import FileSelection, Hit, Query
 from services.ingestion.domain.search import SEMANTIC_SHARE, candidates
@@ -168,9 +169,10 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
         JOIN search.term_frequencies t ON t.index_number = i.number AND t.version = i.version
         WHERE i.id = %s AND t.term = ANY(%s)
         """,
-        (index.id, list(terms)),
+        (index.id, numbers_of(terms) if index.has_levels else list(terms)),
     )
-    return Frequencies({row[0]: float(row[1]) for row in await found.fetchall()}, index.counted_chunks)
+    of_terms = {row[0]: float(row[1]) for row in await found.fetchall()}
+    return Frequencies(of_terms, index.counted_chunks, index.has_levels)
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
