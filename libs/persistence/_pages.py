@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,6 +17,11 @@ from libs.persistence._database import Connection, fetch_records, fetch_value
 
 _KEY: Final = "page_key_"
 _BIGGEST: Final = 2**63 - 1
+# Until when, by the monotonic clock, a list of more entries than are counted is not counted again: ten thousand entries
+# take longer than its page.
+_LONG_LISTS: Final[dict[tuple[str, str, str], float]] = {}
+_LONG_SECONDS: Final = 30.0
+_MOST_LONG_LISTS: Final = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +72,8 @@ async def fetch_page(
     """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to a condition.
 
     ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. ``count``: how
-    many are counted at most, None for all. Raises ``ValidationFailed`` for a text that is no cursor of the list.
+    many are counted at most, None for all; a list that had more is not counted again for half a minute. Raises
+    ``ValidationFailed`` for a text that is no cursor of the list.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
@@ -74,13 +81,30 @@ async def fetch_page(
         f"SELECT {columns}, {order.keys} {source}{beyond} {order.by} LIMIT %(page_limit)s OFFSET %(page_offset)s",
         {**parameters, **place, "page_limit": limit + 1, "page_offset": offset},
     )
-    most = "ALL" if count is None else str(count + 1)
-    entries = f"SELECT count(*) FROM (SELECT {counted or source} LIMIT {most}) AS entries"
-    total = await fetch_value(connection, entries, parameters)
     keys = [tuple(row.pop(f"{_KEY}{number}") for number in range(len(order.columns))) for row in rows]
     following = _cursor(keys[limit - 1]) if len(rows) > limit else None
+    if cursor is None and following is None and (rows or not offset):
+        total = offset + len(rows)
+    else:
+        total = await _total(connection, counted or source, parameters, count)
     known = total if count is None else min(total, count)
     return Page(rows[:limit], known, known == total, following)
+
+
+async def _total(connection: Connection, source: str, parameters: Mapping[str, Any], count: int | None) -> int:
+    """Counts the rows of the source, up to one more than ``count``."""
+    if count is None:
+        return int(await fetch_value(connection, f"SELECT count(*) {source}", parameters))
+    list_of = (connection.info.dbname, source, repr(sorted(parameters.items())))
+    if _LONG_LISTS.get(list_of, 0.0) > time.monotonic():
+        return count + 1
+    entries = f"SELECT count(*) FROM (SELECT {source} LIMIT {count + 1}) AS entries"
+    total = int(await fetch_value(connection, entries, parameters))
+    if total > count:
+        while len(_LONG_LISTS) >= _MOST_LONG_LISTS:
+            del _LONG_LISTS[next(iter(_LONG_LISTS))]
+        _LONG_LISTS[list_of] = time.monotonic() + _LONG_SECONDS
+    return total
 
 
 def _cursor(values: tuple[str, ...]) -> str:

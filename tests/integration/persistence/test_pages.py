@@ -5,13 +5,14 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from typing import Any
+from unittest.mock import ANY
 
 import pytest
 import pytest_asyncio
 
 from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.errors import ValidationFailed
-from libs.persistence import NEWEST_FIRST, Database, Order, fetch_page
+from libs.persistence import NEWEST_FIRST, Database, Order, _pages, fetch_page
 
 OLDEST_FIRST = Order(NEWEST_FIRST.columns, NEWEST_FIRST.types, descending=False)
 # Many rows of a moment: what was made in one transaction.
@@ -75,7 +76,8 @@ async def test_a_page_may_begin_by_number(database: Database) -> None:
     }
 
 
-async def test_no_more_than_ten_thousand_are_counted(database: Database) -> None:
+async def test_no_more_than_ten_thousand_are_counted(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pages, "_LONG_SECONDS", 0.0)
     await make(database, 112_000)
     await database.execute("ANALYZE things")
     bobs, adas = await read(database, limit=1), await read(database, owner="ada", limit=1)
@@ -86,6 +88,28 @@ async def test_no_more_than_ten_thousand_are_counted(database: Database) -> None
         await database.execute(f"DELETE FROM things WHERE id IN ({some})", (removed,))
         adas = await read(database, owner="ada", limit=1)
         assert (adas.total, adas.total_is_exact) == (COUNTED, exact)
+
+
+async def test_a_long_list_is_counted_again_after_a_while(database: Database) -> None:
+    await make(database, 112_000)
+    long = await read(database, limit=1)
+    assert (await read(database, owner="nobody", limit=1)).total == 0
+    await database.execute("DELETE FROM things WHERE id <> 'id1' AND id <> 'id2'")
+    assert (await read(database, limit=1)).facts == {**long.facts, "has_more": True, "next": ANY}
+    # Half a minute later.
+    _pages._LONG_LISTS.update(dict.fromkeys(_pages._LONG_LISTS, 0.0))
+    shrunk = await read(database, limit=1)
+    assert (shrunk.total, shrunk.total_is_exact) == (2, True)
+
+
+async def test_a_page_that_ends_the_list_tells_its_length(database: Database) -> None:
+    await make(database, 10)
+    assert [
+        (page.total, page.total_is_exact, page.next)
+        for page in [await read(database, limit=9), await read(database, limit=5, offset=5)]
+    ] == [(9, True, None)] * 2
+    beyond = await read(database, limit=5, offset=50)
+    assert (beyond.items, beyond.total) == ([], 9)
 
 
 async def test_the_last_page_costs_what_the_first_one_does(database: Database) -> None:
