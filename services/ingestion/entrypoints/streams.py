@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import faust
 import structlog
 from faust.streams import Stream
-from faust.types import StreamT
+from faust.types import EventT, StreamT
 from faust.types.auth import CredentialsT
 
 from libs.contracts.topics import INGESTION_WORK
@@ -27,7 +27,7 @@ from services.ingestion.entrypoints.watchdog import end_process
 
 Work = TypeVar("Work")
 _log = structlog.get_logger(__name__)
-_WITHIN_SECONDS: Final = 0.05
+_WITHIN_SECONDS: Final = 0.02
 _STOP_SECONDS: Final = 3.0
 _MEASURE_SECONDS: Final = 5.0
 _BROKER_SECONDS: Final = 0.1
@@ -126,18 +126,35 @@ class IngestionStreams:
     async def _take(self, stream: StreamT[bytes]) -> None:
         # The interface that it is declared by knows no events.
         assert isinstance(stream, Stream)
-        async for events in stream.take_events(self._batch, within=_WITHIN_SECONDS):
-            by_company: dict[str, dict[ItemKey | RunKey, None]] = {}
-            for event in events:
-                keys = decode_work(event.value)
-                by_company.setdefault(_company_of(event.headers), {}).update(dict.fromkeys(keys))
-            for company_id, given in by_company.items():
-                for run in [key for key in given if isinstance(key, RunKey)]:
-                    await self._spawn(company_id, self._run, run)
-                # Sent twice, they would take places that messages of other companies are read ahead into.
-                if items := [key for key in given if isinstance(key, ItemKey) and key not in self._waiting]:
-                    await self._spawn(company_id, self._begin, items)
-                    self._waiting.update(() if self._stopping else items)
+        read: asyncio.Queue[EventT[bytes]] = asyncio.Queue(self._batch)
+        # Faust's own batches wake the process twenty times a second while there is nothing to take.
+        async with asyncio.TaskGroup() as group:
+            submitting = group.create_task(self._submit_batches(read))
+            async for event in stream.events():
+                await read.put(event)
+            submitting.cancel()
+
+    async def _submit_batches(self, read: "asyncio.Queue[EventT[bytes]]") -> None:
+        while True:
+            events = [await read.get()]
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_WITHIN_SECONDS):
+                    while len(events) < self._batch:
+                        events.append(await read.get())
+            await self._submit(events)
+
+    async def _submit(self, events: Sequence[EventT[bytes]]) -> None:
+        by_company: dict[str, dict[ItemKey | RunKey, None]] = {}
+        for event in events:
+            keys = decode_work(event.value)
+            by_company.setdefault(_company_of(event.headers), {}).update(dict.fromkeys(keys))
+        for company_id, given in by_company.items():
+            for run in [key for key in given if isinstance(key, RunKey)]:
+                await self._spawn(company_id, self._run, run)
+            # Sent twice, they would take places that messages of other companies are read ahead into.
+            if items := [key for key in given if isinstance(key, ItemKey) and key not in self._waiting]:
+                await self._spawn(company_id, self._begin, items)
+                self._waiting.update(() if self._stopping else items)
 
     async def _begin(self, keys: Sequence[ItemKey]) -> None:
         # From now on they may be put off and sent again.
