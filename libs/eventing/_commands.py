@@ -90,9 +90,9 @@ class CommandRouter:
     @property
     def topics(self) -> list[str]:
         """The topics of the commands handled."""
-        return sorted({command.TOPIC.name for command, _ in self._routes.values()})
+        return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
-    def handle(self, command: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
+    def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
         """Carry out a command in one transaction.
 
         The handler emits one of the command's outcomes, unless ``ends_later`` says that other work will.
@@ -102,13 +102,13 @@ class CommandRouter:
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context)
                 if not ends_later:
-                    _check_outcome(command, transaction)
+                    _check_outcome(command_type, transaction)
 
-        self.handle_raw(command, run)
+        self.handle_raw(command_type, run)
 
     def handle_prepared(
         self,
-        command: type[C],
+        command_type: type[C],
         prepare: Prepare[C, P],
         handler: HandlePrepared[C, P],
         *,
@@ -130,13 +130,13 @@ class CommandRouter:
                 raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
-                _check_outcome(command, transaction)
+                _check_outcome(command_type, transaction)
 
-        self.handle_raw(command, run)
+        self.handle_raw(command_type, run)
 
-    def handle_raw(self, command: type[C], handler: HandleRaw[C]) -> None:
+    def handle_raw(self, command_type: type[C], handler: HandleRaw[C]) -> None:
         """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
-        self._routes[command.TYPE] = (command, handler)
+        self._routes[command_type.TYPE] = (command_type, handler)
 
     @asynccontextmanager
     async def _entered(self, context: CommandContext) -> AsyncIterator[Transaction]:
@@ -171,16 +171,16 @@ class CommandRouter:
             span.set("aes.outcome", outcome)
 
     async def _execute(self, record: Record, envelope: Envelope, context: CommandContext) -> str:
-        command, handler = self._routes[envelope.type]
+        command_type, handler = self._routes[envelope.type]
         try:
             await self._check_authority(envelope, context)
-            refused = await handler(_decode(command, record), context)
+            refused = await handler(_decode(command_type, record), context)
         except inbox.AlreadyProcessed:
             # The first delivery's event may have been published before anybody listened, or not at all.
             await self._repeat_outcome(context)
             return "repeated"
         except ServiceError as refusal:
-            await self._reject(command, context, refusal)
+            await self._reject(command_type, context, refusal)
             return "rejected"
         return "done" if refused is None else "rejected"
 
@@ -195,8 +195,8 @@ class CommandRouter:
         if envelope.type in self._routes and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
             metrics.given_up(envelope.type)
-            command, _ = self._routes[envelope.type]
-            await self._reject(command, context, InternalError("the command could not be carried out"))
+            command_type, _ = self._routes[envelope.type]
+            await self._reject(command_type, context, InternalError("the command could not be carried out"))
 
     def _context(self, envelope: Envelope, payload: bytes) -> CommandContext:
         try:
@@ -229,15 +229,15 @@ class CommandRouter:
         if not await self.knows(command_id, company_id):
             raise refusal
 
-    async def _reject(self, command: type[Command], context: CommandContext, refusal: ServiceError) -> None:
+    async def _reject(self, command_type: type[Command], context: CommandContext, refusal: ServiceError) -> None:
         draft = MessageDraft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
             # A refusal is for its caller only: it may name entities that others may not see.
             context=replace(context.message, owner_id=context.identity.user_id),
             sequence=1,
-            type=command.rejected_type(),
-            topic=command.TOPIC.name.removesuffix("-commands") + "-events",
+            type=command_type.rejected_type(),
+            topic=command_type.TOPIC.name.removesuffix("-commands") + "-events",
         )
         try:
             # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.
@@ -254,17 +254,17 @@ class CommandRouter:
             await self._outbox.republish(outcome)
 
 
-def _decode(command: type[Command], record: Record) -> Command:
+def _decode(command_type: type[Command], record: Record) -> Command:
     try:
-        return command.decode(record.value)
+        return command_type.decode(record.value)
     except ValidationError as problem:
-        raise PoisonMessage(f"not a {command.TYPE}: {problem.error_count()} errors") from problem
+        raise PoisonMessage(f"not a {command_type.TYPE}: {problem.error_count()} errors") from problem
 
 
-def _check_outcome(command: type[Command], transaction: Transaction) -> None:
+def _check_outcome(command_type: type[Command], transaction: Transaction) -> None:
     emitted = {draft.type or draft.message.TYPE for draft in transaction.drafts}
-    if not emitted & command.outcome_types():
-        raise RuntimeError(f"the handler of {command.TYPE} emitted no outcome")
+    if not emitted & command_type.outcome_types():
+        raise RuntimeError(f"the handler of {command_type.TYPE} emitted no outcome")
 
 
 def _is_expired(envelope: Envelope) -> bool:

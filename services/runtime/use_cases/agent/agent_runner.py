@@ -65,7 +65,7 @@ class AgentRunner:
 
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         if task.agent.calls_tools:
-            return await self._react(task, journal)
+            return await self._answer_with_tools(task, journal)
         return await self._answer_once(task, journal)
 
     async def _answer_once(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
@@ -106,7 +106,7 @@ class AgentRunner:
         progress.add_recorded(recorded)
         return not recorded.problems
 
-    async def _react(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
+    async def _answer_with_tools(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         context = await self._context.build(task)
         if task.agent.agent_type == "llm_agent":
             found = await self._retrieve(task)
