@@ -23,13 +23,29 @@ from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
-from libs.eventing._messages import MessageContext, MessageDraft, PayloadReader, PoisonMessage, envelope_of
+from libs.eventing._key_queues import KeyQueues
+from libs.eventing._messages import (
+    MessageContext,
+    MessageDraft,
+    PayloadReader,
+    PoisonMessage,
+    envelope_of,
+    is_terminal,
+)
 from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
 from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
-from libs.eventing._request_reply import CommandSender, CommandState, ReadTooSlowly, Received, Replies
+from libs.eventing._request_reply import (
+    CommandChannels,
+    CommandSender,
+    CommandState,
+    HandedOver,
+    ReadTooSlowly,
+    Received,
+    Replies,
+)
 from libs.eventing._revoked_keys import RevokedKeys
 from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics
@@ -40,6 +56,7 @@ __all__ = [
     "BatchHandler",
     "Bus",
     "BusUnavailable",
+    "CommandChannels",
     "CommandContext",
     "CommandRouter",
     "CommandSender",
@@ -53,11 +70,13 @@ __all__ = [
     "EventRouter",
     "Expiry",
     "GroupLag",
+    "HandedOver",
     "IdentitySigner",
     "KafkaBus",
     "KafkaConnection",
     "KafkaGroups",
     "KafkaSettings",
+    "KeyQueues",
     "MessageContext",
     "MessageDraft",
     "MessageRefused",
@@ -94,6 +113,7 @@ __all__ = [
     "enter_commands",
     "envelope_of",
     "is_bus_outage",
+    "is_terminal",
     "member_client_id",
     "open_dead_letters",
     "open_replay",

@@ -92,6 +92,11 @@ class CommandRouter:
         """The topics of the commands handled."""
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
+    def topic_of(self, command_type: str) -> str | None:
+        """The topic of the commands of this type; None for those that are not handled."""
+        route = self._routes.get(command_type)
+        return None if route is None else route[0].TOPIC.name
+
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
         """Carry out a command in one transaction.
 

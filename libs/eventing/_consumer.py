@@ -3,7 +3,7 @@
 import asyncio
 from collections import deque
 from collections.abc import Sequence
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -11,6 +11,7 @@ from libs.eventing import _metrics as metrics
 from libs.eventing._attempts import Attempts, GivenUp
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
+from libs.eventing._key_queues import KeyQueues
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
@@ -72,6 +73,13 @@ class OffsetTracker:
         self._committed = position
 
 
+class _InWork(NamedTuple):
+    """``tracker``: that of the record's own assignment. After a rebalance its partition may have another one."""
+
+    record: Record
+    tracker: OffsetTracker
+
+
 class ConsumerLoop:
     """A group member that runs until it is stopped. Each key of a partition has a queue and a task of its own.
 
@@ -102,8 +110,7 @@ class ConsumerLoop:
         self._linger = linger
         self._attempts = Attempts(group, retries)
         self._trackers: dict[Partition, OffsetTracker] = {}
-        self._queues: dict[tuple[Partition, str], deque[Record]] = {}
-        self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
+        self._queues: KeyQueues[tuple[Partition, str], _InWork] = KeyQueues(self._work, name=f"consume {group}")
         self._consumer: Consumer | None = None
         self._stopping = asyncio.Event()
         self._committed_at = 0.0
@@ -166,31 +173,15 @@ class ConsumerLoop:
             # Fetched before its partition was revoked: the new owner gets it as well.
             return
         tracker.start(record.offset)
-        key = (record.topic_partition, record.key)
-        waiting = self._queues.get(key)
-        if waiting is not None:
-            waiting.append(record)
-            return
-        self._queues[key] = deque((record,))
-        self._tasks[key] = asyncio.create_task(self._run_queue(key), name=f"consume {self.group}")
+        self._queues.put((record.topic_partition, record.key), _InWork(record, tracker))
 
-    async def _run_queue(self, key: tuple[Partition, str]) -> None:
-        waiting = self._queues[key]
-        # Looked up once: after a rebalance the partition may have another tracker, which must not count these.
-        tracker = self._trackers[key[0]]
-        try:
-            while waiting:
-                await self._process(waiting[0])
-                tracker.finish(waiting.popleft().offset)
-        finally:
-            self._queues.pop(key, None)
-            self._tasks.pop(key, None)
-
-    async def _process(self, record: Record) -> None:
+    async def _work(self, given: _InWork) -> None:
+        record = given.record
         try:
             await self._attempts.run(lambda: self._handler.deliver(record), record)
         except GivenUp as failure:
             await self._attempts.dead_letter(self._dead_letters, record, failure, self._handler.give_up)
+        given.tracker.finish(record.offset)
 
     async def _commit(self, consumer: Consumer) -> None:
         moved = {
@@ -221,14 +212,8 @@ class ConsumerLoop:
             self._trackers.pop(partition, None)
 
     async def _drain(self, partitions: frozenset[Partition]) -> None:
-        keys = [key for key in self._tasks if key[0] in partitions]
-        for key in keys:
-            waiting = self._queues[key]
-            # Only the first is in work; the others are read again.
-            while len(waiting) > 1:
-                waiting.pop()
-        tasks = [self._tasks[key] for key in keys]
-        if tasks:
+        # What has not begun is read again.
+        if tasks := self._queues.drop_waiting([key for key in self._queues.keys if key[0] in partitions]):
             _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
             for task in unfinished:
                 task.cancel()

@@ -1,8 +1,8 @@
 """Transactional outbox: messages are recorded with the state that they report and published after the commit."""
 
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -10,14 +10,15 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.eventing import _outbox_table as table
+from libs.eventing._command_listeners import CommandListeners
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import LINGER_SECONDS, Publisher
 from libs.persistence import Connection, Database, pipeline
 
 _REMEMBERED: Final = 10_000
-# Long enough for what the caller asks for next, such as the first turn of a session, to begin and to end.
-_ANSWERED_LINGER_SECONDS: Final = 0.03
+# Long enough for what the caller asks for next to travel in the same request.
+_HEARD_LINGER_SECONDS: Final = 0.03
 
 
 class Transaction:
@@ -72,7 +73,8 @@ class Transaction:
 class Outbox:
     """Runs transactions that record messages, and publishes those after the commit.
 
-    Without a ``publisher`` the messages are left to another process's sweeper.
+    Without a ``publisher`` the messages are left to another process's sweeper. ``listeners`` hear of events as soon as
+    they are committed.
     """
 
     def __init__(self, database: Database, publisher: Publisher | None = None) -> None:
@@ -80,7 +82,7 @@ class Outbox:
         self._publisher = publisher
         self._writer = new_id()
         self._sequences = SequenceCache()
-        self._expected: dict[str, list[OutboxMessage]] = {}
+        self.listeners = CommandListeners()
 
     @asynccontextmanager
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
@@ -135,28 +137,23 @@ class Outbox:
             self._publisher.publish(recorded, linger=self._linger(recorded))
         self._sequences.remember(recorded)
 
-    @contextmanager
-    def expecting(self, command_id: str) -> Iterator[Sequence[OutboxMessage]]:
-        """Yields a list into which the command's outcome is put when this process commits it within the block."""
-        outcomes = self._expected.setdefault(command_id, [])
-        try:
-            yield outcomes
-        finally:
-            self._expected.pop(command_id, None)
-
     def _linger(self, committed: Sequence[OutboxMessage]) -> float:
-        """Seconds for which they may linger: none when somebody waits on the bus for one of them.
+        """Seconds for which they may linger: none when somebody may wait on the bus for one of them.
 
-        Hands those out that are waited for in this process.
+        Listeners are told.
         """
-        linger = _ANSWERED_LINGER_SECONDS
+        linger = _HEARD_LINGER_SECONDS
         for message in committed:
-            expected = self._expected.get(message.causation_id or "") if is_terminal(message.type) else None
-            if expected is not None:
-                expected.append(message)
-            else:
+            if not self._tell(message):
                 linger = 0.0 if is_terminal(message.type) else min(linger, LINGER_SECONDS)
         return linger
+
+    def _tell(self, message: OutboxMessage) -> bool:
+        """Tells those who listen to its command; whether there are any."""
+        if self._publisher is None or not self.listeners.has_any(message.causation_id):
+            return False
+        self.listeners.tell(*self._publisher.enveloped(message))
+        return True
 
     def send_now(self) -> None:
         """Send committed messages that still linger, because something of another way is about to follow them."""
@@ -193,6 +190,7 @@ class Outbox:
     async def republish(self, event: OutboxMessage) -> None:
         """Send a recorded event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
         assert self._publisher is not None, "an outbox of a process that handles commands has a publisher"
+        self._tell(event)
         async with self._database.connection() as connection:
             waiting = await table.left_behind(connection, [event.subject])
         for earlier in waiting:

@@ -46,12 +46,13 @@ class OutboxSender:
 
     async def send(self, message: OutboxMessage) -> "Future[None]":
         """The future ends when the broker has the message. Raises ``BusUnavailable`` and ``MessageRefused``."""
-        envelope, value = self._enveloped(message)
+        envelope, value = self.enveloped(message)
         with send_span(message.topic, envelope):
             headers = with_current_span(envelope).headers()
             return await self._producer.send(message.topic, message.correlation_id, value, headers)
 
-    def _enveloped(self, message: OutboxMessage) -> tuple[Envelope, bytes]:
+    def enveloped(self, message: OutboxMessage) -> tuple[Envelope, bytes]:
+        """The message as it goes over the bus."""
         envelope = message.envelope(self.source)
         if message.identity is None:
             return referring_if_large(envelope, message.payload)
@@ -74,6 +75,7 @@ class Publisher:
     def __init__(self, database: Database, sender: OutboxSender) -> None:
         self._database = database
         self._sender = sender
+        self.enveloped = sender.enveloped
         self._queue: deque[OutboxMessage] = deque()
         self._wake = asyncio.Event()
         self._lingering: asyncio.TimerHandle | None = None

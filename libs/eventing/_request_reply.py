@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple, Protocol
 
 import structlog
 
@@ -23,7 +23,7 @@ from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")
-# The gateway answers 503 within five seconds, seven where the owner was tried over HTTP first.
+# The gateway answers 503 within five seconds.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
@@ -49,9 +49,30 @@ class CommandState:
 
 AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
-SubmitCommand = Callable[[str, Envelope, bytes, Identity], Awaitable[CommandState]]
-"""Has an owner carry out a signed command: ``(owner, envelope, payload, identity)``. Raises ``ServiceUnavailable``."""
 OnEvent = Callable[[Envelope, bytes], None]
+
+
+class HandedOver(NamedTuple):
+    """A signed command on its way to its owner."""
+
+    topic: Topic
+    envelope: Envelope
+    payload: bytes
+
+
+class CommandChannels(Protocol):
+    """Connections to processes that carry commands out, beside the bus.
+
+    ``on_event`` gets the events of commands that were handed over, as far as that process makes them; all of them come
+    over the bus, too. ``on_returned`` gets commands that are left to the bus: their process did not take them, or it is
+    unknown whether it did.
+    """
+
+    on_event: OnEvent
+    on_returned: Callable[[HandedOver], None]
+
+    async def hand_over(self, command: HandedOver) -> bool:
+        """Whether a process was given the command; those of one subject arrive there in order."""
 
 
 class ReadTooSlowly(ServiceUnavailable):
@@ -80,6 +101,7 @@ class Replies:
         self._ask = ask
         self._payloads = payloads
         self._arrived: asyncio.Queue[Received] = asyncio.Queue(_UNREAD_EVENTS)
+        self._seen: set[str] = set()
         self._overflowed = False
         self._silence = _SILENCE_SECONDS
 
@@ -88,7 +110,13 @@ class Replies:
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
+        """Keeps an event for ``next``, unless it has come by another way before.
+
+        A waiter that leaves too many unread gets none any more.
+        """
+        if received.envelope.id in self._seen:
+            return
+        self._seen.add(received.envelope.id)
         try:
             self._arrived.put_nowait(received)
         except asyncio.QueueFull:
@@ -157,7 +185,9 @@ class Replies:
 class CommandSender:
     """Sends commands and gives the events that they cause to their waiters.
 
-    Every replica reads all events from the end; waiters of a command are a set, filtered by company.
+    Every replica reads all events from the end; waiters of a command are a set, filtered by company. A command is
+    handed over by one of ``channels`` to a process of its owner, and sent over the bus where that cannot be: given
+    twice, it takes effect once.
     """
 
     def __init__(
@@ -170,12 +200,15 @@ class CommandSender:
         *,
         source: str,
         topics: Sequence[Topic] = TOPICS,
-        submit_command: SubmitCommand | None = None,
+        channels: CommandChannels | None = None,
     ) -> None:
         self._producer = producer
         self._signer = signer
         self._ask = ask
-        self._submit_command = submit_command
+        self._channels = channels
+        if channels is not None:
+            channels.on_event, channels.on_returned = self._tell_waiters, self._send_returned
+        self._returned: set[asyncio.Task[None]] = set()
         self._payloads = payloads
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
@@ -227,16 +260,11 @@ class CommandSender:
         identity: Identity,
         expires_in: float,
         traceparent: str | None = None,
-        directly: bool = False,
-    ) -> CommandState:
+    ) -> None:
         """Send a command; ``expires_in`` seconds later its owner refuses it.
 
-        ``directly`` sends it to its owner over HTTP, who answers with the outcome, and over the bus only if that fails:
-        carried out twice, it takes effect once. Only for commands that end at once and are the first of their subject:
-        nothing on the bus has to be handled before them.
-
-        Raises ``ServiceUnavailable`` within 4 s (6 s if sent ``directly`` first) when the broker does not take it;
-        it may still be carried out.
+        Raises ``ServiceUnavailable`` within 4 s when it is sent over the bus and the broker does not take it; it may
+        still be carried out.
         """
         # The answer of a command sent before the readers are in position could be missed.
         if not (self._producer.healthy and self.positioned()):
@@ -257,18 +285,28 @@ class CommandSender:
         envelope = self._signer.sign_command(envelope, identity, payload)
         with send_span(command.TOPIC.name, envelope):
             envelope = with_current_span(envelope)
-            if directly and self._submit_command is not None:
-                try:
-                    return await self._submit_command(command.TOPIC.owner, envelope, payload, identity)
-                except ServiceUnavailable as problem:
-                    _log.info("command.not_handed_over", command_id=command_id, problem=problem.message)
-            await self._produce(command.TOPIC.name, envelope, payload)
-        return CommandState(known=False)
+            handed = HandedOver(command.TOPIC, envelope, payload)
+            if self._channels is None or not await self._channels.hand_over(handed):
+                await self._produce(handed)
 
-    async def _produce(self, topic: str, envelope: Envelope, payload: bytes) -> None:
+    def _send_returned(self, command: HandedOver) -> None:
+        async def send() -> None:
+            _log.info("command.sent_over_the_bus", command_id=command.envelope.id)
+            try:
+                await self._produce(command)
+            except ServiceUnavailable as problem:
+                # Its waiter asks the owner, and tells its caller that it was not accepted.
+                _log.warning("command.not_sent", command_id=command.envelope.id, problem=problem.message)
+
+        task = asyncio.create_task(send(), name="command.returned")
+        self._returned.add(task)
+        task.add_done_callback(self._returned.discard)
+
+    async def _produce(self, command: HandedOver) -> None:
+        topic, envelope, payload = command
         try:
             async with asyncio.timeout(_SEND_SECONDS):
-                await (await self._producer.send(topic, envelope.correlation_id, payload, envelope.headers()))
+                await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))
         except (TimeoutError, BusUnavailable) as problem:
             raise ServiceUnavailable(
                 "the message bus did not confirm in time; the request may still be carried out", retry_after=2
@@ -282,16 +320,19 @@ class CommandSender:
         except MalformedEnvelope as problem:
             _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
             return
-        for waiter in self._waiters.get(envelope.causation_id or "", ()):
-            # A command id is no secret; guessing one must not give another company's events.
-            if waiter.identity.company_id == envelope.company_id:
-                waiter.arrive(Received(envelope, record.value))
+        self._tell_waiters(envelope, record.value)
         for callback in (*self._every[self._kinds[record.topic]], *self._callbacks.get(envelope.type, ())):
             try:
                 callback(envelope, record.value)
             except Exception:
                 # Ending the reader would make all other waiters miss events.
                 _log.exception("event.callback_failed", type=envelope.type, event_id=envelope.id)
+
+    def _tell_waiters(self, envelope: Envelope, payload: bytes) -> None:
+        for waiter in self._waiters.get(envelope.causation_id or "", ()):
+            # A command id is no secret; guessing one must not give another company's events.
+            if waiter.identity.company_id == envelope.company_id:
+                waiter.arrive(Received(envelope, payload))
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:

@@ -13,19 +13,16 @@ import orjson
 from pydantic import BaseModel, ValidationError
 
 from libs import tracing
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, NotFound, ServiceError, ServiceUnavailable, error_from
 from libs.contracts.identity import Identity
 from libs.eventing import CommandState, IdentitySigner
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
-from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_event, encode_event
+from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_event
 from libs.service_defaults.observed_requests import HEADER
 from libs.tracing import current_correlation_id
 
 DEADLINE_SECONDS: Final = 5.0
 """The longest time for a call. A service that asks others before it answers gives them less."""
-# Then the bus takes the command; a caller waits for its outcome for longer.
-_SUBMIT_SECONDS: Final = 2.0
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
@@ -201,21 +198,16 @@ class UpstreamClient:
         response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
         return CommandState(known=False) if response.status == 404 else _command_state(upstream, response)
 
-    async def submit_command(
-        self, upstream: str, envelope: Envelope, payload: bytes, identity: Identity
-    ) -> CommandState:
-        """Has the upstream carry out a command at once (the ``submit_command`` of a ``CommandSender``)."""
-        body = encode_event(envelope, payload)
-        response = await self.request("POST", upstream, COMMANDS_PATH, identity, body=body, deadline=_SUBMIT_SECONDS)
-        return _command_state(upstream, response)
-
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
         """A payload too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
-        service = Identity(company_id=company_id, user_id="service", key_id="service", scopes=frozenset())
-        response = await self.get(upstream, path, service)
+        response = await self.get(upstream, path, _service(company_id))
         if response.status != 200:
             raise ServiceUnavailable(f"the {upstream} service answered {response.status} for a payload")
         return response.body
+
+    def own_headers(self) -> dict[str, str]:
+        """Those of a call that is made on behalf of nobody but this service."""
+        return self._headers(_service(""))
 
     def _headers(self, identity: Identity) -> dict[str, str]:
         headers = {"Authorization": BEARER + self._token(identity)}
@@ -245,6 +237,10 @@ class UpstreamClient:
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
             self._sessions[purpose] = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._sessions[purpose]
+
+
+def _service(company_id: str) -> Identity:
+    return Identity(company_id=company_id, user_id="service", key_id="service", scopes=frozenset())
 
 
 def checked(answer: UpstreamResponse) -> bytes:

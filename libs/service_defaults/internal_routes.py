@@ -1,6 +1,6 @@
 """The answering side of calls between services: the caller's identity, and look-ups of commands and events."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Annotated, Final
 
 import orjson
@@ -8,10 +8,9 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from libs.contracts.envelope import Envelope, envelope_from
-from libs.contracts.errors import AuthenticationFailed, InvalidRequest, NotFound
+from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command
-from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage, PoisonMessage, Received, Record
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage, Received
 from libs.quotas import CompanyAmounts
 
 BEARER: Final = "Bearer "
@@ -57,37 +56,6 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
         if found is None:
             raise NotFound("this event is not known")
         return Response(found, media_type="application/json")
-
-    return router
-
-
-def direct_commands_route(
-    taken: Collection[type[Command]], commands: CommandRouter, outbox: Outbox, *, source: str
-) -> APIRouter:
-    """Takes commands of these types that are handed over instead of being sent on the bus."""
-    router = APIRouter(include_in_schema=False)
-    topics = {command.TYPE: command.TOPIC.name for command in taken}
-
-    @router.post(COMMANDS_PATH)
-    async def dispatch(request: Request, _: Caller) -> Response:
-        """200 with the outcome, 202 while it is under way. The command's own signature tells who asks for what.
-
-        An error leaves open whether it was carried out; given again, here or on the bus, it takes effect once.
-        """
-        try:
-            command = decode_event(await request.body())
-            topic = topics[command.envelope.type]
-        except (ValueError, KeyError) as problem:
-            raise InvalidRequest("the body is no command that is taken here") from problem
-        envelope, payload = command.envelope, command.payload
-        record = Record(topic, -1, -1, envelope.correlation_id, payload, envelope.headers())
-        with outbox.expecting(envelope.id) as committed:
-            try:
-                await commands.deliver(record)
-            except PoisonMessage as problem:
-                raise InvalidRequest("the command cannot be carried out") from problem
-            outcome = committed[0] if committed else await outbox.outcome(envelope.id)
-        return _state(outcome, source)
 
     return router
 

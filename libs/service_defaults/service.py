@@ -9,7 +9,6 @@ import structlog
 from fastapi import FastAPI
 from prometheus_client import Gauge
 
-from libs.contracts.messages import Command
 from libs.eventing import (
     BatchHandler,
     CommandRouter,
@@ -27,6 +26,7 @@ from libs.eventing import (
 )
 from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
 from libs.quotas import CompanyAmounts
+from libs.service_defaults._command_channel_route import command_channel_route
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Readiness, health_routes
@@ -35,7 +35,7 @@ from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
-from libs.service_defaults.internal_routes import amounts_routes, bus_routes, direct_commands_route
+from libs.service_defaults.internal_routes import amounts_routes, bus_routes
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.repeating import repeat_when_woken
 from libs.service_defaults.settings import ServiceSettings
@@ -138,10 +138,9 @@ class Service:
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
-    def take_directly(self, *commands: type[Command]) -> None:
-        """Carries out these commands when they are handed over by HTTP, too, in processes of role ``api``."""
-        self.http.include_router(direct_commands_route(commands, self.commands, self.outbox, source=self.source))
-        self.background("keys.revoked.api", self._follow_revocations_without_consumers, role=API)
+    def take_directly(self) -> None:
+        """Carries out this service's commands when they are handed over by a channel, too, beside the bus."""
+        self.http.include_router(command_channel_route(self.commands, self.outbox, self.signer, self._takes_commands))
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
         """Deletes old rows in the process that sweeps, those about ended entities after the days of the settings.
@@ -213,14 +212,11 @@ class Service:
             await self.revoked_keys.run()
         await self.lifecycle.stopping.wait()
 
-    async def _follow_revocations_without_consumers(self) -> None:
-        # Not a readiness check: reads are answered while the bus is away, and commands that came over it wait for it.
-        if not self.consumers.dispatch_commands:
-            await self.revoked_keys.run()
-        await self.lifecycle.stopping.wait()
-
     async def _revocations_known(self) -> bool:
         return self.revoked_keys.known
+
+    def _takes_commands(self) -> bool:
+        return self.consumers.dispatch_commands and self.lifecycle.started and not self.lifecycle.stopping.is_set()
 
     async def _is_up(self) -> bool:
         return self.lifecycle.started and not self.lifecycle.stopping.is_set()

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import structlog
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox, count_removed
 from libs.persistence import Database, Presence, is_outage
@@ -259,7 +258,7 @@ def build(settings: RuntimeSettings) -> Service:
     catalogue = HttpToolsets(service.calls) if service.calls.installed("registry") else None
     tools = AgentTools(toolbox, catalogue, connectors)
     agent = ObservedAgent(AgentRunner(model, tools, knowledge, context=ContextBuilder(artifacts), tries=tries))
-    deltas = BusDeltas(service.producer, source=service.source, send_events=service.outbox.send_now)
+    deltas = BusDeltas(service.producer, service.outbox, source=service.source)
     worker = build_worker(
         settings,
         service.database,
@@ -273,7 +272,7 @@ def build(settings: RuntimeSettings) -> Service:
     )
     reads = PostgresSessionReads(service.database)
     handle_commands(service, worker, reads, settings)
-    service.take_directly(commands.CreateSession)
+    service.take_directly()
     include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final, TypeVar
 
-from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, CreateSession, ExecuteTurn
+from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, ExecuteTurn
 from libs.contracts.errors import Conflict, ErrorKind, RateLimited, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
@@ -32,8 +32,6 @@ _UNFINISHED: Final = (
 _TRANSIENT: Final = frozenset(
     {ErrorKind.RATE_LIMIT, ErrorKind.BUDGET, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT}
 )
-# Sent to the owner over HTTP instead of Kafka: a caller can do nothing before its session exists.
-_SENT_DIRECTLY: Final = frozenset({CreateSession})
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command that has the given id; may call other services, and raises errors for the caller."""
 
@@ -129,10 +127,7 @@ class CommandDispatcher:
                         if command is ExecuteTurn:
                             await self.rates.take_turn(write.identity.company_id)
                         made = make(record.command_id)
-                        sent = await self._send(write, record, await made if isawaitable(made) else made, subject)
-                        replies.accepted |= sent.known
-                        if sent.outcome is not None:
-                            replies.arrive(sent.outcome)
+                        await self._send(write, record, await made if isawaitable(made) else made, subject)
                     try:
                         yield pending(record.command_id, replies, state.known)
                     except RateLimited as refusal:
@@ -148,10 +143,8 @@ class CommandDispatcher:
                 correlation_id=write.correlation_id,
             )
 
-    async def _send(
-        self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None
-    ) -> CommandState:
-        return await self.bus.send(
+    async def _send(self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None) -> None:
+        await self.bus.send(
             command,
             subject=subject or record.command_id,
             command_id=record.command_id,
@@ -159,7 +152,6 @@ class CommandDispatcher:
             identity=write.identity,
             expires_in=_EXPIRES_SECONDS,
             traceparent=write.traceparent,
-            directly=type(command) in _SENT_DIRECTLY,
         )
 
     async def _record(self, write: Write) -> IdempotencyRecord:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
 from typing import Final
 
 import structlog
@@ -11,40 +10,61 @@ from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.contracts.timestamps import now_text
-from libs.eventing import BusUnavailable, MessageRefused, Producer
+from libs.eventing import BusUnavailable, MessageRefused, Outbox, Producer
 from services.runtime.domain.turns import ClaimedTurn
 
 _log = structlog.get_logger("runtime.deltas")
 _LONGEST_QUEUE: Final = 10_000
+_LINGER_SECONDS: Final = 0.03
 
 
 class BusDeltas:
     """A DeltaSink. ``run`` sends the queue in order; the oldest are dropped when it is full.
 
-    ``send_events`` lets recorded events go that still linger: readers show no text before those that it follows.
+    Who listens to the turn in this process is told at once. The bus then has only other readers, and gets the text a
+    moment later, with more of it. Recorded events that still linger are let go before it: readers show no text before
+    those that it follows.
     """
 
-    def __init__(self, producer: Producer, *, source: str, send_events: Callable[[], None]) -> None:
+    def __init__(self, producer: Producer, outbox: Outbox, *, source: str) -> None:
         self._producer = producer
+        self._outbox = outbox
         self._source = source
-        self._send_events = send_events
-        self._waiting: deque[tuple[ClaimedTurn, Event, int]] = deque(maxlen=_LONGEST_QUEUE)
+        self._waiting: deque[tuple[Event, Envelope, bytes]] = deque(maxlen=_LONGEST_QUEUE)
         self._woken = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        self._send_events()
-        self._waiting.append((turn, event, follows))
-        self._woken.set()
+        envelope, payload = self._envelope(turn, event, follows), event.encode()
+        self._waiting.append((event, envelope, payload))
+        if not self._outbox.listeners.has_any(turn.id):
+            self._woken.set()
+            return
+        self._outbox.listeners.tell(envelope, payload)
+        if self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._woken.set)
 
     async def run(self) -> None:
         while True:
             await self._woken.wait()
             self._woken.clear()
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self._lingering = None
+            self._outbox.send_now()
             while self._waiting:
                 await self._send(*self._waiting.popleft())
 
-    async def _send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        envelope = Envelope(
+    async def _send(self, event: Event, envelope: Envelope, payload: bytes) -> None:
+        try:
+            sent = await self._producer.send(event.TOPIC.name, envelope.correlation_id, payload, envelope.headers())
+        except (BusUnavailable, MessageRefused) as problem:
+            _log.debug("delta.dropped", turn_id=envelope.subject, problem=str(problem))
+        else:
+            sent.add_done_callback(_retrieve)
+
+    def _envelope(self, turn: ClaimedTurn, event: Event, follows: int) -> Envelope:
+        return Envelope(
             id=new_id(),
             type=event.TYPE,
             source=self._source,
@@ -56,14 +76,6 @@ class BusDeltas:
             sequence=follows,
             traceparent=turn.message_context.traceparent,
         )
-        try:
-            sent = await self._producer.send(
-                event.TOPIC.name, turn.message_context.correlation_id, event.encode(), envelope.headers()
-            )
-        except (BusUnavailable, MessageRefused) as problem:
-            _log.debug("delta.dropped", turn_id=turn.id, problem=str(problem))
-        else:
-            sent.add_done_callback(_retrieve)
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:

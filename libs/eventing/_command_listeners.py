@@ -1,0 +1,34 @@
+"""Who in this process is told at once of the events that a command causes."""
+
+from collections.abc import Callable
+
+from libs.contracts.envelope import Envelope
+
+Listener = Callable[[Envelope, bytes], None]
+"""Gets an event as it goes over the bus: its envelope and its payload, or no payload when it only refers to it."""
+
+
+class CommandListeners:
+    """Tells listeners of events that this process commits or makes, before the bus has them."""
+
+    def __init__(self) -> None:
+        self._by_command: dict[str, list[Listener]] = {}
+
+    def add(self, command_id: str, listener: Listener) -> None:
+        self._by_command.setdefault(command_id, []).append(listener)
+
+    def remove(self, command_id: str, listener: Listener) -> None:
+        """Does nothing for one that was removed already."""
+        listening = self._by_command.get(command_id, [])
+        if listener in listening:
+            listening.remove(listener)
+        if not listening:
+            self._by_command.pop(command_id, None)
+
+    def has_any(self, command_id: str | None) -> bool:
+        """Whether anybody listens to this command's events."""
+        return command_id in self._by_command
+
+    def tell(self, envelope: Envelope, payload: bytes) -> None:
+        for listener in tuple(self._by_command.get(envelope.causation_id or "", ())):
+            listener(envelope, payload)
