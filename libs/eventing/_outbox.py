@@ -102,10 +102,12 @@ class Outbox:
             self.publish(recorded)
 
     @asynccontextmanager
-    async def pipelined(self) -> AsyncIterator[Transaction]:
+    async def pipelined(self, *, recording_where: str | None = None) -> AsyncIterator[Transaction]:
         """Like ``transaction``, with statements in one pipeline: a round trip only where a result is fetched.
 
         The last round trip records the messages and commits. For hot paths; every draft needs a context of its own.
+        ``recording_where``: SQL about ``given.subject``, so that messages can be given before the results that they
+        depend on are known. Those of which it does not hold are not recorded.
         """
         async with self._database.connection() as connection:
             insertion: table.Insertion | None = None
@@ -115,7 +117,7 @@ class Outbox:
                     transaction = Transaction(connection, None)
                     yield transaction
                     if transaction.drafts:
-                        insertion = await self._insert(connection, transaction.drafts)
+                        insertion = await self._insert(connection, transaction.drafts, recording_where)
                     statements.command(b"COMMIT")
                 recorded = [] if insertion is None else await self._recorded(insertion)
             except BaseException:
@@ -164,8 +166,10 @@ class Outbox:
         if self._publisher is not None:
             self._publisher.defer(subjects)
 
-    async def _insert(self, connection: Connection, drafts: Sequence[MessageDraft]) -> table.Insertion:
-        return await table.insert(connection, drafts, self._writer, self._sequences.continues)
+    async def _insert(
+        self, connection: Connection, drafts: Sequence[MessageDraft], condition: str | None = None
+    ) -> table.Insertion:
+        return await table.insert(connection, drafts, self._writer, self._sequences.continues, condition)
 
     async def _recorded(self, insertion: table.Insertion) -> list[OutboxMessage]:
         # Earlier ones may be of this process: of two commits in a row, the second one's answer may come first.

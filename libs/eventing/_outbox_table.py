@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
+from functools import cache
 from typing import Any, Final
 
 import orjson
@@ -67,8 +68,10 @@ _APPEND: Final = """
         event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
         causation_id text, traceparent text, identity jsonb, terminal boolean, payload text,
         owner_id text)
+    {condition}
     RETURNING id, created_at, event_id
 """
+_APPEND_ALL: Final = _APPEND.format(condition="")
 _ALLOCATE: Final = """
     INSERT INTO event_sequences AS s (subject, last) SELECT * FROM unnest(%s::text[], %s::bigint[])
     ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
@@ -132,23 +135,34 @@ class Insertion:
 
     async def messages(self) -> list[OutboxMessage]:
         recorded = {event_id: (number, created) for number, created, event_id in await self.inserted.fetchall()}
-        return [OutboxMessage(*recorded[row["event_id"]], **row) for row in self.rows]
+        return [OutboxMessage(*recorded[row["event_id"]], **row) for row in self.rows if row["event_id"] in recorded]
 
 
 async def insert(
-    connection: Connection, drafts: Sequence[MessageDraft], writer: str, continues: Callable[[str, int], bool]
+    connection: Connection,
+    drafts: Sequence[MessageDraft],
+    writer: str,
+    continues: Callable[[str, int], bool],
+    condition: str | None = None,
 ) -> Insertion:
     """Record messages in the connection's transaction, in the order given.
 
     ``continues`` tells of a subject and a number whether no other process can have left an earlier one unpublished.
+    ``condition``: SQL about ``given.subject``; messages of which it does not hold are left out.
     """
     rows = await _numbered(connection, drafts)
-    inserted = await connection.execute(_APPEND, (writer, _as_json(rows)))
+    append = _APPEND_ALL if condition is None else _conditional(condition)
+    inserted = await connection.execute(append, (writer, _as_json(rows)))
     first: dict[str, int] = {}
     for row in rows:
         first.setdefault(row["subject"], row["sequence"])
     doubtful = [subject for subject, sequence in first.items() if not continues(subject, sequence)]
     return Insertion(rows, inserted, await _ask(connection, _LEFT_BEHIND, (doubtful,)) if doubtful else None)
+
+
+@cache
+def _conditional(condition: str) -> str:
+    return _APPEND.format(condition=f"WHERE {condition}")
 
 
 async def begin(connection: Connection, subjects: Sequence[str]) -> None:

@@ -207,6 +207,8 @@ class TurnOutcome:
     A terminal one has an ``event`` and perhaps its encoded ``payload``; ``preceding`` events of the turn go before it.
     ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed. ``toolsets`` are the
     versions that a completed turn of one step was offered: nothing else is kept of its last answer but the reply.
+    ``sequence``: that of the turn's newest event, of a completed turn that began when it was admitted; before others
+    that waited for it nothing is known.
     """
 
     turn: ClaimedTurn
@@ -220,6 +222,7 @@ class TurnOutcome:
     error: JsonObject | None = None
     preceding: tuple[Event, ...] = ()
     actions: tuple[NewAction, ...] = ()
+    sequence: int | None = None
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -206,7 +206,8 @@ class RunTurn:
         if isinstance(ended, TurnWaits):
             return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
         seconds = round(turn.worked + monotonic() - began, 3)
-        return _completed(turn, context, ended, seconds, await _read(self.prices.current))
+        completed = _completed(turn, context, ended, seconds, await _read(self.prices.current))
+        return completed if question is None else replace(completed, sequence=journal.sequence)
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:

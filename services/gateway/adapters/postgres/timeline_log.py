@@ -71,6 +71,9 @@ _STORE: Final = f"""
     ), used AS ({ADD_USAGE})
     SELECT count(*) FROM stored
 """
+# Planned while PostgreSQL knows nothing of a young partition, a look for a repeated event can take an index in which it
+# reads all of the company's events of the day, until the partition is analyzed: by autovacuum a minute later or more.
+_ANALYZED_AT: Final = (64, 4096)
 # Between the clocks of any two machines; each day more is another partition to look at for every event.
 _CLOCKS: Final = timedelta(hours=1)
 
@@ -84,6 +87,7 @@ class PostgresTimelineLog:
         self._database = database
         self._partitions = partitions
         self._now = now
+        self._day, self._stored_on_day = date.min, 0
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
         rows = await self._database.execute(_OFFSETS, (list(topics),))
@@ -107,7 +111,15 @@ class PostgresTimelineLog:
             raise PoisonMessage(f"an event cannot be stored: {problem}") from problem
         metrics.REPEATED.inc(came - stored)
         _measure(made, stored, now)
+        await self._count(now.date(), stored)
         return stored
+
+    async def _count(self, day: date, stored: int) -> None:
+        """Has a partition analyzed when the first events of its day are there."""
+        before = self._stored_on_day if day == self._day else 0
+        self._day, self._stored_on_day = day, before + stored
+        if any(before < rows <= self._stored_on_day for rows in _ANALYZED_AT):
+            await self._partitions.analyze(day)
 
     async def _store(
         self,

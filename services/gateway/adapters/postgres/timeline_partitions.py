@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
 
+import psycopg
 import structlog
 
 from libs.persistence import Connection, Database
@@ -43,6 +44,13 @@ class PostgresTimelinePartitions:
                 if (name := _NAME.format(day)) not in existing:
                     await _attach(connection, name, day)
                     _log.info("timeline.partition_made", day=str(day))
+
+    async def analyze(self, day: date) -> None:
+        """Renews what PostgreSQL plans by for the day's partition. A failure only leaves it to autovacuum."""
+        try:
+            await self._database.execute(f"ANALYZE {_NAME.format(day)}")
+        except psycopg.Error as problem:
+            _log.warning("timeline.not_analyzed", day=str(day), problem=str(problem))
 
     async def drop_before(self, day: date) -> None:
         """Drops the partitions of earlier days."""

@@ -142,7 +142,10 @@ class DeltaStream:
 
 
 class DatabaseJournal:
-    """A TurnJournal of one execution. Counts the turn's events: nobody else writes any while this worker holds it."""
+    """A TurnJournal of one execution.
+
+    ``sequence``: that of the turn's newest event; nobody else writes any while this worker holds it.
+    """
 
     def __init__(
         self,
@@ -155,7 +158,7 @@ class DatabaseJournal:
         allowed_calls: Mapping[str, str],
     ) -> None:
         self._turn = turn
-        self._sequence = turn.sequence
+        self.sequence = turn.sequence
         self._steps = steps
         self._commits = commits
         self._deltas = deltas
@@ -202,7 +205,7 @@ class DatabaseJournal:
         await self._record(StepRecord(self._turn, step, call.id, "tool_result", payload, (event,)))
 
     def output_text(self, piece: str, step: int) -> None:
-        self._deltas.add(piece, step, self._sequence)
+        self._deltas.add(piece, step, self.sequence)
 
     async def _record(self, record: StepRecord) -> None:
         await self.confirm()
@@ -211,7 +214,7 @@ class DatabaseJournal:
         )
         if not recorded:
             raise TurnLost(self._turn.id)
-        self._sequence += len(record.events)
+        self.sequence += len(record.events)
 
     async def confirm(self) -> None:
         """Waits until the turn's claim is committed: before, it has no row and no readers. Raises TurnLost."""
