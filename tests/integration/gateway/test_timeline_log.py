@@ -142,6 +142,25 @@ async def test_storing_does_not_read_the_companys_other_events_on_a_new_day(data
         await database.close()
 
 
+async def test_a_young_partition_is_analyzed_before_a_look_can_take_the_wrong_index(database_url: str) -> None:
+    """A plan made at 160 events: the index of positions has one page then and that of subjects two."""
+    databases = [Database(database_url, name="test", plan_once=True, max_size=1) for _ in range(2)]
+    for database, batches in zip(databases, (80, 200), strict=True):
+        await database.open()
+        log = PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: datetime.now(UTC))
+        for _ in range(batches):
+            await put(log, *(event(subject=new_id()) for _ in range(2)))
+    await database.execute("SELECT pg_stat_force_next_flush()")
+    [[_, before]] = await database.execute(_READ)
+    for _ in range(50):
+        await put(log, event(subject=new_id()))
+    await database.execute("SELECT pg_stat_force_next_flush()")
+    [[_, after]] = await database.execute(_READ)
+    assert after - before < 500
+    for database in databases:
+        await database.close()
+
+
 async def test_offsets_are_stored_with_the_events(log: TimelineLog, timeline: Timeline) -> None:
     assert await log.offsets(["runtime-events"]) == {}
     await log.store([event()], {FIRST: OffsetMove(None, 3), SECOND: OffsetMove(None, 1)})

@@ -46,6 +46,19 @@ async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: Even
     assert await owner.rows("SELECT subject FROM outbox") == [("m",)]
 
 
+async def test_an_event_that_depends_on_what_was_written_is_left_out_with_it(owner: EventOwner) -> None:
+    owner.run()
+    written = "EXISTS (SELECT FROM notes WHERE id = given.subject AND xmin = pg_current_xact_id()::xid)"
+    for _ in range(2):
+        async with owner.outbox.pipelined(recording_where=written) as transaction:
+            await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text') ON CONFLICT DO NOTHING")
+            for subject in ("n", "m"):
+                draft = MessageDraft(NoteTaken(note_id=subject), subject=subject, context=PLAIN, sequence=1)
+                transaction.drafts.append(draft)
+    await eventually(lambda: owner.names() == ["n"])
+    assert await owner.rows("SELECT subject FROM outbox") == [("n",)]
+
+
 async def test_an_event_carries_its_owner_however_it_is_sent(owner: EventOwner) -> None:
     async with owner.outbox.transaction(PLAIN) as transaction:
         transaction.emit(NoteTaken(note_id="hers"), subject="n", owner_id="ada")
