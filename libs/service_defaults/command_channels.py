@@ -28,7 +28,9 @@ _OPEN: Final = Gauge(
 _LARGEST: Final = 256 * 1024
 _SEND_SECONDS: Final = 1.0
 _PING_SECONDS: Final = 1.0
-_SILENCE_SECONDS: Final = 2.0
+_ANSWER_SECONDS: Final = 1.0
+# A timer that is later than this shows that it is this process that does not get to read.
+_LATE_SECONDS: Final = 0.5
 _CONNECT_SECONDS: Final = 3.0
 _CLOSE_SECONDS: Final = 1.0
 _HEARTBEAT_SECONDS: Final = 15.0
@@ -110,6 +112,7 @@ class _Channel:
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._is_leaving = False
         self._is_silent = False
+        self._is_asked = False
         self._heard_at = 0.0
         # When each was handed over of the commands of which nothing was heard since.
         self._unheard: dict[str, tuple[float, HandedOver]] = {}
@@ -133,7 +136,7 @@ class _Channel:
         self._unheard.pop(command_id, None)
         self._unheard[command_id] = (loop.time(), command)
         if self._timer is None:
-            self._timer = loop.call_later(_PING_SECONDS, self._check)
+            self._check_at(loop.time() + _PING_SECONDS)
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await connection.send_bytes(body)
@@ -167,7 +170,7 @@ class _Channel:
             )
         opened = self._heard_at = loop.time()
         self._socket = connection
-        self._is_leaving = self._is_silent = False
+        self._is_leaving = self._is_silent = self._is_asked = False
         _log.info("channel.open", address=self.url)
         try:
             await self._read(connection)
@@ -187,7 +190,7 @@ class _Channel:
             if message.type is aiohttp.WSMsgType.ERROR:
                 return
             self._heard_at = loop.time()
-            self._is_silent = False
+            self._is_silent = self._is_asked = False
             if message.type is aiohttp.WSMsgType.BINARY:
                 self._receive(message.data)
             elif message.type is aiohttp.WSMsgType.TEXT:
@@ -212,25 +215,31 @@ class _Channel:
         for _, command in unheard.values():
             self._channels.on_returned(command)
 
-    def _check(self) -> None:
+    def _check_at(self, due: float) -> None:
+        self._timer = asyncio.get_running_loop().call_at(due, self._check, due)
+
+    def _check(self, due: float) -> None:
         """Asks for a sign of life when nothing was heard since a command; without one the commands go to the bus."""
         self._timer = None
         connection = self._socket
         if connection is None or not self._unheard:
             return
-        loop = asyncio.get_running_loop()
-        oldest = next(iter(self._unheard.values()))[0]
-        silent_since = max(oldest, self._heard_at)
-        silence = loop.time() - silent_since
-        if silence >= _SILENCE_SECONDS:
+        now = asyncio.get_running_loop().time()
+        if now - due > _LATE_SECONDS:
+            # What has come meanwhile is read first.
+            self._check_at(now + _ANSWER_SECONDS)
+            return
+        asks_at = max(next(iter(self._unheard.values()))[0], self._heard_at) + _PING_SECONDS
+        if now < asks_at:
+            self._check_at(asks_at)
+        elif not self._is_asked:
+            self._is_asked = True
+            self._pinging = asyncio.create_task(_ping(connection), name="channel.ping")
+            self._check_at(now + _ANSWER_SECONDS)
+        else:
             _log.warning("channel.silent", address=self.url, commands=len(self._unheard))
             self._is_silent = True
             self._return_all()
-            return
-        if silence >= _PING_SECONDS:
-            self._pinging = asyncio.create_task(_ping(connection), name="channel.ping")
-            silent_since += _SILENCE_SECONDS - _PING_SECONDS
-        self._timer = loop.call_at(silent_since + _PING_SECONDS, self._check)
 
 
 async def _ping(connection: aiohttp.ClientWebSocketResponse) -> None:

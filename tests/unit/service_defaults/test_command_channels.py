@@ -116,7 +116,7 @@ async def test_what_is_too_large_is_not_handed_over() -> None:
 async def test_one_that_is_taken_without_an_event_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
     """Such as a turn that the process has from an earlier delivery. Its events come later, by the channel too."""
     monkeypatch.setattr(command_channels, "_PING_SECONDS", 0.1)
-    monkeypatch.setattr(command_channels, "_SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(command_channels, "_ANSWER_SECONDS", 0.2)
     async with Process(lambda *_: None).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
         assert await caller.hand_over(given)
@@ -129,7 +129,7 @@ async def test_one_that_is_taken_without_an_event_is_not_returned(monkeypatch: p
 
 async def test_a_slow_command_of_a_process_that_answers_stays_there(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_channels, "_PING_SECONDS", 0.3)
-    monkeypatch.setattr(command_channels, "_SILENCE_SECONDS", 30.0)
+    monkeypatch.setattr(command_channels, "_ANSWER_SECONDS", 30.0)
     gate = Gate()
     async with Process(gate).serving() as process, Caller(process.url).connected() as caller:
         assert await caller.hand_over(command("a"))
@@ -143,7 +143,7 @@ async def test_a_slow_command_of_a_process_that_answers_stays_there(monkeypatch:
 
 async def test_commands_of_a_process_that_falls_silent_go_to_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_channels, "_PING_SECONDS", 0.1)
-    monkeypatch.setattr(command_channels, "_SILENCE_SECONDS", 0.3)
+    monkeypatch.setattr(command_channels, "_ANSWER_SECONDS", 0.2)
     async with (
         Process().serving() as process,
         TcpProxy(port=choose_free(), target_port=process.port) as network,
@@ -158,6 +158,20 @@ async def test_commands_of_a_process_that_falls_silent_go_to_the_bus(monkeypatch
         await network.restore()
         await eventually(lambda: len(caller.ends()) == 2)
         assert await caller.hand_over(command("a")), "it has answered"
+
+
+async def test_a_caller_that_was_held_up_itself_reads_before_it_judges(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_channels, "_PING_SECONDS", 600.0)
+    async with Process(Gate()).serving() as process, Caller(process.url).connected() as caller:
+        given = command("a")
+        assert await caller.hand_over(given)
+        (channel,) = caller.channels._channels.values()
+        channel._unheard, channel._heard_at = {given.envelope.id: (-1000.0, given)}, -1000.0
+        channel._is_asked = True
+        channel._check(asyncio.get_running_loop().time() - 10)
+        assert (caller.returned, channel.usable) == ([], True)
+        channel._check(asyncio.get_running_loop().time())
+        assert (caller.returned, channel.usable) == ([given.envelope.id], False)
 
 
 async def test_commands_of_a_connection_that_is_lost_go_to_the_bus_and_the_next_one_is_used() -> None:
