@@ -1,4 +1,4 @@
-"""Who in this process is told at once of the events that a command causes."""
+"""Listeners within this process to the events that a command causes."""
 
 from collections.abc import Callable
 

@@ -74,7 +74,7 @@ class CommandChannels(Protocol):
     on_event: OnEvent
     on_returned: Callable[[HandedOver], None]
 
-    async def hand_over(self, command: HandedOver) -> bool:
+    async def submit(self, command: HandedOver) -> bool:
         """Whether a process was given the command, or it was returned meanwhile.
 
         Those of one subject arrive there in order.
@@ -294,7 +294,7 @@ class CommandSender:
         with send_span(command.TOPIC.name, envelope):
             envelope = with_current_span(envelope)
             handed = HandedOver(command.TOPIC, envelope, payload)
-            if self._channels is not None and await self._channels.hand_over(handed):
+            if self._channels is not None and await self._channels.submit(handed):
                 metrics.commands_sent("channel").inc()
             else:
                 await self._produce(handed)

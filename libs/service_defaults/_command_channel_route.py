@@ -89,7 +89,7 @@ class _Channel:
         self._commands = commands
         self._outbox = outbox
         self._takes = takes
-        self._in_work: KeyQueues[str, Received] = KeyQueues(self._carry_out, name="channel.command")
+        self._in_work: KeyQueues[str, Received] = KeyQueues(self._handle, name="channel.command")
         # Whether an event was told, by the command.
         self._heard: OrderedDict[str, bool] = OrderedDict()
         self._unsent: list[bytes | str] = []
@@ -149,7 +149,7 @@ class _Channel:
             return
         self._say(RETURNED, envelope.id)
 
-    async def _carry_out(self, command: Received) -> None:
+    async def _handle(self, command: Received) -> None:
         envelope = command.envelope
         topic = self._commands.topic_of(envelope.type)
         assert topic is not None, "it was taken because it has one"
@@ -175,7 +175,7 @@ class _Channel:
 
     def _listen(self, command_id: str) -> None:
         if command_id not in self._heard:
-            self._outbox.listeners.add(command_id, self._tell)
+            self._outbox.listeners.add(command_id, self._send_event)
         self._heard[command_id] = False
         self._heard.move_to_end(command_id)
         if len(self._heard) > _MOST_HEARD:
@@ -183,10 +183,10 @@ class _Channel:
             self._stop_listening(next(iter(self._heard)))
 
     def _stop_listening(self, command_id: str) -> None:
-        self._outbox.listeners.remove(command_id, self._tell)
+        self._outbox.listeners.remove(command_id, self._send_event)
         self._heard.pop(command_id, None)
 
-    def _tell(self, envelope: Envelope, payload: bytes) -> None:
+    def _send_event(self, envelope: Envelope, payload: bytes) -> None:
         command_id = envelope.causation_id or ""
         self._put(encode_event(envelope, payload))
         if is_terminal(envelope.type):

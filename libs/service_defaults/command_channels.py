@@ -61,7 +61,7 @@ class ServiceCommandChannels:
         for service in addresses:
             _OPEN.labels(service).set_function(partial(self._count_open, service))
 
-    async def hand_over(self, command: HandedOver) -> bool:
+    async def submit(self, command: HandedOver) -> bool:
         service, subject = command.topic.owner, command.envelope.subject
         usable = [channel for (name, _), channel in self._channels.items() if name == service and channel.usable]
         if not usable:

@@ -129,8 +129,8 @@ class Caller:
         """The commands that have ended, as far as the channels brought it."""
         return [each.envelope.causation_id or "" for each in self.events if each.envelope.type == NoteTaken.TYPE]
 
-    async def hand_over(self, given: HandedOver) -> bool:
-        return await self.channels.hand_over(given)
+    async def submit(self, given: HandedOver) -> bool:
+        return await self.channels.submit(given)
 
     @asynccontextmanager
     async def connected(self, count: int = 1) -> AsyncIterator["Caller"]:

@@ -1,4 +1,4 @@
-"""Who is told of the events of a command."""
+"""Listeners to the events of a command."""
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import now_text

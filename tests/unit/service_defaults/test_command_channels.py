@@ -47,7 +47,7 @@ async def test_events_come_back_in_order_as_they_are_made() -> None:
 
     async with Process(in_steps).serving() as process, Caller(process.url).connected() as caller:
         given = command("n")
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         await eventually(lambda: len(caller.events) == 3)
     assert [(each.envelope.type, each.payload) for each in caller.events] == [
         (STEP, b"1"),
@@ -63,7 +63,7 @@ async def test_commands_of_a_subject_follow_each_other_and_subjects_do_not_wait(
     async with Process(gate).serving() as process, Caller(process.url).connected() as caller:
         first, second, other = command("a"), command("a"), command("b")
         for each in (first, second, other):
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(process.begun) == 2)
         assert process.begun == [first.envelope.id, other.envelope.id]
         gate.opened.set()
@@ -81,7 +81,7 @@ async def test_one_that_fails_is_returned_with_those_of_its_subject_behind_it() 
     async with Process(fail).serving() as process, Caller(process.url).connected() as caller:
         given = [command("a"), command("a"), command("a"), command("b")]
         for each in given:
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(process.begun) == 2)
         gate.set()
         await eventually(lambda: len(caller.returned) == 4)
@@ -99,7 +99,7 @@ async def test_what_the_process_does_not_handle_or_has_no_room_for_is_returned(m
         unknown, taken = command("a", command_type="aes.notes.burn_note.v1"), [command("a"), command("a")]
         too_many = command("b")
         for each in (unknown, *taken, too_many):
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(caller.returned) == 2)
         assert caller.returned == [unknown.envelope.id, too_many.envelope.id]
         gate.opened.set()
@@ -108,8 +108,8 @@ async def test_what_the_process_does_not_handle_or_has_no_room_for_is_returned(m
 
 async def test_what_is_too_large_is_not_handed_over() -> None:
     async with Process().serving() as process, Caller(process.url).connected() as caller:
-        assert not await caller.hand_over(command("a", size=256 * 1024))
-        assert await caller.hand_over(command("a", size=250 * 1024))
+        assert not await caller.submit(command("a", size=256 * 1024))
+        assert await caller.submit(command("a", size=250 * 1024))
         await eventually(lambda: len(caller.ends()) == 1)
 
 
@@ -119,7 +119,7 @@ async def test_one_that_is_taken_without_an_event_is_not_returned(monkeypatch: p
     monkeypatch.setattr(command_channels, "_ANSWER_SECONDS", 0.2)
     async with Process(lambda *_: None).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         (channel,) = caller.channels._channels.values()
         await eventually(lambda: not channel._unheard)
         process.tell(event(given.envelope))
@@ -132,7 +132,7 @@ async def test_a_slow_command_of_a_process_that_answers_stays_there(monkeypatch:
     monkeypatch.setattr(command_channels, "_ANSWER_SECONDS", 30.0)
     gate = Gate()
     async with Process(gate).serving() as process, Caller(process.url).connected() as caller:
-        assert await caller.hand_over(command("a"))
+        assert await caller.submit(command("a"))
         (channel,) = caller.channels._channels.values()
         opened = channel._heard_at
         await eventually(lambda: channel._heard_at > opened)
@@ -152,19 +152,19 @@ async def test_commands_of_a_process_that_falls_silent_go_to_the_bus(monkeypatch
         network.freeze()
         lost = [command("a"), command("b")]
         for each in lost:
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(caller.returned) == 2)
-        assert not await caller.hand_over(command("a")), "nothing is given to it meanwhile"
+        assert not await caller.submit(command("a")), "nothing is given to it meanwhile"
         await network.restore()
         await eventually(lambda: len(caller.ends()) == 2)
-        assert await caller.hand_over(command("a")), "it has answered"
+        assert await caller.submit(command("a")), "it has answered"
 
 
 async def test_a_caller_that_was_held_up_itself_reads_before_it_judges(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(command_channels, "_PING_SECONDS", 600.0)
     async with Process(Gate()).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         (channel,) = caller.channels._channels.values()
         channel._unheard, channel._heard_at = {given.envelope.id: (-1000.0, given)}, -1000.0
         channel._is_asked = True
@@ -183,19 +183,19 @@ async def test_commands_of_a_connection_that_is_lost_go_to_the_bus_and_the_next_
     ):
         given = [command("a"), command("a")]
         for each in given:
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(process.begun) == 1)
         await network.cut()
         await eventually(lambda: len(caller.returned) == 2)
         assert caller.open == 0
-        assert not await caller.hand_over(command("a"))
+        assert not await caller.submit(command("a"))
         gate.opened.set()
         await eventually(lambda: len(process.begun) == 2)
         await network.restore()
         await eventually(lambda: caller.open == 1)
         assert caller.events == [], "what was taken before is told by the bus alone"
         assert not any(process.outbox.listeners.has_any(each.envelope.id) for each in given)
-        assert await caller.hand_over(command("a"))
+        assert await caller.submit(command("a"))
         await eventually(lambda: len(caller.ends()) == 1)
 
 
@@ -204,12 +204,12 @@ async def test_a_process_that_leaves_returns_what_has_not_begun_and_tells_the_re
     async with Process(gate).serving() as process, Caller(process.url).connected() as caller:
         begun, waiting = command("a"), command("a")
         for each in (begun, waiting):
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(process.begun) == 1)
         process.takes = False
         leaving = asyncio.create_task(process.route.leave())
         await eventually(lambda: caller.returned == [waiting.envelope.id])
-        assert not await caller.hand_over(command("b")), "it said so before anything was handed over"
+        assert not await caller.submit(command("b")), "it said so before anything was handed over"
         assert not leaving.done()
         gate.opened.set()
         await leaving
@@ -220,9 +220,9 @@ async def test_what_reaches_a_process_that_leaves_is_returned() -> None:
     async with Process().serving() as process, Caller(process.url).connected() as caller:
         process.takes = False
         given = command("a")
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         await eventually(lambda: caller.returned == [given.envelope.id])
-        assert not await caller.hand_over(command("a"))
+        assert not await caller.submit(command("a"))
         assert process.begun == []
 
 
@@ -234,8 +234,8 @@ async def test_one_command_by_two_callers_is_told_to_both() -> None:
         Caller(process.url).connected() as two,
     ):
         given = command("a")
-        assert await one.hand_over(given)
-        assert await two.hand_over(given)
+        assert await one.submit(given)
+        assert await two.submit(given)
         await eventually(lambda: len(process.begun) == 2)
         gate.opened.set()
         await eventually(lambda: given.envelope.id in one.ends() and given.envelope.id in two.ends())
@@ -259,7 +259,7 @@ async def test_only_services_open_channels(who: str) -> None:
 async def test_a_process_that_takes_no_commands_has_no_channels() -> None:
     process = Process(takes=False)
     async with process.serving(), Caller(process.url).connected(0) as caller:
-        assert not await caller.hand_over(command("a"))
+        assert not await caller.submit(command("a"))
         process.takes = True
         await eventually(lambda: caller.open == 1)
 
@@ -288,10 +288,10 @@ async def test_a_message_that_the_caller_does_not_understand_ends_the_channel_an
 
     async with Process(garble).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         await eventually(lambda: caller.returned == [given.envelope.id])
         await eventually(lambda: caller.open == 1)
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         await eventually(lambda: caller.ends() == [given.envelope.id])
 
 
@@ -299,7 +299,7 @@ async def test_a_caller_that_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(route, "_MOST_UNSENT_BYTES", 1000)
     async with Process(lambda *_: None).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
-        assert await caller.hand_over(given)
+        assert await caller.submit(given)
         await eventually(lambda: process.outbox.listeners.has_any(given.envelope.id))
         process.tell(event(given.envelope, STEP), b"x" * 2000)
         await eventually(lambda: not process.outbox.listeners.has_any(given.envelope.id))
@@ -315,7 +315,7 @@ async def test_turns_that_wait_are_listened_to_up_to_a_number(monkeypatch: pytes
     async with Process(wait).serving() as process, Caller(process.url).connected() as caller:
         given = [command(subject) for subject in "abc"]
         for each in given:
-            assert await caller.hand_over(each)
+            assert await caller.submit(each)
         await eventually(lambda: len(process.begun) == 3)
         assert [process.outbox.listeners.has_any(each.envelope.id) for each in given] == [False, True, True]
         assert len(process.outbox.listeners._by_command) == 2
@@ -333,7 +333,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_command_to_the_channel(monk
 
         monkeypatch.setattr(channel._socket, "send_bytes", stuck)
         given = command("a")
-        handing = asyncio.create_task(caller.hand_over(given))
+        handing = asyncio.create_task(caller.submit(given))
         await eventually(lambda: given.envelope.id in channel._unheard)
         handing.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -352,7 +352,7 @@ async def test_what_cannot_be_written_is_left_to_the_bus_once(monkeypatch: pytes
             raise aiohttp.ClientConnectionResetError("Cannot write to closing transport")
 
         monkeypatch.setattr(channel._socket, "send_bytes", closing)
-        assert not await caller.hand_over(command("a"))
+        assert not await caller.submit(command("a"))
         assert channel._unheard == {}
     assert caller.returned == []
 
@@ -377,7 +377,7 @@ async def test_a_name_stands_for_processes_that_come_and_go(monkeypatch: pytest.
                 await eventually(lambda: caller.open == 2)
                 given = [command(f"subject {number}") for number in range(100)]
                 for each in given:
-                    assert await caller.hand_over(each)
+                    assert await caller.submit(each)
                 await eventually(lambda: len(caller.ends()) == 100)
                 assert min(len(one.begun), len(two.begun)) > 20
                 named.clear()
@@ -387,7 +387,7 @@ async def test_a_name_stands_for_processes_that_come_and_go(monkeypatch: pytest.
             await eventually(lambda: len(caller.channels._channels) == 1)
             again = [command(each.envelope.subject) for each in given]
             for each in again:
-                assert await caller.hand_over(each)
+                assert await caller.submit(each)
             await eventually(lambda: len(caller.ends()) == 200)
 
 
