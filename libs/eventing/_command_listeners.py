@@ -1,9 +1,12 @@
-"""Who in this process is told at once of the events that a command causes."""
+"""Listeners within this process to the events that a command causes."""
 
 from collections.abc import Callable
 
+import structlog
+
 from libs.contracts.envelope import Envelope
 
+_log = structlog.get_logger("eventing.listeners")
 Listener = Callable[[Envelope, bytes], None]
 """Gets an event as it goes over the bus: its envelope and its payload, or no payload when it only refers to it."""
 
@@ -30,5 +33,9 @@ class CommandListeners:
         return command_id in self._by_command
 
     def tell(self, envelope: Envelope, payload: bytes) -> None:
+        """Never fails: the event is committed, and whoever told of it goes on to publish it."""
         for listener in tuple(self._by_command.get(envelope.causation_id or "", ())):
-            listener(envelope, payload)
+            try:
+                listener(envelope, payload)
+            except Exception:
+                _log.exception("event.listener_failed", type=envelope.type, event_id=envelope.id)

@@ -212,8 +212,11 @@ class ConsumerLoop:
             self._trackers.pop(partition, None)
 
     async def _drain(self, partitions: frozenset[Partition]) -> None:
-        # What has not begun is read again.
-        if tasks := self._queues.drop_waiting([key for key in self._queues.keys if key[0] in partitions]):
+        keys = [key for key in self._queues.keys if key[0] in partitions]
+        for key in keys:
+            # What has not begun is read again.
+            self._queues.drop_waiting(key)
+        if tasks := [self._queues.task(key) for key in keys]:
             _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
             for task in unfinished:
                 task.cancel()

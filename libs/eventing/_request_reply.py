@@ -1,7 +1,7 @@
 """Request and reply over the bus: sends commands and waits for the events that they cause."""
 
 import asyncio
-from collections import defaultdict
+from collections import OrderedDict, defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -16,6 +16,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
+from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._messages import PayloadCorrupt, PayloadReader, send_span, with_current_span
@@ -29,6 +30,8 @@ _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
 # A minute of a turn's text, which comes in pieces of 30 ms.
 _UNREAD_EVENTS: Final = 2000
+# An event comes by its second way a moment after the first. A stream of text has thousands.
+_SEEN_EVENTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +74,11 @@ class CommandChannels(Protocol):
     on_event: OnEvent
     on_returned: Callable[[HandedOver], None]
 
-    async def hand_over(self, command: HandedOver) -> bool:
-        """Whether a process was given the command; those of one subject arrive there in order."""
+    async def submit(self, command: HandedOver) -> bool:
+        """Whether a process was given the command, or it was returned meanwhile.
+
+        Those of one subject arrive there in order.
+        """
 
 
 class ReadTooSlowly(ServiceUnavailable):
@@ -101,7 +107,7 @@ class Replies:
         self._ask = ask
         self._payloads = payloads
         self._arrived: asyncio.Queue[Received] = asyncio.Queue(_UNREAD_EVENTS)
-        self._seen: set[str] = set()
+        self._seen: OrderedDict[str, None] = OrderedDict()
         self._overflowed = False
         self._silence = _SILENCE_SECONDS
 
@@ -116,7 +122,9 @@ class Replies:
         """
         if received.envelope.id in self._seen:
             return
-        self._seen.add(received.envelope.id)
+        self._seen[received.envelope.id] = None
+        if len(self._seen) > _SEEN_EVENTS:
+            self._seen.popitem(last=False)
         try:
             self._arrived.put_nowait(received)
         except asyncio.QueueFull:
@@ -286,7 +294,9 @@ class CommandSender:
         with send_span(command.TOPIC.name, envelope):
             envelope = with_current_span(envelope)
             handed = HandedOver(command.TOPIC, envelope, payload)
-            if self._channels is None or not await self._channels.hand_over(handed):
+            if self._channels is not None and await self._channels.submit(handed):
+                metrics.commands_sent("channel").inc()
+            else:
                 await self._produce(handed)
 
     def _send_returned(self, command: HandedOver) -> None:
@@ -304,6 +314,7 @@ class CommandSender:
 
     async def _produce(self, command: HandedOver) -> None:
         topic, envelope, payload = command
+        metrics.commands_sent("bus").inc()
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))

@@ -1,16 +1,18 @@
 """The calling side of command channels: WebSockets to the processes that carry out a service's commands."""
 
 import asyncio
+import hashlib
 import ipaddress
 import socket
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import Final
 from urllib.parse import urlsplit, urlunsplit
-from zlib import crc32
 
 import aiohttp
 import structlog
+from prometheus_client import Gauge
 
 from libs.eventing import HandedOver
 from libs.eventing._request_reply import OnEvent
@@ -19,11 +21,18 @@ from libs.service_defaults._command_channel_route import CHANNEL_PATH, LEAVING, 
 from libs.service_defaults.internal_routes import decode_events, encode_event
 
 _log = structlog.get_logger("service.channel")
+_OPEN: Final = Gauge(
+    "aes_command_channels", "Channels that are open to processes that carry out a service's commands.", ["owner"]
+)
 # A process takes messages of up to 512 KiB.
 _LARGEST: Final = 256 * 1024
 _SEND_SECONDS: Final = 1.0
-_SILENCE_SECONDS: Final = 1.0
+_PING_SECONDS: Final = 1.0
+_ANSWER_SECONDS: Final = 1.0
+# A timer that is later than this shows that it is this process that does not get to read.
+_LATE_SECONDS: Final = 0.5
 _CONNECT_SECONDS: Final = 3.0
+_CLOSE_SECONDS: Final = 1.0
 _HEARTBEAT_SECONDS: Final = 15.0
 _RESOLVE_SECONDS: Final = 10.0
 _RECONNECT: Final = RetryPolicy(first=0.2, longest=5.0)
@@ -40,12 +49,19 @@ class ServiceCommandChannels:
     def __init__(self, addresses: Mapping[str, str], headers: Callable[[], dict[str, str]]) -> None:
         self.on_event: OnEvent = lambda _envelope, _payload: None
         self.on_returned: Callable[[HandedOver], None] = lambda _: None
-        self._urls = [(service, one.strip()) for service, urls in addresses.items() for one in urls.split(",") if one]
+        self._urls = [
+            (service, url)
+            for service, urls in addresses.items()
+            for one in urls.split(",")
+            if (url := one.strip().rstrip("/"))
+        ]
         self._headers = headers
         self._channels: dict[tuple[str, str], _Channel] = {}
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
+        for service in addresses:
+            _OPEN.labels(service).set_function(partial(self._count_open, service))
 
-    async def hand_over(self, command: HandedOver) -> bool:
+    async def submit(self, command: HandedOver) -> bool:
         service, subject = command.topic.owner, command.envelope.subject
         usable = [channel for (name, _), channel in self._channels.items() if name == service and channel.usable]
         if not usable:
@@ -54,20 +70,22 @@ class ServiceCommandChannels:
         if len(body) > _LARGEST:
             return False
         # All gateways choose alike, and a process that comes or goes moves no other one's subjects.
-        chosen = max(usable, key=lambda channel: crc32(f"{channel.url} {subject}".encode()))
+        chosen = usable[0] if len(usable) == 1 else max(usable, key=lambda channel: _weight(channel.url, subject))
         return await chosen.send(command, body)
 
     async def run(self) -> None:
         """Keeps the channels open until cancelled."""
         try:
             async with aiohttp.ClientSession() as session:
-                while True:
-                    await self._follow_addresses(session)
-                    await asyncio.sleep(_RESOLVE_SECONDS)
+                try:
+                    while True:
+                        await self._follow_addresses(session)
+                        await asyncio.sleep(_RESOLVE_SECONDS)
+                finally:
+                    for task in self._tasks.values():
+                        task.cancel()
+                    await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         finally:
-            for task in self._tasks.values():
-                task.cancel()
-            await asyncio.gather(*self._tasks.values(), return_exceptions=True)
             self._tasks.clear()
             self._channels.clear()
 
@@ -81,6 +99,9 @@ class ServiceCommandChannels:
             self._tasks.pop(key).cancel()
             del self._channels[key]
 
+    def _count_open(self, service: str) -> int:
+        return sum(channel.connected for (name, _), channel in self._channels.items() if name == service)
+
 
 class _Channel:
     """The connection to one process, made anew whenever it is lost."""
@@ -91,6 +112,7 @@ class _Channel:
         self._socket: aiohttp.ClientWebSocketResponse | None = None
         self._is_leaving = False
         self._is_silent = False
+        self._is_asked = False
         self._heard_at = 0.0
         # When each was handed over of the commands of which nothing was heard since.
         self._unheard: dict[str, tuple[float, HandedOver]] = {}
@@ -103,14 +125,18 @@ class _Channel:
 
     @property
     def usable(self) -> bool:
-        return self._socket is not None and not (self._is_leaving or self._is_silent)
+        connection = self._socket
+        return connection is not None and not (connection.closed or self._is_leaving or self._is_silent)
 
     async def send(self, command: HandedOver, body: bytes) -> bool:
         """Whether the process was given the command, or it is left to the bus already."""
         connection, command_id = self._socket, command.envelope.id
         assert connection is not None, "only a usable channel is chosen"
-        self._unheard[command_id] = (asyncio.get_running_loop().time(), command)
-        self._start_timer()
+        loop = asyncio.get_running_loop()
+        self._unheard.pop(command_id, None)
+        self._unheard[command_id] = (loop.time(), command)
+        if self._timer is None:
+            self._check_at(loop.time() + _PING_SECONDS)
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await connection.send_bytes(body)
@@ -126,35 +152,49 @@ class _Channel:
                 _log.info("channel.not_open", address=self.url, problem=repr(problem))
 
         while True:
-            # An end that the process did not announce by an error is one, too: its successor takes a moment.
-            await _RECONNECT.run(lambda: self._connect(session, headers()), on=Exception, before_sleep=log)
-            await self._read()
+            # One that ends before anything came by it has failed, too: a process that takes nothing is left in peace.
+            await _RECONNECT.run(lambda: self._converse(session, headers()), before_sleep=log)
 
-    async def _connect(self, session: aiohttp.ClientSession, headers: dict[str, str]) -> None:
+    async def _converse(self, session: aiohttp.ClientSession, headers: dict[str, str]) -> None:
+        """One connection from its beginning to its end. Raises when nothing came by it."""
+        loop = asyncio.get_running_loop()
         async with asyncio.timeout(_CONNECT_SECONDS):
             # Pings find out about a machine that has vanished; a process that has ended closes by itself.
-            self._socket = await session.ws_connect(
-                self.url + CHANNEL_PATH, headers=headers, heartbeat=_HEARTBEAT_SECONDS, max_msg_size=0, compress=0
+            connection = await session.ws_connect(
+                self.url + CHANNEL_PATH,
+                headers=headers,
+                heartbeat=_HEARTBEAT_SECONDS,
+                timeout=aiohttp.ClientWSTimeout(ws_close=_CLOSE_SECONDS),
+                max_msg_size=0,
+                compress=0,
             )
-        self._is_leaving = self._is_silent = False
+        opened = self._heard_at = loop.time()
+        self._socket = connection
+        self._is_leaving = self._is_silent = self._is_asked = False
         _log.info("channel.open", address=self.url)
-
-    async def _read(self) -> None:
-        assert self._socket is not None, "it was connected a moment ago"
-        loop = asyncio.get_running_loop()
         try:
-            async for message in self._socket:
-                self._heard_at = loop.time()
-                self._is_silent = False
-                if message.type is aiohttp.WSMsgType.BINARY:
-                    self._receive(message.data)
-                elif message.type is aiohttp.WSMsgType.TEXT:
-                    self._hear(message.data)
+            await self._read(connection)
+        except (ValueError, AttributeError) as problem:
+            _log.warning("channel.not_understood", address=self.url, problem=repr(problem))
         finally:
-            connection, self._socket = self._socket, None
+            self._socket = None
             _log.info("channel.lost", address=self.url, code=connection.close_code)
             self._return_all()
             await connection.close()
+        if self._heard_at == opened:
+            raise ConnectionError("the channel was closed at once")
+
+    async def _read(self, connection: aiohttp.ClientWebSocketResponse) -> None:
+        loop = asyncio.get_running_loop()
+        async for message in connection:
+            if message.type is aiohttp.WSMsgType.ERROR:
+                return
+            self._heard_at = loop.time()
+            self._is_silent = self._is_asked = False
+            if message.type is aiohttp.WSMsgType.BINARY:
+                self._receive(message.data)
+            elif message.type is aiohttp.WSMsgType.TEXT:
+                self._hear(message.data)
 
     def _receive(self, body: bytes) -> None:
         for event in decode_events(body):
@@ -175,30 +215,42 @@ class _Channel:
         for _, command in unheard.values():
             self._channels.on_returned(command)
 
-    def _start_timer(self) -> None:
-        if self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_SILENCE_SECONDS, self._check)
+    def _check_at(self, due: float) -> None:
+        self._timer = asyncio.get_running_loop().call_at(due, self._check, due)
 
-    def _check(self) -> None:
+    def _check(self, due: float) -> None:
         """Asks for a sign of life when nothing was heard since a command; without one the commands go to the bus."""
         self._timer = None
-        if self._socket is None or not self._unheard:
+        connection = self._socket
+        if connection is None or not self._unheard:
             return
-        oldest = next(iter(self._unheard.values()))[0]
-        silence = asyncio.get_running_loop().time() - max(oldest, self._heard_at)
-        if silence >= 2 * _SILENCE_SECONDS:
+        now = asyncio.get_running_loop().time()
+        if now - due > _LATE_SECONDS:
+            # What has come meanwhile is read first.
+            self._check_at(now + _ANSWER_SECONDS)
+            return
+        asks_at = max(next(iter(self._unheard.values()))[0], self._heard_at) + _PING_SECONDS
+        if now < asks_at:
+            self._check_at(asks_at)
+        elif not self._is_asked:
+            self._is_asked = True
+            self._pinging = asyncio.create_task(_ping(connection), name="channel.ping")
+            self._check_at(now + _ANSWER_SECONDS)
+        else:
             _log.warning("channel.silent", address=self.url, commands=len(self._unheard))
             self._is_silent = True
             self._return_all()
-            return
-        if silence >= _SILENCE_SECONDS:
-            self._pinging = asyncio.create_task(self._ping(self._socket), name="channel.ping")
-        self._start_timer()
 
-    async def _ping(self, connection: aiohttp.ClientWebSocketResponse) -> None:
-        with suppress(TimeoutError, aiohttp.ClientError, ConnectionError):
-            async with asyncio.timeout(_SEND_SECONDS):
-                await connection.send_str(PING)
+
+async def _ping(connection: aiohttp.ClientWebSocketResponse) -> None:
+    with suppress(TimeoutError, aiohttp.ClientError, ConnectionError):
+        async with asyncio.timeout(_SEND_SECONDS):
+            await connection.send_str(PING)
+
+
+def _weight(url: str, subject: str) -> bytes:
+    # No checksum: for names of equal length it prefers the same ones for half of all subjects.
+    return hashlib.blake2b(f"{url} {subject}".encode(), digest_size=8).digest()
 
 
 async def _resolved(url: str) -> list[str]:

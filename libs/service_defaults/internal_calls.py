@@ -206,7 +206,7 @@ class UpstreamClient:
         return response.body
 
     def own_headers(self) -> dict[str, str]:
-        """Those of a call that is made on behalf of nobody but this service."""
+        """Headers of a call that this service makes for itself, on behalf of no caller."""
         return self._headers(_service(""))
 
     def _headers(self, identity: Identity) -> dict[str, str]:

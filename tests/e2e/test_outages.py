@@ -19,22 +19,29 @@ LIMIT_SECONDS = 50.0
 
 
 async def check_refused_soon(api: Api, session: str, agent_path: str) -> None:
-    async def write(method: str, path: str, body: object, **headers: str) -> None:
-        began = time.monotonic()
-        reply = await api.http.request(method, path, json=body, headers=headers)
-        check_error(reply, 503, "service_unavailable")
-        assert int(reply.headers["retry-after"]) >= 1
-        assert time.monotonic() - began < LIMIT_SECONDS
-
     execute = f"/runtime/{session}/execute/"
     await asyncio.gather(
-        write("POST", execute, {"content": "lost"}),
-        write("POST", execute, {"content": "lost"}, accept="text/event-stream"),
-        write("POST", execute, {"content": "lost"}, prefer="respond-async"),
-        write("DELETE", f"/sessions/{session}/", None),
-        write("POST", "/agent/", configuration()),
-        write("PATCH", agent_path, {"name": "lost"}),
+        check_refused(api, "POST", execute, {"content": "lost"}),
+        check_refused(api, "POST", execute, {"content": "lost"}, accept="text/event-stream"),
+        check_refused(api, "POST", execute, {"content": "lost"}, prefer="respond-async"),
+        check_refused(api, "DELETE", f"/sessions/{session}/", None),
+        check_agents_refused_soon(api, agent_path),
     )
+
+
+async def check_agents_refused_soon(api: Api, agent_path: str) -> None:
+    await asyncio.gather(
+        check_refused(api, "POST", "/agent/", configuration()),
+        check_refused(api, "PATCH", agent_path, {"name": "lost"}),
+    )
+
+
+async def check_refused(api: Api, method: str, path: str, body: object, **headers: str) -> None:
+    began = time.monotonic()
+    reply = await api.http.request(method, path, json=body, headers=headers)
+    check_error(reply, 503, "service_unavailable")
+    assert int(reply.headers["retry-after"]) >= 1
+    assert time.monotonic() - began < LIMIT_SECONDS
 
 
 async def check_reads(api: Api, session: str, agent_path: str) -> None:
@@ -52,12 +59,15 @@ async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> Non
     path = f"/agent/{agent['id']}/"
     if how == "frozen":
         with breakable.stopped("kafka"):
-            # Its owner is asked directly: the event waits for Kafka.
-            made = await api.http.post("/sessions/", json=configuration())
+            # A worker is handed what is for the runtime, and answers: the events wait for Kafka.
+            made = await api.http.post("/sessions/", json=configuration("openai:stub-echo"))
             assert made.status_code in (201, 503)
-            await check_refused_soon(api, session, path)
+            if made.status_code == 201:
+                reply = await api.execute(made.json()["session_id"], "meanwhile")
+                assert reply.status_code in (200, 503)
+            await check_agents_refused_soon(api, path)
             await check_reads(api, session, path)
-            await check_refused_soon(api, session, path)
+            await check_agents_refused_soon(api, path)
     else:
         with breakable.nobody_restarts():
             breakable.kill("kafka")
@@ -74,7 +84,7 @@ async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> Non
         assert (await api.execute(made.json()["session_id"], "hello")).status_code == 200
 
 
-async def test_a_turn_that_runs_meanwhile_is_answered_when_kafka_is_back(
+async def test_a_turn_that_ends_while_kafka_is_away_is_answered(
     breakable: RunningStack, api: Api, model: HeldModel
 ) -> None:
     session, text = await api.session("openai:stub-hold-echo"), unique("meanwhile")
@@ -83,7 +93,7 @@ async def test_a_turn_that_runs_meanwhile_is_answered_when_kafka_is_back(
         await eventually(lambda: _asked(model, text))
         with breakable.stopped("kafka"):
             model.release()
-            # The database has the reply; only the news of it cannot leave.
+            # The database has the reply. The channel tells whoever asked for it; to others the news cannot leave.
             await eventually(lambda: _answered(api, session))
     reply = await caller
     assert reply.status_code == 200

@@ -114,15 +114,13 @@ class FakeBus:
         identity: Identity,
         expires_in: float,
         traceparent: str | None = None,
-        directly: bool = False,
-    ) -> CommandState:
+    ) -> None:
         if self.down:
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
         sent = Sent(command, command_id, correlation_id, identity, traceparent)
         self.sent.append(sent)
         for event in self.upstream(sent):
             self.publish(sent, event)
-        return CommandState(known=False)
 
     def publish(self, sent: Sent, event: Event) -> None:
         """An event caused by a command reaches whoever waits for it."""

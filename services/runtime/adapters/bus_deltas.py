@@ -38,11 +38,16 @@ class BusDeltas:
         envelope, payload = self._envelope(turn, event, follows), event.encode()
         self._waiting.append((event, envelope, payload))
         if not self._outbox.listeners.has_any(turn.id):
-            self._woken.set()
+            self._send_now()
             return
         self._outbox.listeners.tell(envelope, payload)
         if self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._woken.set)
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._send_now)
+
+    def _send_now(self) -> None:
+        # In this order: the task that sends events goes first.
+        self._outbox.send_now()
+        self._woken.set()
 
     async def run(self) -> None:
         while True:
@@ -51,7 +56,6 @@ class BusDeltas:
             if self._lingering is not None:
                 self._lingering.cancel()
                 self._lingering = None
-            self._outbox.send_now()
             while self._waiting:
                 await self._send(*self._waiting.popleft())
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +15,9 @@ from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
+from libs.service_defaults.command_channels import ServiceCommandChannels
 from tests.support import sample_owner
+from tests.support.bus_members import eventually
 
 SIGNING_KEY = "k" * 40
 ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
@@ -40,7 +43,7 @@ class Installation:
                 port=port or self.port,
             )
         )
-        service.take_directly(sample_owner.TakeNote)
+        service.take_directly()
         return service
 
 
@@ -81,6 +84,28 @@ async def database(installation: Installation, owner: Service) -> AsyncIterator[
 
 @pytest.fixture
 async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    """Sends commands over the bus alone."""
+    async with _sender(installation) as sender:
+        yield sender
+
+
+@pytest.fixture
+async def channel_sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    """Hands commands over by a channel, which is open, and leaves to the bus what comes back."""
+    url, calls = f"http://127.0.0.1:{installation.port}", UpstreamClient({}, IdentitySigner(SIGNING_KEY))
+    channels = ServiceCommandChannels({"notes": url}, calls.own_headers)
+    keeping = asyncio.create_task(channels.run())
+    async with _sender(installation, channels) as sender:
+        await eventually(lambda: channels._count_open("notes") == 1)
+        yield sender
+    keeping.cancel()
+    await asyncio.gather(keeping, return_exceptions=True)
+
+
+@asynccontextmanager
+async def _sender(
+    installation: Installation, channels: ServiceCommandChannels | None = None
+) -> AsyncIterator[CommandSender]:
     signer = IdentitySigner(SIGNING_KEY)
     bus = KafkaBus(installation.kafka, prefix=installation.prefix)
     producer = bus.producer()
@@ -93,7 +118,7 @@ async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
         PayloadReader(calls.payload),
         source="/aes/test",
         topics=sample_owner.TOPICS,
-        submit_command=calls.submit_command,
+        channels=channels,
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]

@@ -5,24 +5,21 @@ import asyncio
 import orjson
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandSender, CommandState, IdentitySigner
+from libs.eventing import CommandSender, IdentitySigner
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
 from tests.support.sample_owner import NoteTaken, TakeNote
 
 
-async def send_note(
-    sender: CommandSender, command: TakeNote, command_id: str, *, directly: bool = False
-) -> CommandState:
-    return await sender.send(
+async def send_note(sender: CommandSender, command: TakeNote, command_id: str) -> None:
+    await sender.send(
         command,
         subject=command.note_id,
         command_id=command_id,
         correlation_id="test",
         identity=ALICE,
         expires_in=240,
-        directly=directly,
     )
 
 

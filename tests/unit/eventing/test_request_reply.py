@@ -9,6 +9,7 @@ import pytest
 
 from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import now_text, parse_time
 from libs.eventing import CommandSender, CommandState, IdentitySigner, PayloadReader, Received
@@ -46,7 +47,7 @@ def event(
     command_id: str | None, event_type: str = NoteTaken.TYPE, company: str = "company-1", **extra: str
 ) -> Envelope:
     return Envelope(
-        id="event",
+        id=new_id(),
         type=event_type,
         source="/aes/notes",
         subject="n",
@@ -143,6 +144,23 @@ async def test_another_company_gets_no_events(sender: CommandSender, bus: Memory
         await publish(bus, event("command"))
         assert await replies.outcome(0.3) is None
     assert not replies.accepted
+
+
+async def test_an_event_that_comes_by_two_ways_is_seen_once(sender: CommandSender, bus: MemoryBus) -> None:
+    step, end = event("command", STEP), event("command")
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        for envelope in (step, step, end, step, end):
+            await publish(bus, envelope, envelope.type.encode())
+        received = [await replies.wait(seconds) for seconds in (30, 30, 0.1)]
+    assert [each and each.envelope for each in received] == [step, end, None]
+
+
+async def test_of_many_events_the_newest_are_remembered(sender: CommandSender, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("libs.eventing._request_reply._SEEN_EVENTS", 2)
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        for _ in range(5):
+            replies.arrive(Received(event("command", STEP), b""))
+        assert len(replies._seen) == 2
 
 
 async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSender, bus: MemoryBus) -> None:

@@ -1,0 +1,81 @@
+"""Work by key: in order within one, concurrent across keys."""
+
+import asyncio
+
+import pytest
+
+from libs.eventing import KeyQueues
+from tests.support.bus_members import eventually
+
+
+class Work:
+    """Items begin at once and end when they are let go."""
+
+    def __init__(self) -> None:
+        self.begun: list[str] = []
+        self.done: list[str] = []
+        self.gates: dict[str, asyncio.Event] = {}
+        self.queues: KeyQueues[str, str] = KeyQueues(self, name="work")
+
+    def put(self, *items: str) -> None:
+        for item in items:
+            self.gates[item] = asyncio.Event()
+            self.queues.put(item[0], item)
+
+    async def __call__(self, item: str) -> None:
+        self.begun.append(item)
+        await self.gates[item].wait()
+        if item.endswith("!"):
+            raise RuntimeError(item)
+        self.done.append(item)
+
+
+async def test_items_of_a_key_follow_each_other_and_keys_do_not_wait() -> None:
+    work = Work()
+    work.put("a1", "a2", "b1")
+    await eventually(lambda: work.begun == ["a1", "b1"])
+    assert (len(work.queues), set(work.queues.keys)) == (3, {"a", "b"})
+    work.gates["b1"].set()
+    await eventually(lambda: work.done == ["b1"])
+    work.gates["a2"].set()
+    work.gates["a1"].set()
+    await eventually(lambda: work.done == ["b1", "a1", "a2"])
+    await eventually(lambda: len(work.queues.keys) == 0)
+    assert len(work.queues) == 0
+
+
+async def test_what_has_not_begun_can_be_dropped() -> None:
+    work = Work()
+    work.put("a1", "a2", "a3")
+    await eventually(lambda: work.begun == ["a1"])
+    assert work.queues.drop_waiting("a") == ["a2", "a3"]
+    assert work.queues.drop_waiting("b") == []
+    assert len(work.queues) == 1
+    work.gates["a1"].set()
+    await work.queues.task("a")
+    assert (work.done, len(work.queues), list(work.queues.keys)) == (["a1"], 0, [])
+
+
+async def test_dropping_before_the_first_has_begun_keeps_it() -> None:
+    work = Work()
+    work.put("a1", "a2")
+    assert work.queues.drop_waiting("a") == ["a2"]
+    work.gates["a1"].set()
+    await work.queues.task("a")
+    assert work.done == ["a1"]
+
+
+async def test_a_failure_drops_what_waits_behind_it_and_nothing_else() -> None:
+    work = Work()
+    work.put("a1!", "a2", "b1")
+    await eventually(lambda: work.begun == ["a1!", "b1"])
+    failing = work.queues.task("a")
+    work.gates["a1!"].set()
+    with pytest.raises(RuntimeError):
+        await failing
+    assert (len(work.queues), list(work.queues.keys)) == (1, ["b"])
+    work.put("a3")
+    work.gates["a3"].set()
+    work.gates["b1"].set()
+    await eventually(lambda: len(work.queues) == 0)
+    assert sorted(work.done) == ["a3", "b1"]
