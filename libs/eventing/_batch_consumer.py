@@ -14,6 +14,7 @@ from libs.eventing._copartitions import CopartitionMerge, Waiting
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._messages import PoisonMessage
 from libs.eventing._poll_pace import PollPace
+from libs.eventing._poll_wait import PollWait
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -102,6 +103,8 @@ class BatchConsumer(Generic[T]):
         self._dead_letters = dead_letters
         self._topics = topics
         self._pace = PollPace(pace)
+        self._wait = PollWait()
+        self._polled = 0
         self._attempts = Attempts(group, retries)
         self._fetch_attempts = Attempts(group, _FETCH_RETRIES)
         self._fetches = asyncio.Semaphore(_FETCHES)
@@ -140,6 +143,8 @@ class BatchConsumer(Generic[T]):
     async def stop(self) -> None:
         """Fetch nothing more; ``run`` returns when the batch in work is stored or given back."""
         self._stopping.set()
+        if self._consumer is not None:
+            self._consumer.wake()
 
     async def measure(self) -> None:
         """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
@@ -157,6 +162,8 @@ class BatchConsumer(Generic[T]):
         # Where to go on is looked up by `_begin`: the group must not wait for a database that is away.
         self._has_assignment = True
         self._assignments += 1
+        if self._consumer is not None:
+            self._consumer.wake()
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
         """Finish the batch in work within 3 s; the next owners of the partitions begin behind what was stored."""
@@ -186,6 +193,7 @@ class BatchConsumer(Generic[T]):
         if self._has_assignment and assignment == self._assignments:
             self._stored, self._committed, self._partitions = stored, {}, partitions
             self._merge.assign(partitions, consumer.copartitions())
+            self._wait = PollWait()
             self.joined = True
 
     async def _fill(self, consumer: CopartitionConsumer) -> None:
@@ -197,9 +205,11 @@ class BatchConsumer(Generic[T]):
         due = max(self._pace.next_at, loop.time())
         await asyncio.sleep(due - loop.time())
         self._pace.rested(loop.time() - due)
-        seconds = _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS
+        seconds = self._wait.seconds(loop.time(), busy=bool(self._polled or self._merge.waiting or self._moved()))
+        seconds = _HELD_SECONDS if self._merge.waiting else seconds
         records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
-        self._pace.polled(len(records), loop.time(), most=_POLL_RECORDS)
+        self._polled = len(records)
+        self._pace.polled(self._polled, loop.time(), most=_POLL_RECORDS)
         self._add(records)
 
     def _add(self, records: Sequence[Record]) -> None:
@@ -288,11 +298,7 @@ class BatchConsumer(Generic[T]):
 
     async def _commit(self, consumer: CopartitionConsumer) -> None:
         self._committed_at = asyncio.get_running_loop().time()
-        moved = {
-            partition: offset
-            for partition in self._partitions
-            if (offset := self._stored.get(partition)) is not None and self._committed.get(partition) != offset
-        }
+        moved = self._moved()
         if not moved:
             return
         try:
@@ -301,6 +307,13 @@ class BatchConsumer(Generic[T]):
             _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
             return
         self._committed |= moved
+
+    def _moved(self) -> dict[Partition, int]:
+        return {
+            partition: offset
+            for partition in self._partitions
+            if (offset := self._stored.get(partition)) is not None and self._committed.get(partition) != offset
+        }
 
     async def _let_go(self) -> None:
         self._has_assignment = False

@@ -100,6 +100,9 @@ class Consumer(Protocol):
     async def poll(self, timeout: float, limit: int) -> list[Record]:
         """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
 
+    def wake(self) -> None:
+        """Ends the poll that waits for records; if none does, the next one does not wait."""
+
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
         """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
 
@@ -138,6 +141,9 @@ class CopartitionConsumer(Protocol):
     def drained(self) -> dict[Partition, float]:
         """When each partition was last found to have no unpolled record, by the clock of the loop."""
 
+    def wake(self) -> None:
+        """Ends the poll that waits for records; if none does, the next one does not wait."""
+
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
         """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
 
@@ -159,8 +165,8 @@ class Tail(Protocol):
     async def caught_up(self) -> bool:
         """Whether everything that was there at the start has been given out. Raises ``BusUnavailable``."""
 
-    async def answering(self) -> bool:
-        """Whether the broker answered this reader within the last few seconds."""
+    def answered(self) -> float:
+        """When the broker last said of every partition what comes next there, by the clock of the loop."""
 
 
 class Bus(Protocol):

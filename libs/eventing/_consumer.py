@@ -12,10 +12,10 @@ from libs.eventing._attempts import Attempts, GivenUp
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._key_queues import KeyQueues
+from libs.eventing._poll_wait import PollWait
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
-_POLL_SECONDS: Final = 0.5
 _POLL_RECORDS: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _REVOKE_SECONDS: Final = 3.0
@@ -140,6 +140,8 @@ class ConsumerLoop:
     async def stop(self) -> None:
         """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""
         self._stopping.set()
+        if self._consumer is not None:
+            self._consumer.wake()
 
     async def measure(self) -> None:
         """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
@@ -156,9 +158,13 @@ class ConsumerLoop:
 
     async def _consume(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()
+        wait = PollWait()
+        records: Sequence[Record] = ()
         while not self._stopping.is_set():
             consumer.pause(self._over_limit())
-            for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS):
+            busy = bool(records) or not self.joined or self._has_to_commit()
+            records = await consumer.poll(wait.seconds(loop.time(), busy=busy), _POLL_RECORDS)
+            for record in records:
                 self._enqueue(record)
             if loop.time() - self._committed_at >= _COMMIT_SECONDS:
                 await self._commit(consumer)
@@ -166,6 +172,11 @@ class ConsumerLoop:
 
     def _over_limit(self) -> bool:
         return sum(tracker.unfinished for tracker in self._trackers.values()) >= self._high_water
+
+    def _has_to_commit(self) -> bool:
+        return any(
+            tracker.unfinished or tracker.position_to_commit() is not None for tracker in self._trackers.values()
+        )
 
     def _enqueue(self, record: Record) -> None:
         tracker = self._trackers.get(record.topic_partition)

@@ -80,6 +80,7 @@ class KafkaCopartitionConsumer(KafkaConsumer):
         self._consumer.resume(*wanted)
         # A member has to poll also when it has or wants no partition; the client takes none for all.
         records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
+        self.fetches.polled(bool(records) or wanted != assigned)
         # Otherwise the client would fetch again at once, and that fetch would end with the next single record.
         self._consumer.pause(*self._consumer.assignment())
         return records

@@ -1,6 +1,7 @@
 """The broker port on Apache Kafka: group members and tails."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from typing import Final, cast
 
@@ -11,13 +12,17 @@ from aiokafka.structs import ConsumerRecord
 
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
 from libs.eventing._kafka_lone_member import LoneMember
+from libs.eventing._kafka_long_fetches import LongFetches
 
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
+# Of the fetches at rest.
+_MEMBER_SECONDS: Final = 10.0
+# The answers tell a tail's reader that he misses nothing, which he takes to be so for ten seconds.
+_TAIL_SECONDS: Final = 6.0
 _TOPICS_SECONDS: Final = 5.0
 _TOPICS_PAUSE_SECONDS: Final = 0.1
-_FETCHER_SECONDS: Final = 5.0
 
 
 class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
@@ -26,6 +31,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
         self._assignment = assignment
 
     async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._owner.fetches.wake()
         self._owner.renew_pause()
         await self._assignment.assigned(self._owner.partitions_of(assigned))
 
@@ -36,14 +42,16 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class _Reader:
     """Base of group members and tails: names, records, errors."""
 
-    def __init__(self, client: AIOKafkaConsumer, prefix: str) -> None:
+    def __init__(self, client: AIOKafkaConsumer, prefix: str, fetches: LongFetches) -> None:
+        self.fetches = fetches
         self._consumer = client
         self._prefix = prefix
+        self._polling: asyncio.Timeout | None = None
+        self._is_woken = False
 
     async def _start(self) -> None:
         await self._consumer.start()
-        # Everything that it looks for wakes it anyway; its default would do so five times a second besides.
-        self._consumer._fetcher._fetcher_timeout = _FETCHER_SECONDS
+        self.fetches.begin()
 
     def partitions_of(self, partitions: set[TopicPartition]) -> frozenset[Partition]:
         return frozenset(Partition(self._declared(tp.topic), tp.partition) for tp in partitions)
@@ -58,15 +66,27 @@ class _Reader:
         except (TimeoutError, KafkaError) as problem:
             _log.warning("consumer.stop_failed", problem=repr(problem))
 
+    def wake(self) -> None:
+        self._is_woken = True
+        if self._polling is not None and not self._polling.expired():
+            self._polling.reschedule(asyncio.get_running_loop().time())
+
     async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
+        timeout = 0.0 if self._is_woken else timeout
         try:
             # During a rebalance aiokafka waits for its end, however long that takes.
-            async with asyncio.timeout(timeout + 1.0):
+            async with asyncio.timeout(timeout + 1.0) as self._polling:
                 batches = await self._consumer.getmany(*partitions, timeout_ms=int(timeout * 1000), max_records=limit)
         except TimeoutError:
             return []
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
+        finally:
+            self._polling, self._is_woken = None, False
+            # A poll that did not end by itself would count as one that goes on, and a member that polls no more is
+            # taken for a hanging one.
+            subscription = self._consumer._subscription
+            subscription._fetch_count, subscription._last_fetch_ended = 0, time.monotonic()
         return [
             self._record(raw, fetched)
             for partition, batch in batches.items()
@@ -102,7 +122,7 @@ class KafkaConsumer(_Reader):
         topics: Sequence[str],
         lone: LoneMember,
     ) -> None:
-        super().__init__(client, prefix)
+        super().__init__(client, prefix, LongFetches(client, _MEMBER_SECONDS))
         self._assignment = assignment
         self._topics = topics
         self._lone = lone
@@ -142,13 +162,15 @@ class KafkaConsumer(_Reader):
             self._consumer.resume(*self._consumer.paused())
 
     async def poll(self, timeout: float, limit: int) -> list[Record]:
-        return await self._fetch(timeout, limit)
+        records = await self._fetch(timeout, limit)
+        self.fetches.polled(bool(records) or self._paused)
+        return records
 
     async def positions(self) -> dict[Partition, tuple[int, int]]:
         consumer, assigned = self._consumer, self._consumer.assignment()
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                ends = await consumer.end_offsets(list(assigned)) if assigned else {}
+                ends = self._known_ends(assigned) or await consumer.end_offsets(list(assigned)) if assigned else {}
                 next_offsets = {partition: await consumer.position(partition) for partition in ends}
         except (KafkaError, TimeoutError) as problem:
             raise BusUnavailable(repr(problem)) from problem
@@ -156,6 +178,11 @@ class KafkaConsumer(_Reader):
             Partition(self._declared(partition.topic), partition.partition): (next_offsets[partition], end)
             for partition, end in ends.items()
         }
+
+    def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of all assigned partitions at rest, where a question to the broker would wait for the fetch."""
+        ends = {each: self._consumer.highwater(each) for each in assigned} if self.fetches.resting else {}
+        return ends if None not in ends.values() else {}
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
         assigned = self._consumer.assignment()
@@ -189,7 +216,7 @@ class KafkaTail(_Reader):
     """A reader of all partitions; positions survive broker restarts."""
 
     def __init__(self, client: AIOKafkaConsumer, prefix: str, *, from_start: bool = False) -> None:
-        super().__init__(client, prefix)
+        super().__init__(client, prefix, LongFetches(client, _TAIL_SECONDS))
         self._from_start = from_start
         self._ends: dict[TopicPartition, int] = {}
 
@@ -210,7 +237,9 @@ class KafkaTail(_Reader):
             raise BusUnavailable(f"cannot read the topics (do they exist?): {problem!r}") from problem
 
     async def poll(self, timeout: float) -> list[Record]:
-        return await self._fetch(timeout, None)
+        records = await self._fetch(timeout, None)
+        self.fetches.polled(bool(records))
+        return records
 
     async def caught_up(self) -> bool:
         try:
@@ -219,10 +248,9 @@ class KafkaTail(_Reader):
         except (KafkaError, TimeoutError) as problem:
             raise BusUnavailable(repr(problem)) from problem
 
-    async def answering(self) -> bool:
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                await self._consumer.end_offsets(list(self._consumer.assignment())[:1])
-        except (KafkaError, TimeoutError):
-            return False
-        return True
+    def answered(self) -> float:
+        answered: list[int | None] = [self._consumer.last_poll_timestamp(each) for each in self._ends]
+        first = min((-1 if each is None else each for each in answered), default=-1)
+        if first < 0:
+            return float("-inf")
+        return asyncio.get_running_loop().time() - max(time.time() - first / 1000, 0.0)

@@ -10,9 +10,8 @@ from libs.eventing._bus import Bus, BusUnavailable, Record, Tail
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.tail_reader")
-_POLL_SECONDS: Final = 2.0
+_POLL_SECONDS: Final = 10.0
 _CATCH_UP_SECONDS: Final = 0.5
-_PROBE_SECONDS: Final = 2.0
 _FRESH_SECONDS: Final = 10.0
 _RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
 
@@ -32,12 +31,13 @@ class TailReader:
         self._topics = topics
         self._on_record = on_record
         self._from_start = from_start
-        self._answered = float("-inf")
+        self._tail: Tail | None = None
 
     @property
     def fresh(self) -> bool:
         """Whether the broker answered within the last seconds, so that nothing important is missed."""
-        return asyncio.get_running_loop().time() - self._answered < _FRESH_SECONDS
+        tail = self._tail
+        return tail is not None and asyncio.get_running_loop().time() - tail.answered() < _FRESH_SECONDS
 
     async def run(self) -> None:
         """Read until cancelled; waits for an unreachable broker."""
@@ -50,34 +50,18 @@ class TailReader:
         tail = self._bus.tail(self._topics, from_start=self._from_start)
         try:
             await tail.start()
+            self._tail = tail
             await self._read(tail)
         finally:
             # The next tail starts at the end: records in between are missed.
             self.positioned.clear()
-            self._answered = float("-inf")
+            self._tail = None
             await tail.stop()
 
     async def _read(self, tail: Tail) -> None:
-        probe = asyncio.create_task(self._probe(tail), name="tail.probe")
-        try:
-            while True:
-                if not self.positioned.is_set() and await tail.caught_up():
-                    self.positioned.set()
-                seconds = _POLL_SECONDS if self.positioned.is_set() else _CATCH_UP_SECONDS
-                for record in await tail.poll(seconds):
-                    self._on_record(record)
-        finally:
-            probe.cancel()
-
-    async def _probe(self, tail: Tail) -> None:
-        # A quiet topic and a frozen broker look alike to the fetches.
-        loop = asyncio.get_running_loop()
         while True:
-            started = loop.time()
-            try:
-                if await tail.answering():
-                    # When it was asked, not when it answered: what happened in between may not be read yet.
-                    self._answered = started
-            except Exception:
-                _log.exception("tail.probe_failed", topics=list(self._topics))
-            await asyncio.sleep(_PROBE_SECONDS)
+            if not self.positioned.is_set() and await tail.caught_up():
+                self.positioned.set()
+            seconds = _POLL_SECONDS if self.positioned.is_set() else _CATCH_UP_SECONDS
+            for record in await tail.poll(seconds):
+                self._on_record(record)

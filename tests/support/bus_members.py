@@ -50,6 +50,9 @@ class Member:
         await eventually(lambda: self.assignments != [])
         return self
 
+    async def positions(self) -> dict[Partition, tuple[int, int]]:
+        return await self._consumer.positions()
+
     async def done(self) -> None:
         await self._consumer.commit({record.topic_partition: record.offset + 1 for record in self.records})
 

@@ -151,6 +151,8 @@ class MemoryConsumer:
         self._assignment = assignment
         self._positions: dict[Partition, int] = {}
         self._paused = False
+        self._polling: asyncio.Timeout | None = None
+        self._is_woken = False
 
     async def start(self) -> None:
         self._bus.check()
@@ -172,7 +174,28 @@ class MemoryConsumer:
         self._paused = paused
 
     async def poll(self, timeout: float, limit: int) -> list[Record]:
-        return await self._bus.read(lambda: {} if self._paused else self._positions, timeout, limit)
+        return await self._read(lambda: {} if self._paused else self._positions, timeout, limit)
+
+    def wake(self) -> None:
+        self._is_woken = True
+        if self._polling is not None and not self._polling.expired():
+            self._polling.reschedule(asyncio.get_running_loop().time())
+
+    async def _read(
+        self,
+        positions: Callable[[], dict[Partition, int]],
+        timeout: float,
+        limit: int,
+        only: frozenset[Partition] | None = None,
+    ) -> list[Record]:
+        timeout = 0.0 if self._is_woken else timeout
+        try:
+            async with asyncio.timeout(timeout + 1.0) as self._polling:
+                return await self._bus.read(positions, timeout, limit, only)
+        except TimeoutError:
+            return []
+        finally:
+            self._polling, self._is_woken = None, False
 
     async def positions(self) -> dict[Partition, tuple[int, int]]:
         self._bus.check()
@@ -197,7 +220,7 @@ class MemoryCopartitionConsumer(MemoryConsumer):
         return frozenset(self._positions)
 
     async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
-        return await self._bus.read(lambda: self._positions, timeout, limit, partitions)
+        return await self._read(lambda: self._positions, timeout, limit, partitions)
 
     def drained(self) -> dict[Partition, float]:
         now = asyncio.get_running_loop().time()
@@ -226,5 +249,5 @@ class MemoryTail:
     async def caught_up(self) -> bool:
         return all(self._positions[each] >= end for each, end in self._ends.items())
 
-    async def answering(self) -> bool:
-        return not self._bus.down
+    def answered(self) -> float:
+        return float("-inf") if self._bus.down else asyncio.get_running_loop().time()

@@ -134,6 +134,21 @@ async def test_the_end_of_a_transaction_holds_up_no_other_topic(
     await eventually(lambda: sink.stored == [b"0", *values])
 
 
+async def test_a_member_that_rests_goes_on_with_its_share_at_once(
+    producer: Producer, sink: BatchSink, join, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("libs.eventing._poll_wait._UNTIL_REST_SECONDS", 0.3)
+    monkeypatch.setattr("libs.eventing._poll_wait._REST_SECONDS", 600.0)
+    first = join()
+    await eventually(lambda: first.consumer.joined)
+    await asyncio.sleep(1.0)
+    second = join()
+    await eventually(lambda: second.consumer.joined)
+    values = await send(producer, 0, 24)
+    await eventually(lambda: len(sink.stored) == 24)
+    assert sorted(sink.stored) == sorted(values)
+
+
 async def test_members_come_and_go_and_nothing_is_lost_or_doubled(producer: Producer, sink: BatchSink, join) -> None:
     first = join()
     await eventually(lambda: first.consumer.joined)

@@ -166,7 +166,7 @@ async def test_a_tail_reads_what_is_sent_after_its_start_and_nothing_before(bus:
         while len(read) < 20:
             read += [record.value for record in await tail.poll(0.5)]
     assert sorted(read) == sorted(later)
-    assert await tail.answering()
+    assert tail.answered() > float("-inf")
     await tail.stop()
 
 

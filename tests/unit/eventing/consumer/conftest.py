@@ -103,7 +103,7 @@ def clock() -> Clock:
 @pytest.fixture
 async def group(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Group]:
     monkeypatch.setattr("libs.eventing._consumer._COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr("libs.eventing._consumer._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._poll_wait._BUSY_SECONDS", 0.02)
     monkeypatch.setattr("libs.eventing._consumer._REVOKE_SECONDS", 0.1)
     monkeypatch.setattr("libs.eventing._consumer._RECONNECT", RetryPolicy(first=0.01, longest=0.01))
     group = Group(MemoryBus(partitions=1), clock)

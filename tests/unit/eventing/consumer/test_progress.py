@@ -3,6 +3,8 @@
 import asyncio
 from collections import Counter
 
+import pytest
+
 from libs.eventing._bus import Partition
 from tests.support.bus_members import eventually
 from tests.unit.eventing.consumer.conftest import TOPIC, Group, Handler, send
@@ -141,3 +143,15 @@ async def test_two_members_do_everything_once(group: Group) -> None:
     assert set(counts.values()) == {1}
     assert first.done
     assert second.done
+
+
+async def test_a_stop_does_not_wait_for_the_long_poll_of_a_rest(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("libs.eventing._poll_wait._UNTIL_REST_SECONDS", 0.05)
+    monkeypatch.setattr("libs.eventing._poll_wait._REST_SECONDS", 600.0)
+    handler = Handler()
+    loop = group.join(handler)
+    await send(group, "a", b"a1")
+    await eventually(lambda: group.committed() == 1)
+    await asyncio.sleep(0.5)
+    async with asyncio.timeout(60):
+        await group.leave(loop)
