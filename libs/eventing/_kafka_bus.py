@@ -1,6 +1,6 @@
 """The broker port on Apache Kafka."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
@@ -13,11 +13,11 @@ from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
 from libs.eventing._kafka_fast_paths import install_fast_fetches
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
-from libs.eventing._kafka_lone_member import LoneMember
+from libs.eventing._kafka_lone_member import LoneMember, WaitWhileSettled, never_settled
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
-# After a rebalance the next fetch waits for the one before it: this is how much longer that may take.
+# After a rebalance the next fetch waits for the one before it, unless it is a long one of a rest.
 _FETCH_WAIT_MS: Final = 500
 # Readers without a group have no rebalances.
 _TAIL_FETCH_WAIT_MS: Final = 2000
@@ -28,7 +28,7 @@ class KafkaBus:
     """Producers and readers of one cluster.
 
     ``prefix`` goes before every topic and group, so that several installations share a cluster. ``process`` is the
-    number of this process in its groups, and ``alone`` tells whether no other process is in any of them.
+    number of this process in its groups; ``wait_while_settled`` waits as long as none comes to them or leaves.
     """
 
     def __init__(
@@ -38,13 +38,13 @@ class KafkaBus:
         prefix: str = "",
         client_id: str = "aes",
         process: int | None = None,
-        alone: Callable[[], bool] = lambda: False,
+        wait_while_settled: WaitWhileSettled = never_settled,
     ) -> None:
         install_fast_fetches()
         self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
-        self._alone = alone
+        self._wait_while_settled = wait_while_settled
         self._member_id = client_id if process is None else member_client_id(client_id, process)
 
     def groups(self) -> KafkaGroups:
@@ -58,14 +58,16 @@ class KafkaBus:
     ) -> "KafkaConsumer":
         client = self._client(self._prefix + group, linger=linger)
         names = [self._prefix + topic for topic in topics]
-        return KafkaConsumer(client, self._prefix, assignment, names, LoneMember(client, self._alone))
+        return KafkaConsumer(client, self._prefix, assignment, names, LoneMember(client, self._wait_while_settled))
 
     def copartition_consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment
     ) -> KafkaCopartitionConsumer:
         client = self._client(self._prefix + group, assignor=CopartitionAssignor)
         names = [self._prefix + topic for topic in topics]
-        return KafkaCopartitionConsumer(client, self._prefix, assignment, names, LoneMember(client, self._alone))
+        return KafkaCopartitionConsumer(
+            client, self._prefix, assignment, names, LoneMember(client, self._wait_while_settled)
+        )
 
     def tail(self, topics: Sequence[str], *, from_start: bool = False) -> KafkaTail:
         # Without a group: every replica reads everything.

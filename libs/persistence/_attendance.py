@@ -16,18 +16,18 @@ class Attendance:
         self._grace = grace
         self.gone: frozenset[int] = frozenset()
         self._trusts_from = float("inf")
-        self._present: frozenset[int] = frozenset()
+        self.present: frozenset[int] = frozenset()
         self._absent_since: dict[int, float] = {}
 
     @property
     def is_settled(self) -> bool:
-        """Whether at most one process is there, and nobody is missing of whom it is not known yet."""
-        return len(self._present) <= 1 and self._absent_since.keys() <= self.gone
+        """Whether nobody is missing of whom it is not known yet."""
+        return self._absent_since.keys() <= self.gone
 
     def begin(self, trusts_from: float) -> None:
         """Judges from then on, by what is seen from now on."""
         self._trusts_from = trusts_from
-        self._present = self.gone = frozenset()
+        self.present = self.gone = frozenset()
         self._absent_since.clear()
 
     def end(self) -> None:
@@ -36,20 +36,20 @@ class Attendance:
 
     def looked(self, present: frozenset[int], now: float) -> bool:
         """Takes note of the locks held ``now``; returns whether somebody is gone who was not before."""
-        for number in self._present - present:
+        for number in self.present - present:
             self._absent_since.setdefault(number, now)
         for number in present:
             self._absent_since.pop(number, None)
         for number in [each for each, since in self._absent_since.items() if now - since > _FORGET_SECONDS]:
             del self._absent_since[number]
-        self._present = present
+        self.present = present
         before, self.gone = self.gone, self._judge(now)
         return not self.gone <= before
 
     def of(self, numbers: Collection[int], now: float) -> frozenset[int]:
         """Returns the numbers whose process is gone. A number never seen is watched from now on."""
         for number in numbers:
-            if number not in self._present:
+            if number not in self.present:
                 self._absent_since.setdefault(number, now)
         return self.gone.intersection(numbers)
 

@@ -1,6 +1,7 @@
 """Shows that this process lives by a lock that PostgreSQL frees as soon as it does not."""
 
 import asyncio
+import contextlib
 import secrets
 import time
 from collections.abc import Callable, Collection
@@ -82,6 +83,8 @@ class Presence:
         self._callbacks: list[Callable[[], None]] = []
         self._has_held = False
         self._settles_at = 0.0
+        self._unsettled = asyncio.Event()
+        self._unsettled.set()
 
     @property
     def announced(self) -> int | None:
@@ -89,13 +92,26 @@ class Presence:
         return self.number if self.held.is_set() else None
 
     @property
+    def settled(self) -> bool:
+        """Whether the processes of the service have been the same for a while, as far as this one knows."""
+        return self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
+
+    @property
     def alone(self) -> bool:
         """Whether this process has been the only one of its service for a while, as far as it knows."""
-        return self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
+        return self.settled and len(self._attendance.present) <= 1
+
+    async def wait_while_settled(self, seconds: float) -> None:
+        """Waits that many seconds, but no longer than the processes of the service are the same."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._unsettled.wait()
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
         """Returns the numbers whose process has ended. A number asked for the first time is watched from then on."""
-        return self._attendance.of(numbers, self._clock())
+        found = self._attendance.of(numbers, self._clock())
+        self._settle()
+        return found
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Calls back when a process is gone, and when this one has its lock back after a loss."""
@@ -137,11 +153,21 @@ class Presence:
                 return
             self._got()
             return
-        if self._attendance.looked(frozenset(present), self._clock()):
-            _log.info("presence.processes_gone", numbers=sorted(self._attendance.gone))
-            # What they had is shared anew now.
+        before = self._attendance.present
+        are_gone = self._attendance.looked(frozenset(present), self._clock())
+        if are_gone or self._attendance.present != before:
+            # What they have is shared anew now.
             self._settles_at = self._clock() + _SETTLE_SECONDS
+        self._settle()
+        if are_gone:
+            _log.info("presence.processes_gone", numbers=sorted(self._attendance.gone))
             self._call_back()
+
+    def _settle(self) -> None:
+        if self.settled:
+            self._unsettled.clear()
+        else:
+            self._unsettled.set()
 
     def _got(self) -> None:
         again, self._has_held = self._has_held, True
@@ -156,6 +182,7 @@ class Presence:
         if self.held.is_set():
             self.held.clear()
             self._attendance.end()
+            self._settle()
 
     def _call_back(self) -> None:
         for callback in self._callbacks:

@@ -75,7 +75,7 @@ class Service:
             prefix=settings.topic_prefix,
             client_id=f"aes-{name}",
             process=self.presence.number,
-            alone=lambda: self.presence.alone,
+            wait_while_settled=self.presence.wait_while_settled,
         )
         self.producer = self.bus.producer()
         self.database = Database(

@@ -1,6 +1,7 @@
 """Members of ended processes leave their groups at the word of the others; living ones do not flap."""
 
 import asyncio
+import contextlib
 import signal
 import sys
 import time
@@ -90,11 +91,26 @@ async def test_members_of_other_kinds_and_groups_without_members_are_left_alone(
     await member.stop()
 
 
-async def test_a_member_that_was_alone_shares_and_reads_on(topics: None, kafka: str, topic_prefix: str) -> None:
-    alone = [True]
-    member = await Member(
-        KafkaBus(kafka, prefix=topic_prefix, process=1, alone=lambda: alone[0]), GROUP, [THINGS.name]
-    ).start()
+@pytest.fixture
+def short_wait_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Members rest soon, and for so long that whoever waits for the end of a rest is noticed."""
+    monkeypatch.setattr("libs.eventing._kafka_long_fetches._REST_SECONDS", 0.3)
+    monkeypatch.setattr("libs.eventing._kafka_readers._MEMBER_SECONDS", 35.0)
+    monkeypatch.setattr("libs.eventing._kafka_lone_member._HEARTBEAT_SECONDS", 6.0)
+
+
+async def test_a_member_that_rested_alone_shares_and_reads_on(
+    topics: None, kafka: str, topic_prefix: str, short_wait_for_rest: None
+) -> None:
+    unsettled = asyncio.Event()
+
+    async def wait_while_settled(seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await unsettled.wait()
+
+    alone = KafkaBus(kafka, prefix=topic_prefix, process=1, wait_while_settled=wait_while_settled)
+    member = await Member(alone, GROUP, [THINGS.name]).start()
     # Until a heartbeat and a fetch are at the pace of lone members.
     await asyncio.sleep(1.5)
     producer = bus(kafka, topic_prefix, 3).producer()
@@ -102,18 +118,32 @@ async def test_a_member_that_was_alone_shares_and_reads_on(topics: None, kafka: 
     await eventually(lambda: producer.healthy)
     await (await producer.send(THINGS.name, "key", b"first", ()))
     await eventually(lambda: member.values == [b"first"])
+    await asyncio.sleep(1.5)
+    begun = time.monotonic()
     other = Member(bus(kafka, topic_prefix, 2), GROUP, [THINGS.name])
     joining = asyncio.create_task(other.start())
     await asyncio.sleep(0.2)
-    alone[0] = False
+    unsettled.set()
     await joining
     await eventually(lambda: len(member.held) == len(other.held) == 2)
     for number in range(8):
         await (await producer.send(THINGS.name, f"key {number}", b"second", ()))
     await eventually(lambda: (member.values + other.values).count(b"second") == 8)
+    assert time.monotonic() - begun < 30
     for each in (member, other):
         await each.stop()
     await producer.stop()
+
+
+async def test_the_lag_is_known_during_a_long_fetch(
+    topics: None, kafka: str, topic_prefix: str, short_wait_for_rest: None
+) -> None:
+    member = await Member(bus(kafka, topic_prefix, 1), GROUP, [THINGS.name]).start()
+    await asyncio.sleep(1.5)
+    positions = await member.positions()
+    assert len(positions) == THINGS.partitions
+    assert all(position == end == 0 for position, end in positions.values())
+    await member.stop()
 
 
 @pytest.fixture
