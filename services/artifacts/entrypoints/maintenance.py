@@ -26,7 +26,7 @@ class PeriodicWork:
 
     def wake(self) -> None:
         """Called inside a transaction that leaves something to do."""
-        self._woken.set()
+        asyncio.get_running_loop().call_later(_COMMIT_SECONDS, self._woken.set)
 
     async def run(self) -> None:
         await repeat_when_woken(self._until_done, self._woken, self.seconds)
@@ -40,6 +40,5 @@ class PeriodicWork:
             return 0
 
     async def _until_done(self) -> None:
-        await asyncio.sleep(_COMMIT_SECONDS)
         while await self.once():
             pass

@@ -40,6 +40,8 @@ class TimelineFeeds:
         self._monotonic = monotonic
         self._on_slow = on_slow
         self._feeds: dict[str, CompanyFeed] = {}
+        # Without readers nothing wakes the process every second.
+        self._has_feeds = asyncio.Event()
         self._stopping = False
 
     def wake(self, company_id: str, event_id: str) -> None:
@@ -63,6 +65,8 @@ class TimelineFeeds:
             feed.discard(reader)
             if not feed.has_readers and self._feeds.get(where.company_id) is feed:
                 del self._feeds[where.company_id]
+                if not self._feeds:
+                    self._has_feeds.clear()
 
     async def run(self) -> None:
         """Looks after the feeds for as long as the replica lives."""
@@ -83,18 +87,19 @@ class TimelineFeeds:
             head = (await self._timeline.heads([company_id])).get(company_id, 0)
             # Another reader may have opened it meanwhile.
             feed = self._feeds.setdefault(company_id, self._open(company_id, head))
+            self._has_feeds.set()
         return feed
 
     def _open(self, company_id: str, head: int) -> CompanyFeed:
         return CompanyFeed(company_id, self._timeline, head, monotonic=self._monotonic, on_slow=self._on_slow)
 
     async def _keep_tending(self) -> None:
-        while True:
+        while await self._has_feeds.wait():
             await asyncio.sleep(_LOOK_SECONDS)
             self._tend()
 
     async def _keep_looking(self) -> None:
-        while True:
+        while await self._has_feeds.wait():
             await asyncio.sleep(_LOOK_SECONDS)
             if self._feeds:
                 await self._look()
