@@ -17,8 +17,6 @@ from libs.eventing._publisher import LINGER_SECONDS, Publisher
 from libs.persistence import Connection, Database, pipeline
 
 _REMEMBERED: Final = 10_000
-# Long enough for what the caller asks for next to travel in the same request.
-_HEARD_LINGER_SECONDS: Final = 0.03
 
 
 class Transaction:
@@ -144,13 +142,13 @@ class Outbox:
 
         Listeners are told.
         """
-        linger = _HEARD_LINGER_SECONDS
+        linger = LINGER_SECONDS
         for message in committed:
-            if not self._tell(message):
-                linger = 0.0 if is_terminal(message.type) else min(linger, LINGER_SECONDS)
+            if not self._send_to_listeners(message) and is_terminal(message.type):
+                linger = 0.0
         return linger
 
-    def _tell(self, message: OutboxMessage) -> bool:
+    def _send_to_listeners(self, message: OutboxMessage) -> bool:
         """Tells those who listen to its command; whether there are any."""
         if self._publisher is None or not self.listeners.has_any(message.causation_id):
             return False
@@ -194,7 +192,7 @@ class Outbox:
     async def republish(self, event: OutboxMessage) -> None:
         """Send a recorded event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
         assert self._publisher is not None, "an outbox of a process that handles commands has a publisher"
-        self._tell(event)
+        self._send_to_listeners(event)
         async with self._database.connection() as connection:
             waiting = await table.left_behind(connection, [event.subject])
         for earlier in waiting:

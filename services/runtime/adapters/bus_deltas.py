@@ -15,7 +15,7 @@ from services.runtime.domain.turns import ClaimedTurn
 
 _log = structlog.get_logger("runtime.deltas")
 _LONGEST_QUEUE: Final = 10_000
-_LINGER_SECONDS: Final = 0.03
+_LINGER_SECONDS: Final = 0.01
 
 
 class BusDeltas:

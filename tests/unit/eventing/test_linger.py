@@ -38,8 +38,7 @@ def producer() -> FakeProducer:
 
 @pytest.fixture
 async def outbox(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Outbox]:
-    for name in ("LINGER_SECONDS", "_HEARD_LINGER_SECONDS"):
-        monkeypatch.setattr(recording, name, _FOREVER)
+    monkeypatch.setattr(recording, "LINGER_SECONDS", _FOREVER)
     publisher = Publisher(None, OutboxSender(producer, IdentitySigner("k" * 32), source="/aes/runtime"))  # type: ignore[arg-type]
     running = asyncio.create_task(publisher.run())
     yield Outbox(None, publisher)  # type: ignore[arg-type]
@@ -81,13 +80,3 @@ async def test_what_nobody_listens_to_any_more_does_not_linger(outbox: Outbox, p
     outbox.listeners.remove("creation", ignore)
     outbox.publish([recorded(CREATED, 1, "creation")])
     assert await sent(producer, 1) == ["e1"]
-
-
-async def test_what_may_linger_for_less_time_is_not_held_up(
-    outbox: Outbox, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    outbox.listeners.add("creation", ignore)
-    outbox.publish([recorded(CREATED, 1, "creation")])
-    monkeypatch.setattr(recording, "LINGER_SECONDS", 0.001)
-    outbox.publish([recorded(TurnStarted.TYPE, 2, "turn")])
-    assert await sent(producer, 2) == ["e1", "e2"]
