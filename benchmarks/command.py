@@ -72,7 +72,7 @@ def scaling(
     rounds: Annotated[int, typer.Option("--rounds", min=1, max=20, help="How often the two take turns.")] = 5,
     json_output: Json = False,
 ) -> None:
-    """Measure turns, reads and searches in an empty system and in one with a million sessions, in turns.
+    """Measure turns, reads, searches and purges in an empty system and in one with a million sessions, in turns.
 
     Starts two stacks of its own and ends them. A million sessions have ten million turns and fifty million events, and
     come with a million passages of other knowledge bases: 50 GB. More than fits on the disk is refused.

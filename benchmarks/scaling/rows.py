@@ -16,6 +16,8 @@ TURNS_OF_A_SESSION: Final = 10
 EVENTS_OF_A_TURN: Final = 5
 DAYS: Final = 30
 """The days of the timeline, today included, over which sessions and events are spread."""
+FIRST_EXPIRED: Final = 1_000_000
+"""From here on are ids of expired rows in the outbox, which is purged in the order of ids."""
 _FIRST_KEPT: Final = 100_000_000
 _FIRST_OF_SERVICES: Final = 200_000_000
 LEAST_FREE_BYTES: Final = 8 * 10**9
@@ -220,6 +222,49 @@ class Sessions:
             end = min(last, (number + 1) * self.count // DAYS)
             if begin <= end:
                 yield self.today - timedelta(days=DAYS - 1 - number), begin, end
+
+
+@dataclass(frozen=True)
+class Expired:
+    """Rows that services are to remove, of a round of a benchmark: ``name`` tells them from those of others."""
+
+    stores: Stores
+    company_id: str
+    owner_id: str
+    name: str
+    first_id: int
+    """The id before that of its first row in the outbox."""
+
+    def add_sessions(self, count: int, age: timedelta) -> None:
+        with psycopg.connect(self.stores.runtime, autocommit=True) as connection:
+            add_sessions(connection, self._given(count, age))
+
+    def add_outbox_rows(self, count: int, age: timedelta) -> None:
+        # Not of the subjects of sessions, whose tombstones stay.
+        given = {**self._given(count, age), "name": f"{self.name}o", "first_id": self.first_id}
+        with psycopg.connect(self.stores.runtime, autocommit=True) as connection:
+            connection.execute(_SEQUENCES, given)
+            connection.execute(_OUTBOX, given)
+
+    def add_inbox_rows(self, count: int, age: timedelta) -> None:
+        with psycopg.connect(self.stores.runtime, autocommit=True) as connection:
+            connection.execute(_INBOX, self._given(count, age))
+
+    def add_keys(self, count: int, age: timedelta) -> None:
+        with psycopg.connect(self.stores.gateway, autocommit=True) as connection:
+            connection.execute(_KEYS, self._given(count, age))
+
+    def add_events(self, sessions: int, day: date) -> None:
+        """Adds the events of so many sessions to a day that has a partition."""
+        with psycopg.connect(self.stores.gateway, autocommit=True) as connection:
+            # No reader goes there: positions begin at 1.
+            given = {**self._given(sessions, timedelta()), "day": day, "head": -(10**9)}
+            connection.execute(_EVENTS, given)
+
+    def _given(self, count: int, age: timedelta) -> dict[str, Any]:
+        begin = datetime.now(UTC) - age
+        given = _given(self.name, self.company_id, self.owner_id, begin, timedelta(microseconds=1))
+        return {**given, "first": 1, "last": count}
 
 
 def add_sessions(connection: psycopg.Connection[Any], given: dict[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""`aes bench growth`: what work, reads and searches take in an empty system and in one that has grown."""
+"""`aes bench growth`: what work, reads, searches and purges take in an empty system and in one that has grown."""
 
 import asyncio
 import logging
@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from statistics import median
 from typing import Final
 
@@ -17,6 +18,7 @@ import psycopg
 import structlog
 
 from benchmarks.scaling.passages import KnowledgeBase, create_knowledge_base, time_searches
+from benchmarks.scaling.purge import PurgeTimes
 from benchmarks.scaling.rows import DAYS, LEAST_FREE_BYTES, Sessions, Stores
 from benchmarks.scenarios import FULL
 from benchmarks.stack import benchmark_home, remove
@@ -35,6 +37,8 @@ _SAMPLE: Final = 2_000
 _SPARE_BYTES: Final = LEAST_FREE_BYTES + 2 * 10**9
 _READS: Final = 200
 _SCENARIOS: Final = ["turns-1", "turns-16"]
+# What a purge leaves behind, its events and its dirty pages, is no part of what is measured next.
+_SETTLE_SECONDS: Final = 5.0
 _WHILE_FILLING: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 Say = Callable[[str], None]
 
@@ -62,6 +66,7 @@ class System:
     company_id: str
     owner_id: str
     knowledge_base_id: str
+    numbers: Iterator[int]
 
     @classmethod
     async def prepared(cls, bench: Bench, home: Home) -> "System":
@@ -72,7 +77,7 @@ class System:
         stores.reserve_outbox_ids()
         knowledge_base_id = await asyncio.to_thread(create_knowledge_base, bench.ports["aes"], bench.api_key)
         company_id, owner_id = await _whose(bench)
-        return cls(bench, home, stores, company_id, owner_id, knowledge_base_id)
+        return cls(bench, home, stores, company_id, owner_id, knowledge_base_id, count())
 
     async def figures(self) -> dict[str, float]:
         plan = FULL.only(_SCENARIOS)
@@ -80,7 +85,9 @@ class System:
         async with _client(self.bench) as client:
             reads = await _reads(client)
             searches = await time_searches(client, self.knowledge_base_id)
-        return {each.scenario: each.p50 for each in windows} | reads | searches
+        purges = await PurgeTimes(self.stores, self.company_id, self.owner_id).measure(next(self.numbers))
+        await asyncio.sleep(_SETTLE_SECONDS)
+        return {each.scenario: each.p50 for each in windows} | reads | searches | purges
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Grown:

@@ -1,4 +1,4 @@
-"""Generated rows are what the services read."""
+"""Generated rows are what the services read and remove."""
 
 import secrets
 from collections.abc import AsyncIterator
@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from benchmarks.scaling.passages import KnowledgeBase
+from benchmarks.scaling.purge import PurgeTimes
 from benchmarks.scaling.rows import EVENTS_OF_A_TURN, TURNS_OF_A_SESSION, Sessions, Stores
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
@@ -83,6 +84,22 @@ async def test_positions_in_the_timeline_go_up_with_the_days(grown: Stores) -> N
     assert found == sorted(found)
     assert len(set(found)) == 30
     assert found[-1] == (today(),)
+
+
+async def test_a_purge_leaves_what_has_not_expired(grown: Stores) -> None:
+    purges = PurgeTimes(grown, COMPANY, OWNER)
+    first, second = await purges.measure(0), await purges.measure(1)
+
+    assert first.keys() == second.keys()
+    assert all(took > 0 for took in second.values())
+    assert rows(grown.runtime, "SELECT count(*) FROM sessions") == [(SESSIONS,)]
+    assert rows(grown.runtime, "SELECT count(*) FROM turns") == [(SESSIONS * TURNS_OF_A_SESSION,)]
+    assert rows(grown.runtime, "SELECT count(*) FROM messages") == [(2 * SESSIONS * TURNS_OF_A_SESSION,)]
+    assert rows(grown.runtime, "SELECT count(*) FROM outbox WHERE writer = 'grown'") == [(SESSIONS,)]
+    assert rows(grown.runtime, "SELECT count(*) FROM inbox") == [(SESSIONS,)]
+    assert rows(grown.gateway, "SELECT count(*) FROM idempotency_keys") == [(SESSIONS,)]
+    assert rows(grown.gateway, "SELECT count(*) FROM timeline_events") == [(EVENTS,)]
+    assert rows(grown.runtime, "SELECT sum(amount) FROM company_amounts") == [(SESSIONS,)]
 
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
