@@ -75,7 +75,7 @@ def scaling(
     """Measure turns, reads, searches and purges in an empty system and in one with a million sessions, in turns.
 
     Starts two stacks of its own and ends them. A million sessions have ten million turns and fifty million events, and
-    come with a million passages of other knowledge bases: 50 GB. More than fits on the disk is refused.
+    come with a million passages of other knowledge bases: 52 GB. More than fits on the disk is refused.
     """
     import asyncio
     from dataclasses import asdict
