@@ -29,6 +29,10 @@ async def check_refused_soon(api: Api, session: str, agent_path: str) -> None:
     )
 
 
+async def _refuses_sessions(api: Api) -> bool:
+    return (await api.http.post("/sessions/", json=configuration())).status_code == 503
+
+
 async def check_agents_refused_soon(api: Api, agent_path: str) -> None:
     await asyncio.gather(
         check_refused(api, "POST", "/agent/", configuration()),
@@ -71,6 +75,8 @@ async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> Non
     else:
         with breakable.nobody_restarts():
             breakable.kill("kafka")
+            # Until the gateway has noticed, a worker is handed commands and carries them out.
+            await eventually(lambda: _refuses_sessions(api))
             await check_refused_soon(api, session, path)
             await check_reads(api, session, path)
             await check_refused_soon(api, session, path)
