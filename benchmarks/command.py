@@ -89,6 +89,8 @@ def scaling(
     with failures_explained(json_output):
         try:
             grown = asyncio.run(run(round(scale * 1_000_000), rounds, note))
+        except asyncio.CancelledError:
+            raise typer.Exit(143) from None
         except (ValueError, LoadFailed, ProcessGone) as error:
             raise StackError(str(error)) from error
     if json_output:

@@ -93,7 +93,7 @@ async def open_bench(home: Home, sides: tuple[Side, ...], supervisor: str = SUPE
 
 async def run(plan: Plan, sides: tuple[Side, ...], say: Say) -> list[Window]:
     """Measure the plan's scenarios on the sides, round after round; everything that was started is ended."""
-    _cancel_on_termination()
+    cancel_on_termination()
     home = benchmark_home()
     with _alone(home):
         await asyncio.to_thread(remove, home)
@@ -128,7 +128,8 @@ async def _rounds(bench: Bench, plan: Plan, sides: tuple[Side, ...], say: Say) -
                 yield measured
 
 
-def _cancel_on_termination() -> None:
+def cancel_on_termination() -> None:
+    """Has SIGTERM cancel the task, so that what it started is ended and removed."""
     task = asyncio.current_task()
     assert task is not None
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)

@@ -22,7 +22,7 @@ from benchmarks.scaling.purge import PurgeTimes
 from benchmarks.scaling.rows import DAYS, LEAST_FREE_BYTES, Sessions, Stores
 from benchmarks.scenarios import FULL
 from benchmarks.stack import benchmark_home, remove
-from benchmarks.turns import Bench, open_bench
+from benchmarks.turns import Bench, cancel_on_termination, open_bench
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from deploy.local.home import Home
@@ -95,6 +95,7 @@ async def run(sessions: int, rounds: int, say: Say) -> Grown:
 
     In turns, since a machine's speed changes while these are added. Everything that was started is ended and removed.
     """
+    cancel_on_termination()
     # Parts of services run in this process, which tell of what they do.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.WARNING))
     homes = [benchmark_home(f"growth-{name}") for name in ("empty", "grown")]
