@@ -29,6 +29,7 @@ from libs.eventing._key_queues import KeyQueues
 from libs.eventing._messages import (
     MessageContext,
     MessageDraft,
+    OnEvent,
     PayloadReader,
     PoisonMessage,
     envelope_of,
@@ -86,6 +87,7 @@ __all__ = [
     "MessageRefused",
     "MetadataTooLong",
     "OffsetMove",
+    "OnEvent",
     "Outbox",
     "OutboxMessage",
     "OutboxSender",

@@ -1,26 +1,23 @@
 """Listeners within this process to the events that a command causes."""
 
-from collections.abc import Callable
-
 import structlog
 
 from libs.contracts.envelope import Envelope
+from libs.eventing._messages import OnEvent
 
 _log = structlog.get_logger("eventing.listeners")
-Listener = Callable[[Envelope, bytes], None]
-"""Gets an event as it goes over the bus: its envelope and its payload, or no payload when it only refers to it."""
 
 
 class CommandListeners:
     """Tells listeners of events that this process commits or makes, before the bus has them."""
 
     def __init__(self) -> None:
-        self._by_command: dict[str, list[Listener]] = {}
+        self._by_command: dict[str, list[OnEvent]] = {}
 
-    def add(self, command_id: str, listener: Listener) -> None:
+    def add(self, command_id: str, listener: OnEvent) -> None:
         self._by_command.setdefault(command_id, []).append(listener)
 
-    def remove(self, command_id: str, listener: Listener) -> None:
+    def remove(self, command_id: str, listener: OnEvent) -> None:
         """Does nothing for one that was removed already."""
         listening = self._by_command.get(command_id, [])
         if listener in listening:

@@ -20,6 +20,8 @@ _MAX_EVENT_BYTES: Final = 512 * 1024
 
 Fetch = Callable[[str, str, str], Awaitable[bytes]]
 """Reads ``path`` from an owner's internal API for a company: ``(owner, path, company_id)``."""
+OnEvent = Callable[[Envelope, bytes], None]
+"""Gets an event as it goes over the bus: its envelope and its payload, or no payload when it only refers to it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -100,7 +100,7 @@ class Outbox:
             self.publish(recorded)
 
     @asynccontextmanager
-    async def pipelined(self, *, recording_where: str | None = None) -> AsyncIterator[Transaction]:
+    async def pipelined(self, *, recording_where: str = "true") -> AsyncIterator[Transaction]:
         """Like ``transaction``, with statements in one pipeline: a round trip only where a result is fetched.
 
         The last round trip records the messages and commits. For hot paths; every draft needs a context of its own.
@@ -165,7 +165,7 @@ class Outbox:
             self._publisher.defer(subjects)
 
     async def _insert(
-        self, connection: Connection, drafts: Sequence[MessageDraft], condition: str | None = None
+        self, connection: Connection, drafts: Sequence[MessageDraft], condition: str = "true"
     ) -> table.Insertion:
         return await table.insert(connection, drafts, self._writer, self._sequences.continues, condition)
 

@@ -68,10 +68,9 @@ _APPEND: Final = """
         event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
         causation_id text, traceparent text, identity jsonb, terminal boolean, payload text,
         owner_id text)
-    {condition}
+    WHERE {condition}
     RETURNING id, created_at, event_id
 """
-_APPEND_ALL: Final = _APPEND.format(condition="")
 _ALLOCATE: Final = """
     INSERT INTO event_sequences AS s (subject, last) SELECT * FROM unnest(%s::text[], %s::bigint[])
     ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
@@ -143,7 +142,7 @@ async def insert(
     drafts: Sequence[MessageDraft],
     writer: str,
     continues: Callable[[str, int], bool],
-    condition: str | None = None,
+    condition: str = "true",
 ) -> Insertion:
     """Record messages in the connection's transaction, in the order given.
 
@@ -151,8 +150,7 @@ async def insert(
     ``condition``: SQL about ``given.subject``; messages of which it does not hold are left out.
     """
     rows = await _numbered(connection, drafts)
-    append = _APPEND_ALL if condition is None else _conditional(condition)
-    inserted = await connection.execute(append, (writer, _as_json(rows)))
+    inserted = await connection.execute(_append(condition), (writer, _as_json(rows)))
     first: dict[str, int] = {}
     for row in rows:
         first.setdefault(row["subject"], row["sequence"])
@@ -161,8 +159,8 @@ async def insert(
 
 
 @cache
-def _conditional(condition: str) -> str:
-    return _APPEND.format(condition=f"WHERE {condition}")
+def _append(condition: str) -> str:
+    return _APPEND.format(condition=condition)
 
 
 async def begin(connection: Connection, subjects: Sequence[str]) -> None:

@@ -19,7 +19,7 @@ from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic,
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import PayloadCorrupt, PayloadReader, send_span, with_current_span
+from libs.eventing._messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
 from libs.eventing._tail_reader import TailReader
 from libs.tracing import current_traceparent
 
@@ -52,7 +52,6 @@ class CommandState:
 
 AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
-OnEvent = Callable[[Envelope, bytes], None]
 
 
 class HandedOver(NamedTuple):

@@ -14,8 +14,7 @@ import aiohttp
 import structlog
 from prometheus_client import Gauge
 
-from libs.eventing import HandedOver
-from libs.eventing._request_reply import OnEvent
+from libs.eventing import HandedOver, OnEvent
 from libs.retry import RetryPolicy
 from libs.service_defaults._command_channel_route import CHANNEL_PATH, LEAVING, PING, RETURNED, TAKEN
 from libs.service_defaults.internal_routes import decode_events, encode_event

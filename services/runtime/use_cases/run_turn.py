@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from time import monotonic
 from typing import TypeVar
 
@@ -206,8 +206,8 @@ class RunTurn:
         if isinstance(ended, TurnWaits):
             return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
         seconds = round(turn.worked + monotonic() - began, 3)
-        completed = _completed(turn, context, ended, seconds, await _read(self.prices.current))
-        return completed if question is None else replace(completed, sequence=journal.sequence)
+        sequence = None if question is None else journal.sequence
+        return _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:
@@ -227,7 +227,7 @@ async def _read(read: Callable[[], Awaitable[T]]) -> T:
 
 
 def _completed(
-    turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable
+    turn: ClaimedTurn, context: TurnContext, reply: AgentReply, seconds: float, prices: PriceTable, sequence: int | None
 ) -> TurnOutcome:
     """The reply's bytes are made once: the event, its row in the outbox and the response are the same."""
     message_id = new_id()
@@ -268,6 +268,7 @@ def _completed(
             for citation in event.response.citations
             if citation.knowledge_base_id or citation.file_id or citation.artifact_id
         ),
+        sequence=sequence,
     )
 
 
