@@ -72,21 +72,21 @@ def message(identifier: str, value: bytes = b"{}", days: float = 0) -> Callable[
 
 async def in_topic(address: BusAddress) -> list[Any]:
     """Reads the topic without aborted transactions."""
-    consumer = AIOKafkaConsumer(bootstrap_servers=address.servers, isolation_level="read_committed")
-    await consumer.start()
-    try:
-        partitions = [TopicPartition(address.prefix + RUNTIME_EVENTS.name, n) for n in range(RUNTIME_EVENTS.partitions)]
+    partitions = [TopicPartition(address.prefix + RUNTIME_EVENTS.name, n) for n in range(RUNTIME_EVENTS.partitions)]
+    found: list[Any] = []
+    async with (
+        asyncio.timeout(60),
+        AIOKafkaConsumer(bootstrap_servers=address.servers, isolation_level="read_committed") as consumer,
+        AIOKafkaConsumer(bootstrap_servers=address.servers) as sees_all,
+    ):
+        # For those who read what is committed, the broker ends a transaction after it has confirmed its commit.
+        ends = await sees_all.end_offsets(partitions)
         consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
-        ends = await consumer.end_offsets(partitions)
-        found: list[Any] = []
-        async with asyncio.timeout(60):
-            while any([ends[partition] > await consumer.position(partition) for partition in partitions]):
-                for batch in (await consumer.getmany(timeout_ms=200)).values():
-                    found += batch
-        return found
-    finally:
-        await consumer.stop()
+        while any([ends[partition] > await consumer.position(partition) for partition in partitions]):
+            for batch in (await consumer.getmany(timeout_ms=200)).values():
+                found += batch
+    return found
 
 
 def reading(address: BusAddress) -> AbstractAsyncContextManager[DeadLetterReader]:

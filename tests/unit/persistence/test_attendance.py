@@ -80,16 +80,14 @@ def test_what_was_absent_for_long_is_forgotten(attendance: Attendance) -> None:
     assert attendance.gone == set()
 
 
-def test_it_is_settled_when_nobody_is_there_to_be_missed() -> None:
-    attendance = Attendance(grace=1.0)
-    attendance.begin(0.0)
+def test_it_is_settled_when_nobody_is_missing_of_whom_it_is_not_known(attendance: Attendance) -> None:
     attendance.looked(frozenset({1, 2}), 0.0)
-    assert not attendance.is_settled
+    assert attendance.is_settled, "everybody is there"
 
     attendance.looked(frozenset({1}), 1.0)
     assert not attendance.is_settled, "the other one may come back"
 
-    attendance.looked(frozenset({1}), 2.0)
-    assert attendance.is_settled
+    attendance.looked(frozenset({1}), 1.0 + GRACE)
+    assert attendance.is_settled, "the other one is gone"
     attendance.of([3], 2.5)
-    assert not attendance.is_settled, "somebody is asked about"
+    assert not attendance.is_settled, "somebody is asked about who was never seen"

@@ -63,10 +63,10 @@ async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
         await gate.execute("SELECT pg_advisory_unlock(43)")
     await until(lambda: works(1), "the added worker works as well")
     leaving.terminate()
-    left = len(files) - (await bases.get(knowledge_base_id))["datasource_count"]
+    left = [len(files) - (await bases.get(each))["datasource_count"] for each in (knowledge_base_id, later)]
     ended = [await bases.ended(each) for each in (knowledge_base_id, later)]
 
-    assert left > 0
+    assert sum(left) > 0, "the worker left too late for this test to tell anything"
     assert [(each["status"], each["datasource_count"]) for each in ended] == [("completed", len(files))] * 2
     assert await asyncio.to_thread(leaving.wait, 60) == 0
     undisturbed = await bases.create(files)
