@@ -1,6 +1,7 @@
 """Identifiers: opaque to callers, ordered by time so that indexes stay compact."""
 
 import re
+from datetime import UTC, datetime
 from typing import Final
 
 from uuid_utils import uuid7
@@ -9,6 +10,7 @@ CORRELATION_ID_PATTERN: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 _CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _LONGEST_AGENT_KEY: Final = 300
 _AGENT_KEY: Final = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_VERSION: Final = 14
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
@@ -20,6 +22,16 @@ def new_id() -> str:
 def is_id(value: str) -> bool:
     """Whether the text has the form of an id. Any other text names nothing (404)."""
     return _UUID.fullmatch(value) is not None
+
+
+def made_at(value: str) -> datetime | None:
+    """Returns when an id was made, by the clock of its maker; None for what does not tell its time."""
+    if not is_id(value) or value[_VERSION] != "7":
+        return None
+    try:
+        return datetime.fromtimestamp(int(value[:8] + value[9:13], 16) / 1000, UTC)
+    except (ValueError, OverflowError):
+        return None
 
 
 def is_agent_key(value: str) -> bool:

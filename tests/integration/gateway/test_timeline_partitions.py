@@ -2,10 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
 
+from libs.contracts.identifiers import new_id
 from libs.eventing import OffsetMove, Partition, PoisonMessage
 from libs.persistence import Database
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
@@ -114,3 +116,55 @@ async def test_an_event_that_no_database_takes_is_poison(database: Database, bro
     with pytest.raises(PoisonMessage):
         await log_on(database, TODAY).store([event(), event(**broken)], {})
     assert await PostgresTimeline(database).head(COMPANY) == 0
+
+
+async def test_reads_of_the_present_look_into_no_day_of_the_past(
+    database: Database, partitions: PostgresTimelinePartitions
+) -> None:
+    old, session_id, turn_id = TODAY - timedelta(days=9), new_id(), new_id()
+    await partitions.make(old)
+    await log_on(database, old).store([event() for _ in range(3)], {})
+    present = [event(session_id=session_id, turn_id=turn_id, subject=turn_id, sequence=n) for n in range(8)]
+    await log_on(database, TODAY).store(present, {})
+    timeline = PostgresTimeline(database)
+    newest = await timeline.page_back(EVERYTHING, before=None, limit=5)
+    assert [each.position for each in newest.events] == [11, 10, 9, 8, 7]
+
+    of_session, of_turn = replace(EVERYTHING, session_id=session_id), replace(EVERYTHING, turn_id=turn_id)
+    async with database.transaction() as holder, asyncio.timeout(30):
+        await holder.execute(f"LOCK TABLE timeline_events_{old:%Y%m%d}".encode())
+        assert await timeline.page_back(EVERYTHING, before=None, limit=5) == newest
+        assert await timeline.page_back(replace(EVERYTHING, visible_to="ada"), before=None, limit=5) == newest
+        assert [each.position for each in (await timeline.page(EVERYTHING, after=6, limit=9)).events] == list(
+            range(7, 12)
+        )
+        for where in (of_session, of_turn):
+            assert len((await timeline.page(where, after=0, limit=9)).events) == 8
+            assert len((await timeline.page_back(where, before=None, limit=9)).events) == 8
+            found = await timeline.newest(where)
+            assert found is not None
+            assert found.position == 11
+        assert len(await timeline.turn(COMPANY, turn_id, after_sequence=0)) == 7
+    everything = await timeline.page_back(EVERYTHING, before=None, limit=20)
+    assert [each.position for each in everything.events] == list(range(11, 0, -1))
+    assert len((await timeline.page(EVERYTHING, after=0, limit=20)).events) == 11
+
+
+async def test_a_page_back_is_whole_where_clocks_differ_around_midnight(
+    database: Database, partitions: PostgresTimelinePartitions
+) -> None:
+    yesterday = TODAY - timedelta(days=1)
+    await partitions.make(yesterday)
+    for day in (yesterday, TODAY, yesterday, TODAY, yesterday, TODAY):
+        await log_on(database, day).store([event(), event()], {})
+    timeline = PostgresTimeline(database)
+    for _ in range(2):
+        for limit in (1, 3, 5, 20):
+            found, before = [], None
+            while True:
+                page = await timeline.page_back(EVERYTHING, before=before, limit=limit)
+                found += [each.position for each in page.events]
+                before = page.next
+                if not page.has_more:
+                    break
+            assert found == list(range(12, 0, -1))

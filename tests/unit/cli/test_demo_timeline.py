@@ -7,6 +7,7 @@ from aes_client.models import TimelineEventView
 
 from cli.bus_address import BusAddress
 from cli.demo import timeline
+from cli.demo.next_steps import near
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 from libs.eventing import KafkaConnection
@@ -51,7 +52,7 @@ def test_the_command_for_kafka_can_be_copied(tmp_path: Path) -> None:
         password="of-kafka",
     )
     command = timeline.consumer_command(BusAddress(kafka, "test-"), password_file, "mine").replace("\\\n", "")
-    assert command.startswith(f"KAFKA_PASSWORD=$(cat {password_file}) ")
+    assert command.startswith(f"KAFKA_PASSWORD=$(cat {near(password_file)}) ")
     interpreter, example, *options = shlex.split(command.partition(") ")[2])
     assert Path(interpreter).resolve() == Path(sys.executable).resolve()
     assert (PROJECT_ROOT / example).exists()

@@ -1,6 +1,7 @@
 """Ids, timestamps, envelopes and errors as they are on the wire."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from uuid import uuid4
 
 import pytest
 
@@ -19,7 +20,7 @@ from libs.contracts.errors import (
     ValidationFailed,
     error_from,
 )
-from libs.contracts.identifiers import is_correlation_id, is_id, new_id
+from libs.contracts.identifiers import is_correlation_id, is_id, made_at, new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Event, command_models, event_models, public_name
 from libs.contracts.timestamps import format_time, parse_time
@@ -45,6 +46,15 @@ def test_ids_are_distinct_ordered_in_time_and_recognised() -> None:
     assert ids == sorted(ids)
     assert all(is_id(one) for one in ids)
     assert ids[0][14] == "7"
+
+
+def test_an_id_tells_when_it_was_made() -> None:
+    before = datetime.now(UTC) - timedelta(milliseconds=1)
+    made = made_at(new_id())
+    assert made is not None
+    assert before <= made <= datetime.now(UTC) + timedelta(milliseconds=1)
+    for text in ("", "label", str(uuid4()), "ffffffff-ffff-7fff-bfff-ffffffffffff"):
+        assert made_at(text) is None, text
 
 
 @pytest.mark.parametrize("text", ["", "x", "1", new_id().upper(), new_id() + "\n", " " + new_id(), new_id()[:-1]])

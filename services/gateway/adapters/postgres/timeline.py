@@ -1,9 +1,11 @@
 """The timeline in PostgreSQL, for readers."""
 
 from collections.abc import Sequence
+from datetime import date
 from typing import Any, Final
 
 from libs.persistence import Database
+from services.gateway.adapters.postgres.timeline_days import TimelineDays, first_day_of
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
 
 MOST_LOOKED_AT: Final = 5000
@@ -13,9 +15,9 @@ _NAMES: Final = (
     "position", "company_id", "id", "type", "version", "source", "subject", "sequence", "time", "correlation_id",
     "causation_id", "session_id", "turn_id", "owner_id", "data",
 )  # fmt: skip
-_SELECT: Final = f"SELECT {', '.join(_NAMES)} FROM timeline_events"
+_SELECT: Final = f"SELECT day, {', '.join(_NAMES)} FROM timeline_events"
 _HEADS: Final = "SELECT company_id, position FROM timeline_counters WHERE company_id = ANY(%s)"
-_TURN: Final = f"{_SELECT} WHERE company_id = %s AND subject = %s AND sequence > %s ORDER BY sequence"
+_TURN: Final = ("company_id = %(company_id)s", "subject = %(turn_id)s", "sequence > %(after)s")
 _BACKWARDS: Final = "position DESC"
 _INDEXED: Final = ("correlation_id", "session_id", "turn_id")
 _SOME: Final = {
@@ -26,8 +28,11 @@ _SOME: Final = {
 
 
 class PostgresTimeline:
+    """Remembers from which positions on events lie on the newest days, and so looks into few partitions."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._days = TimelineDays()
 
     async def head(self, company_id: str) -> int:
         return (await self.heads([company_id])).get(company_id, 0)
@@ -43,7 +48,8 @@ class PostgresTimeline:
     async def page(self, where: TimelineFilter, *, after: int, limit: int) -> TimelinePage:
         """Looks at 5,000 events at most when only some of those that an index leads to are wanted."""
         values = _values(where) | {"after": after, "limit": limit + 1}
-        found, some = _indexed(where), _some(where)
+        start = self._days.start(where.company_id, after + 1)
+        found, some = [*_indexed(where), *_since(start and start[1])], _some(where)
         events = await self._events(_scan(found, some), values)
         if len(events) > limit:
             return TimelinePage(events[:limit], events[limit - 1].position, has_more=True)
@@ -60,7 +66,9 @@ class PostgresTimeline:
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}
         found, some = _indexed(where, "position < %(before)s"), _some(where)
-        events = await self._events(_scan(found, some, _BACKWARDS), values)
+        events = await self._newest_days(where, found, values)
+        if len(events) <= limit:
+            events = await self._events(_scan(found, some, _BACKWARDS), values)
         if len(events) > limit:
             return TimelinePage(events[:limit], events[limit - 1].position, has_more=True)
         end = await self._database.execute(_nth(found, _BACKWARDS), values) if some else []
@@ -69,11 +77,25 @@ class PostgresTimeline:
         return TimelinePage(events, events[-1].position if events else begin, has_more=False)
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
-        rows = await self._database.execute(_TURN, (company_id, turn_id, after_sequence))
-        return [_event(row) for row in rows]
+        found = " AND ".join([*_TURN, *_since(first_day_of(turn_id))])
+        values = {"company_id": company_id, "turn_id": turn_id, "after": after_sequence}
+        return await self._events(f"{_SELECT} WHERE {found} ORDER BY sequence", values)
+
+    async def _newest_days(
+        self, where: TimelineFilter, found: Sequence[str], values: dict[str, Any]
+    ) -> list[TimelineEvent]:
+        """Reads a company's page back as far as its days are known: all that is wanted, or too little of it."""
+        start = self._days.start(where.company_id, values["before"] - values["limit"])
+        if start is None or any(getattr(where, name) is not None for name in _INDEXED):
+            return []
+        position, day = start
+        found = [*found, "position >= %(from)s", *_since(day)]
+        return await self._events(_scan(found, _some(where), _BACKWARDS), values | {"from": position})
 
     async def _events(self, statement: str, values: dict[str, Any]) -> list[TimelineEvent]:
-        return [_event(row) for row in await self._database.execute(statement, values)]
+        rows = await self._database.execute(statement, values)
+        self._days.seen(values["company_id"], [(day, position) for day, position, *_ in rows])
+        return [_event(row) for row in rows]
 
 
 def _values(where: TimelineFilter) -> dict[str, Any]:
@@ -85,7 +107,14 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
 def _indexed(where: TimelineFilter, bound: str = "position > %(after)s") -> list[str]:
     """The conditions by which an index leads to the events, in the order of their positions."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
-    return ["company_id = %(company_id)s", *narrowed, bound]
+    since = _since(first_day_of(where.session_id), first_day_of(where.turn_id))
+    return ["company_id = %(company_id)s", *narrowed, bound, *since]
+
+
+def _since(*days: date | None) -> list[str]:
+    """The condition that leaves out the partitions of earlier days: a literal, so that the plan is without them."""
+    known = [day for day in days if day is not None]
+    return [f"day >= '{max(known)}'"] if known else []
 
 
 def _some(where: TimelineFilter) -> list[str]:
@@ -108,4 +137,4 @@ def _nth(found: Sequence[str], order: str = "position") -> str:
 
 
 def _event(row: Sequence[Any]) -> TimelineEvent:
-    return TimelineEvent(**dict(zip(_NAMES, row, strict=True)))
+    return TimelineEvent(**dict(zip(_NAMES, row[1:], strict=True)))

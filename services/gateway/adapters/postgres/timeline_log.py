@@ -1,7 +1,7 @@
 """The timeline in PostgreSQL, for the processes that fill it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 import orjson
@@ -12,6 +12,7 @@ from libs.contracts.timestamps import parse_time
 from libs.eventing import OffsetMove, Overtaken, Partition, PoisonMessage
 from libs.persistence import Database, embedded_json
 from services.gateway.adapters import metrics
+from services.gateway.adapters.postgres.timeline_days import CLOCKS
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.adapters.postgres.usage import ADD_USAGE
 from services.gateway.domain.timeline import TimelineEvent
@@ -74,8 +75,6 @@ _STORE: Final = f"""
 # Planned while PostgreSQL knows nothing of a young partition, a look for a repeated event can take an index in which it
 # reads all of the company's events of the day, until the partition is analyzed: by autovacuum a minute later or more.
 _ANALYZED_AT: Final = (64, 4096)
-# Between the clocks of any two machines; each day more is another partition to look at for every event.
-_CLOCKS: Final = timedelta(hours=1)
 
 
 class PostgresTimelineLog:
@@ -156,8 +155,8 @@ def _columns(moves: Mapping[Partition, OffsetMove]) -> tuple[list[Any], ...]:
 def _statement(made: Sequence[datetime | None], now: datetime) -> str:
     """The statement that stores events made then; an event cannot have been stored before it was made."""
     known = [moment for moment in made if moment is not None]
-    first = (min(now, *known) - _CLOCKS).date() if len(known) == len(made) else date.min
-    return _STORE.format(first=first, last=(now + _CLOCKS).date(), today=now.date())
+    first = (min(now, *known) - CLOCKS).date() if len(known) == len(made) else date.min
+    return _STORE.format(first=first, last=(now + CLOCKS).date(), today=now.date())
 
 
 def _made_at(event: TimelineEvent) -> datetime | None:

@@ -6,6 +6,7 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ValidationFailed
+from libs.contracts.identifiers import made_at
 from libs.tracing import current_correlation_id
 from services.gateway.entrypoints.http.errors import ErrorShape
 
@@ -55,6 +56,12 @@ SHAPE: Final = ErrorShape(_body, _event, {ErrorKind.VALIDATION: 400})
 def refuse(param: str, message: str, code: str = "unsupported_parameter") -> ValidationFailed:
     """The refusal of a field by its name."""
     return ValidationFailed(message, details=[ErrorDetail(loc=list(param.split(".")), type=code, message=message)])
+
+
+def created_at(identifier: str) -> int:
+    """Seconds since 1970, which an id begins with: the same wherever it is asked for; 0 for an id that tells none."""
+    made = made_at(identifier)
+    return 0 if made is None else int(made.timestamp())
 
 
 class ClientHeadersMiddleware:

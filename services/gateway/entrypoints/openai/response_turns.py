@@ -5,7 +5,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from dataclasses import dataclass
 from typing import Any, Final
-from uuid import UUID
 
 import structlog
 
@@ -22,7 +21,7 @@ from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.http.authentication import require_scopes
 from services.gateway.entrypoints.http.protocol_application import turn_headers
-from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.conventions import created_at, refuse
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,
     Answer,
@@ -76,11 +75,6 @@ def session_of(conversation: str) -> str:
 
 def options_of(turn: Turn) -> TurnOptions | None:
     return None if turn.options is None else TurnOptions.model_validate(turn.options)
-
-
-def created_at(turn_id: str) -> int:
-    """Seconds since 1970, which a turn's id begins with: the same wherever it is asked for."""
-    return (UUID(turn_id).int >> 80) // 1000
 
 
 @dataclass(slots=True)

@@ -11,6 +11,7 @@ from libs.contracts.api.knowledge import KnowledgeBase
 from libs.contracts.api.sessions import Citation
 from libs.contracts.errors import NotFound
 from libs.contracts.timestamps import parse_time
+from services.gateway.entrypoints.openai.conventions import created_at
 
 _STATUS: Final = {"completed": "completed", "failed": "failed"}
 _ERRORS: Final = {"unsupported": "unsupported_file", "empty": "invalid_file", "encrypted": "invalid_file"} | {
@@ -49,7 +50,7 @@ def store_file(base: KnowledgeBase, file_id: str) -> dict[str, Any]:
     return {
         "id": file_id,
         "object": "vector_store.file",
-        "created_at": _made_at(file_id),
+        "created_at": created_at(file_id),
         "vector_store_id": base.id,
         "usage_bytes": 0,
         "status": _status(base, file_id),
@@ -67,7 +68,7 @@ def batch(base: KnowledgeBase, identifier: str, file_ids: Sequence[str]) -> dict
     return {
         "id": identifier,
         "object": "vector_store.files_batch",
-        "created_at": max(map(_made_at, file_ids)),
+        "created_at": max(map(created_at, file_ids)),
         "vector_store_id": base.id,
         "status": "in_progress" if counts["in_progress"] else "failed" if failed else "completed",
         "file_counts": counts,
@@ -126,8 +127,3 @@ def _status(base: KnowledgeBase, file_id: str) -> str:
     if snapshot.ingestion_status == "completed" and base.status in ("pending", "running"):
         return "in_progress"
     return _STATUS.get(snapshot.ingestion_status, "in_progress")
-
-
-def _made_at(file_id: str) -> int:
-    """Seconds of the file's making, which its id tells."""
-    return (UUID(file_id).int >> 80) // 1000
