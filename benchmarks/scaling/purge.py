@@ -22,7 +22,6 @@ from services.runtime.adapters.postgres.session_writer import PostgresSessionWri
 from services.runtime.domain.spending import NoPrices
 from services.runtime.use_cases.expire_sessions import RemoveOldSessions
 
-_REPEATS: Final = 3
 _ROWS: Final = 5_000
 _SESSIONS: Final = 300
 _SESSIONS_OF_A_DAY: Final = 100
@@ -42,10 +41,6 @@ class PurgeTimes:
 
     async def measure(self, number: int) -> dict[str, float]:
         """Adds expired rows and has them removed. ``number`` tells one measurement of a system from the others."""
-        found = [await self._measure(number * _REPEATS + repeat) for repeat in range(_REPEATS)]
-        return {name: median(times[name] for times in found) for name in found[0]}
-
-    async def _measure(self, number: int) -> dict[str, float]:
         expired = Expired(self.stores, self.company_id, self.owner_id, f"x{number:04}-", FIRST_EXPIRED + number * _ROWS)
         async with _opened(self.stores.runtime) as database, _opened(self.stores.gateway) as gateway_database:
             expired.add_sessions(_SESSIONS, _AGE)

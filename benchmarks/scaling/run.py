@@ -5,7 +5,7 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,10 +17,10 @@ import httpx
 import psycopg
 import structlog
 
-from benchmarks.scaling.passages import KnowledgeBase, create_knowledge_base, time_searches
+from benchmarks.scaling.passages import KnowledgeBase, create_knowledge_base, searches
 from benchmarks.scaling.purge import PurgeTimes
 from benchmarks.scaling.rows import DAYS, LEAST_FREE_BYTES, Sessions, Stores
-from benchmarks.scenarios import FULL
+from benchmarks.scenarios import FULL, Plan
 from benchmarks.stack import benchmark_home, remove
 from benchmarks.turns import Bench, cancel_on_termination, open_bench
 from deploy.local.credentials import Credentials
@@ -36,6 +36,7 @@ _SAMPLE: Final = 2_000
 # Beside what is to stay free: the log of writes, and what the measurement itself adds.
 _SPARE_BYTES: Final = LEAST_FREE_BYTES + 2 * 10**9
 _READS: Final = 200
+_PURGES: Final = 2
 _SCENARIOS: Final = ["turns-1", "turns-16"]
 # What a purge leaves behind, its events and its dirty pages, is no part of what is measured next.
 _SETTLE_SECONDS: Final = 5.0
@@ -58,42 +59,66 @@ class Grown:
 
 @dataclass(frozen=True)
 class System:
-    """A stack with a knowledge base of ordinary size."""
+    """A stack with a knowledge base of ordinary size. ``times``: what was measured last, in ms, by what was done."""
 
     bench: Bench
     home: Home
+    client: httpx.AsyncClient
     stores: Stores
     company_id: str
     owner_id: str
     knowledge_base_id: str
-    numbers: Iterator[int]
+    purges: Iterator[int]
+    times: dict[str, list[float]]
 
     @classmethod
-    async def prepared(cls, bench: Bench, home: Home) -> "System":
+    @asynccontextmanager
+    async def prepared(cls, bench: Bench, home: Home) -> AsyncIterator["System"]:
         postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
         with psycopg.connect(postgres.administrator_url, autocommit=True) as connection:
             connection.execute("GRANT SET ON PARAMETER session_replication_role TO runtime")
         stores = Stores(postgres.url("runtime"), postgres.url("gateway"), postgres.url("ingestion"), home.root)
         stores.reserve_outbox_ids()
         knowledge_base_id = await asyncio.to_thread(create_knowledge_base, bench.ports["aes"], bench.api_key)
-        company_id, owner_id = await _whose(bench)
-        return cls(bench, home, stores, company_id, owner_id, knowledge_base_id, count())
+        async with _client(bench) as client:
+            me = (await client.get("/me/")).raise_for_status().json()
+            yield cls(bench, home, client, stores, me["company_id"], me["user_id"], knowledge_base_id, count(), {})
 
-    async def figures(self) -> dict[str, float]:
-        plan = FULL.only(_SCENARIOS)
-        windows = [await self.bench.measure(plan, scenario, "aes", 0) for scenario in plan.scenarios]
-        async with _client(self.bench) as client:
-            reads = await _reads(client)
-            searches = await time_searches(client, self.knowledge_base_id)
-        purges = await PurgeTimes(self.stores, self.company_id, self.owner_id).measure(next(self.numbers))
-        await asyncio.sleep(_SETTLE_SECONDS)
-        return {each.scenario: each.p50 for each in windows} | reads | searches | purges
+    async def work(self, plan: Plan) -> None:
+        [scenario] = plan.scenarios
+        self.note({scenario.name: (await self.bench.measure(plan, scenario, "aes", 0)).p50})
+
+    async def requests(self) -> dict[str, list[httpx.Request]]:
+        """Pages and histories of the newest session, which a turn of the benchmark has just ended in, and searches."""
+        found = (await self.client.get("/sessions/?limit=1")).raise_for_status().json()
+        newest = found["sessions"][0]["session_id"]
+        paths = {
+            "session": f"/sessions/{newest}/",
+            "list of sessions": "/sessions/?limit=50",
+            "history": f"/runtime/{newest}/messages/",
+            "timeline": "/events/?limit=50",
+            "timeline of a session": f"/events/?session_id={newest}&limit=50",
+        }
+        reads = {name: [self.client.build_request("GET", path)] * _READS for name, path in paths.items()}
+        return reads | searches(self.client, self.knowledge_base_id)
+
+    async def ask(self, name: str, request: httpx.Request) -> None:
+        began = time.perf_counter()
+        (await self.client.send(request)).raise_for_status()
+        self.note({name: 1000 * (time.perf_counter() - began)})
+
+    async def purge(self) -> None:
+        self.note(await PurgeTimes(self.stores, self.company_id, self.owner_id).measure(next(self.purges)))
+
+    def note(self, times: Mapping[str, float]) -> None:
+        for name, took in times.items():
+            self.times.setdefault(name, []).append(took)
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Grown:
     """Measures two systems in turns, one of which has the sessions and as many passages of other knowledge bases.
 
-    In turns, since a machine's speed changes while these are added. Everything that was started is ended and removed.
+    Everything that was started is ended and removed.
     """
     cancel_on_termination()
     # Parts of services run in this process, which tell of what they do.
@@ -103,14 +128,15 @@ async def run(sessions: int, rounds: int, say: Say) -> Grown:
         await asyncio.to_thread(remove, home)
         home.create()
     try:
-        async with open_bench(homes[0], ("aes",)) as first, open_bench(homes[1], ("aes",)) as second:
-            empty, grown = [
-                await System.prepared(bench, home) for bench, home in zip((first, second), homes, strict=True)
-            ]
+        async with (
+            open_bench(homes[0], ("aes",)) as first,
+            open_bench(homes[1], ("aes",)) as second,
+            System.prepared(first, homes[0]) as empty,
+            System.prepared(second, homes[1]) as grown,
+        ):
             passages, size = await _grow(grown, sessions, say)
-            for system in (empty, grown):
-                say("warming up")
-                await system.figures()
+            say("warming up")
+            await _measure((empty, grown))
             found = [await _round(empty, grown, number, say) for number in range(rounds)]
     finally:
         for home in homes:
@@ -184,18 +210,30 @@ async def _make_days(url: str) -> None:
 
 async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
     # Whoever comes second in one round comes first in the next.
-    order = (grown, empty) if number % 2 else (empty, grown)
-    figures = {id(system): await system.figures() for system in order}
-    before, after = figures[id(empty)], figures[id(grown)]
+    before, after = await _measure((grown, empty) if number % 2 else (empty, grown))
+    if number % 2:
+        before, after = after, before
     say(f"round {number + 1}  " + "  ".join(f"{name} {after[name] / before[name]:.2f}" for name in before))
     return before, after
 
 
-async def _whose(bench: Bench) -> tuple[str, str]:
-    """Company and user of the benchmark's key, whose reads are measured."""
-    async with _client(bench) as client:
-        found = (await client.get("/me/")).raise_for_status().json()
-    return found["company_id"], found["user_id"]
+async def _measure(systems: Sequence[System]) -> list[dict[str, float]]:
+    """Medians by what was done, of each system; everything is done in turns, as the machine's speed changes."""
+    for system in systems:
+        system.times.clear()
+    there_and_back = (*systems, *reversed(systems))
+    for name in _SCENARIOS:
+        for system in there_and_back:
+            await system.work(FULL.only([name]))
+    for pair in zip(*[(await system.requests()).items() for system in systems], strict=True):
+        for requests in zip(*[requests for _, requests in pair], strict=True):
+            for system, request in zip(systems, requests, strict=True):
+                await system.ask(pair[0][0], request)
+    for _ in range(_PURGES):
+        for system in there_and_back:
+            await system.purge()
+            await asyncio.sleep(_SETTLE_SECONDS)
+    return [{name: median(times) for name, times in system.times.items()} for system in systems]
 
 
 @asynccontextmanager
@@ -204,25 +242,3 @@ async def _client(bench: Bench) -> AsyncIterator[httpx.AsyncClient]:
     headers = {"x-api-key": bench.api_key}
     async with httpx.AsyncClient(base_url=address, headers=headers, timeout=60, trust_env=False) as client:
         yield client
-
-
-async def _reads(client: httpx.AsyncClient) -> dict[str, float]:
-    """Pages and histories of the newest session, which a turn of the benchmark has just ended in."""
-    newest = (await client.get("/sessions/?limit=1")).raise_for_status().json()["sessions"][0]["session_id"]
-    paths = {
-        "session": f"/sessions/{newest}/",
-        "list of sessions": "/sessions/?limit=50",
-        "history": f"/runtime/{newest}/messages/",
-        "timeline": "/events/?limit=50",
-        "timeline of a session": f"/events/?session_id={newest}&limit=50",
-    }
-    return {name: await _read(client, path) for name, path in paths.items()}
-
-
-async def _read(client: httpx.AsyncClient, path: str) -> float:
-    times = []
-    for _ in range(_READS):
-        began = time.perf_counter()
-        (await client.get(path)).raise_for_status()
-        times.append(1000 * (time.perf_counter() - began))
-    return median(times)
