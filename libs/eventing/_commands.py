@@ -92,10 +92,9 @@ class CommandRouter:
         """The topics of the commands handled."""
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
-    def topic_of(self, command_type: str) -> str | None:
-        """The topic of the commands of this type; None for those that are not handled."""
-        route = self._routes.get(command_type)
-        return None if route is None else route[0].TOPIC.name
+    def handles(self, command_type: str) -> bool:
+        """Whether commands of this type have a handler here."""
+        return command_type in self._routes
 
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
         """Carry out a command in one transaction.
@@ -164,22 +163,27 @@ class CommandRouter:
     async def deliver(self, record: Record) -> None:
         """Carry out the command in a record. Raises ``PoisonMessage`` when it can never be carried out."""
         envelope = envelope_of(record)
-        if envelope.type not in self._routes:
+        if self.handles(envelope.type):
+            await self.dispatch(envelope, record.value)
+        else:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
-            return
+
+    async def dispatch(self, envelope: Envelope, payload: bytes) -> None:
+        """Carries out a command that has a handler here. Raises ``PoisonMessage`` when it can never be carried out."""
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
-        with process_span(record, envelope) as span:
-            context = self._context(envelope, record.value)
+        command_type, _ = self._routes[envelope.type]
+        with process_span(command_type.TOPIC.name, envelope) as span:
+            context = self._context(envelope, payload)
             measurement = metrics.CommandMeasurement(envelope.type)
-            outcome = await self._execute(record, envelope, context)
+            outcome = await self._execute(envelope, payload, context)
             measurement.end(outcome)
             span.set("aes.outcome", outcome)
 
-    async def _execute(self, record: Record, envelope: Envelope, context: CommandContext) -> str:
+    async def _execute(self, envelope: Envelope, payload: bytes, context: CommandContext) -> str:
         command_type, handler = self._routes[envelope.type]
         try:
             await self._check_authority(envelope, context)
-            refused = await handler(_decode(command_type, record), context)
+            refused = await handler(_decode(command_type, payload), context)
         except inbox.AlreadyProcessed:
             # The first delivery's event may have been published before anybody listened, or not at all.
             await self._repeat_outcome(context)
@@ -259,9 +263,9 @@ class CommandRouter:
             await self._outbox.republish(outcome)
 
 
-def _decode(command_type: type[Command], record: Record) -> Command:
+def _decode(command_type: type[Command], payload: bytes) -> Command:
     try:
-        return command_type.decode(record.value)
+        return command_type.decode(payload)
     except ValidationError as problem:
         raise PoisonMessage(f"not a {command_type.TYPE}: {problem.error_count()} errors") from problem
 

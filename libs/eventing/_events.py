@@ -50,7 +50,7 @@ class EventRouter:
         if envelope.type not in self._routes:
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)
-        with process_span(record, envelope):
+        with process_span(record.topic, envelope):
             await self._react(record, envelope)
 
     async def _react(self, record: Record, envelope: Envelope) -> None:

@@ -9,6 +9,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.client import ConnectionGroup
 
 _REST_SECONDS: Final = 10.0
+_LONG_SECONDS: Final = 10.0
 _FETCHER_SECONDS: Final = 5.0
 # A fetch without records that takes less or more than the broker was to wait has failed.
 _EARLY_SECONDS: Final = 0.5
@@ -29,7 +30,7 @@ class LongFetches:
     def __init__(
         self,
         client: AIOKafkaConsumer,
-        seconds: float,
+        seconds: float = _LONG_SECONDS,
         *,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:

@@ -17,9 +17,7 @@ from libs.eventing._kafka_long_fetches import LongFetches
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
-# Of the fetches at rest.
-_MEMBER_SECONDS: Final = 10.0
-# The answers tell a tail's reader that he misses nothing, which he takes to be so for ten seconds.
+# Of fetches at rest: the answers tell a tail's reader that he misses nothing, which he takes to be so for ten seconds.
 _TAIL_SECONDS: Final = 6.0
 _TOPICS_SECONDS: Final = 5.0
 _TOPICS_PAUSE_SECONDS: Final = 0.1
@@ -122,7 +120,7 @@ class KafkaConsumer(_Reader):
         topics: Sequence[str],
         lone: LoneMember,
     ) -> None:
-        super().__init__(client, prefix, LongFetches(client, _MEMBER_SECONDS))
+        super().__init__(client, prefix, LongFetches(client))
         self._assignment = assignment
         self._topics = topics
         self._lone = lone

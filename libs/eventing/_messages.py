@@ -95,12 +95,12 @@ def with_current_span(envelope: Envelope) -> Envelope:
     return envelope if trace is None else replace(envelope, traceparent=trace)
 
 
-def process_span(record: Record, envelope: Envelope) -> tracing.Span:
+def process_span(topic: str, envelope: Envelope) -> tracing.Span:
     """A span of handling a message."""
     return tracing.span(
-        f"process {record.topic}",
+        f"process {topic}",
         tracing.Kind.CONSUMER,
-        _attributes("process", record.topic, envelope),
+        _attributes("process", topic, envelope),
         correlation_id=envelope.correlation_id,
         parent=envelope.traceparent,
     )

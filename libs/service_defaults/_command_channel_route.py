@@ -12,7 +12,7 @@ from starlette.websockets import WebSocketDisconnect
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed
-from libs.eventing import CommandRouter, IdentitySigner, KeyQueues, Outbox, Received, Record, is_terminal
+from libs.eventing import CommandRouter, IdentitySigner, KeyQueues, Outbox, Received, is_terminal
 from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_event, encode_event
 
 CHANNEL_PATH: Final = f"{COMMANDS_PATH}/channel"
@@ -143,7 +143,7 @@ class _Channel:
         envelope = command.envelope
         if not self._takes():
             self._say(LEAVING)
-        elif self._commands.topic_of(envelope.type) is not None and len(self._in_work) < _MOST_IN_WORK:
+        elif self._commands.handles(envelope.type) and len(self._in_work) < _MOST_IN_WORK:
             self._listen(envelope.id)
             self._in_work.put(envelope.subject, command)
             return
@@ -151,11 +151,8 @@ class _Channel:
 
     async def _handle(self, command: Received) -> None:
         envelope = command.envelope
-        topic = self._commands.topic_of(envelope.type)
-        assert topic is not None, "it was taken because it has one"
-        record = Record(topic, -1, -1, envelope.correlation_id, command.payload, envelope.headers())
         try:
-            await self._commands.deliver(record)
+            await self._commands.dispatch(envelope, command.payload)
         except Exception as problem:
             # The bus tries it again, or keeps it as a dead letter. Later ones of its subject go there behind it.
             _log.info("command.returned", command_id=envelope.id, problem=repr(problem))

@@ -8,11 +8,11 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import now_text
-from libs.eventing import HandedOver, IdentitySigner, Received, Record
+from libs.eventing import HandedOver, IdentitySigner, Received
 from libs.eventing._command_listeners import CommandListeners
 from libs.service_defaults._command_channel_route import CommandChannelRoute
 from libs.service_defaults._http_server import HttpServer
@@ -80,12 +80,11 @@ class Process:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
-    def topic_of(self, command_type: str) -> str | None:
-        return TOPICS[0].name if command_type == TakeNote.TYPE else None
+    def handles(self, command_type: str) -> bool:
+        return command_type == TakeNote.TYPE
 
-    async def deliver(self, record: Record) -> None:
-        envelope = envelope_from(record.headers)
-        assert SIGNER.verify_command(envelope, record.value) == ALICE
+    async def dispatch(self, envelope: Envelope, payload: bytes) -> None:
+        assert SIGNER.verify_command(envelope, payload) == ALICE
         self.begun.append(envelope.id)
         if (outcome := self.handle(self, envelope)) is not None:
             await outcome

@@ -11,7 +11,6 @@ from faust.transport.drivers.aiokafka import AIOKafkaConsumerThread, Consumer
 from libs.eventing import LoneMember, LongFetches
 
 _LOOK_SECONDS: Final = 0.5
-_FETCH_SECONDS: Final = 10.0
 
 
 def install_resting_consumer(app: faust.App, settled: Callable[[], bool]) -> None:
@@ -22,7 +21,7 @@ def install_resting_consumer(app: faust.App, settled: Callable[[], bool]) -> Non
     class Thread(AIOKafkaConsumerThread):
         async def on_start(self) -> None:
             await super().on_start()
-            self._long_fetches = LongFetches(self._consumer, _FETCH_SECONDS)
+            self._long_fetches = LongFetches(self._consumer)
             self._long_fetches.begin()
             LoneMember(self._consumer, wait_while_settled).begin()
 

@@ -13,6 +13,7 @@ import pytest
 from libs.contracts.topics import events_topic
 from libs.eventing import KafkaBus, KafkaGroups, create_topics
 from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing._kafka_long_fetches import LongFetches
 from libs.persistence import Presence
 from libs.service_defaults._departures import Departures
 from tests.support.bus_members import Member, eventually
@@ -95,7 +96,7 @@ async def test_members_of_other_kinds_and_groups_without_members_are_left_alone(
 def short_wait_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """Members rest soon, and for so long that whoever waits for the end of a rest is noticed."""
     monkeypatch.setattr("libs.eventing._kafka_long_fetches._REST_SECONDS", 0.3)
-    monkeypatch.setattr("libs.eventing._kafka_readers._MEMBER_SECONDS", 35.0)
+    monkeypatch.setattr("libs.eventing._kafka_readers.LongFetches", lambda client: LongFetches(client, 35.0))
     monkeypatch.setattr("libs.eventing._kafka_lone_member._HEARTBEAT_SECONDS", 6.0)
 
 
