@@ -63,7 +63,8 @@ async def whole_stack(home: Home, model_url: str, supervisor: str = SUPERVISOR) 
     """Everything that `aes up` starts, or another module that runs a supervisor; the stub is its model."""
     environment = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
     environment |= {"AES_HOME": str(home.root), "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
-    environment["AES_OUTBOUND_NETWORKS"] = "127.0.0.0/8"
+    # The limit is looked at as usual, and far above the sessions of the company that has grown.
+    environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9)}
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", supervisor, cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.DEVNULL
     )
