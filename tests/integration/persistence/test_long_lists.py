@@ -17,6 +17,7 @@ from typing import Any, cast
 import psycopg
 import pytest
 
+from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.identity import Identity
 from libs.eventing import Outbox
@@ -28,7 +29,7 @@ from services.gateway.adapters.postgres.timeline import MOST_LOOKED_AT, Postgres
 from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 from services.gateway.domain.timeline import TimelineFilter
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
-from services.ingestion.adapters.postgres.files import PostgresFileReader
+from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.domain.ports.files import FileFilter
 from services.registry.adapters.postgres.agents import PostgresAgentReader
@@ -182,6 +183,19 @@ async def test_lists_of_ingestion(database_url: str) -> None:
         await data.look_at("files of a short collection", lambda: files.page(COMPANY, few, limit=LIMIT, offset=0))
         await data.look_at_pages("collections", partial(collections.page, COMPANY))
         await data.look_at_pages("knowledge bases", partial(bases.page, COMPANY))
+
+
+async def test_the_files_that_a_search_leaves_out(database_url: str) -> None:
+    async with store(database_url, "ingestion") as data:
+        await data.fill(
+            "files", ENTRIES, id="'f' || n", blob_id="'b' || n", **OF_COMPANY,
+            status="CASE WHEN n % 1000 = 0 THEN 'inactive' ELSE 'active' END",
+        )  # fmt: skip
+        await data.fill("ingestion_items", ENTRIES, index_id="'i'", file_id="'f' || n", run_id="'r'")
+        select = partial(PostgresSearchableFiles(data.database).select, COMPANY, "i", SearchFilters())
+        left_out = ENTRIES // 1000
+        found = await data.look_at("files that a search leaves out", select, rows=5 * left_out)
+        assert len(found.without) == left_out
 
 
 async def test_lists_of_artifacts(database_url: str) -> None:
