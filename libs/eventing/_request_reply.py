@@ -274,8 +274,8 @@ class CommandSender:
         still be carried out.
         """
         # The answer of a command sent before the readers are in position could be missed.
-        if not (self._producer.healthy and self.positioned()):
-            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
+        if not self.positioned():
+            raise _unreachable()
         now = datetime.now(UTC)
         envelope = Envelope(
             id=command_id,
@@ -313,6 +313,8 @@ class CommandSender:
 
     async def _produce(self, command: HandedOver) -> None:
         topic, envelope, payload = command
+        if not self._producer.healthy:
+            raise _unreachable()
         metrics.commands_sent("bus").inc()
         try:
             async with asyncio.timeout(_SEND_SECONDS):
@@ -351,3 +353,7 @@ def _reading(topics: Sequence[Topic]) -> list[list[str]]:
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]
     return [*busy, quiet] if quiet else busy
+
+
+def _unreachable() -> ServiceUnavailable:
+    return ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)

@@ -111,8 +111,11 @@ class _Channel:
             self._unsent.clear()
             for task in (reading, sending):
                 task.cancel()
-            code, _ = await asyncio.gather(reading, sending, return_exceptions=True)
-        if code is not None:
+            ends = await asyncio.gather(reading, sending, return_exceptions=True)
+        for problem in ends:
+            if isinstance(problem, Exception) and not isinstance(problem, WebSocketDisconnect):
+                _log.error("channel.failed", exc_info=problem)
+        if (code := ends[0]) is not None:
             # Its caller leaves everything to the bus, and opens another one. The connection may be gone meanwhile.
             with suppress(WebSocketDisconnect, RuntimeError):
                 await self._websocket.close(code if isinstance(code, int) else _TRY_LATER)

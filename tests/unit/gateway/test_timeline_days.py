@@ -6,7 +6,7 @@ from uuid import uuid4
 from libs.contracts.identifiers import new_id
 from services.gateway.adapters.postgres.timeline_days import TimelineDays, first_day_of
 
-MONDAY = date(2026, 11, 23)
+MONDAY = date(2026, 11, 2)
 
 
 def on(weekday: int, position: int) -> tuple[date, int]:
@@ -41,6 +41,13 @@ def test_the_newest_days_are_remembered_whatever_is_read_after_them() -> None:
     assert days.start("acme", 19) is None
     assert days.start("acme", 20) == (20, MONDAY + timedelta(days=1))
     assert days.start("acme", 99) == (40, MONDAY + timedelta(days=3))
+
+
+def test_a_day_that_has_not_begun_tells_nothing() -> None:
+    days, today = TimelineDays(), datetime.now(UTC).date()
+    days.seen("acme", [(today, 5), (today + timedelta(days=2), 6)])
+
+    assert days.start("acme", 9) == (5, today - timedelta(days=1))
 
 
 def test_companies_read_long_ago_are_forgotten() -> None:

@@ -1,7 +1,7 @@
 """The days from which on events can lie: a read of few days looks into few of the timeline's partitions."""
 
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
 from libs.contracts.identifiers import made_at
@@ -23,7 +23,7 @@ class TimelineDays:
     """Remembers of each company on which of the newest days seen its events have which positions.
 
     Positions grow with time but for clocks that differ: whatever follows an event lies on its day, the day before it or
-    later.
+    later. An event of a day that has not begun was stored by a wrong clock, and tells nothing of those that follow.
     """
 
     def __init__(self) -> None:
@@ -32,8 +32,10 @@ class TimelineDays:
     def seen(self, company_id: str, events: Iterable[tuple[date, int]]) -> None:
         """Takes note of events by their days and positions."""
         lowest = self._lowest.setdefault(company_id, {})
+        latest = (datetime.now(UTC) + CLOCKS).date()
         for day, position in events:
-            lowest[day] = min(position, lowest.get(day, position))
+            if day <= latest:
+                lowest[day] = min(position, lowest.get(day, position))
         for day in sorted(lowest)[:-_KEPT_DAYS]:
             del lowest[day]
         if len(self._lowest) > _KEPT_COMPANIES:

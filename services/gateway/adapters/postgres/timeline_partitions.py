@@ -16,6 +16,8 @@ _DAY: Final = timedelta(days=1)
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('aes.timeline.partitions'))"
 _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(hashtext('aes.timeline.partitions'))"
 _UNLOCK: Final = "SELECT pg_advisory_unlock(hashtext('aes.timeline.partitions'))"
+_KNOWN_ROWS: Final = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
+_LARGE: Final = 10_000
 _EXISTING: Final = """
     SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
@@ -46,9 +48,14 @@ class PostgresTimelinePartitions:
                     _log.info("timeline.partition_made", day=str(day))
 
     async def analyze(self, day: date) -> None:
-        """Renews what PostgreSQL plans by for the day's partition. A failure only leaves it to autovacuum."""
+        """Renews what PostgreSQL plans by for the day's partition, unless it is known to be large already.
+
+        A failure only leaves it to autovacuum.
+        """
+        name = _NAME.format(day)
         try:
-            await self._database.execute(f"ANALYZE {_NAME.format(day)}")
+            if await self._database.value(_KNOWN_ROWS, (name,)) < _LARGE:
+                await self._database.execute(f"ANALYZE {name}")
         except psycopg.Error as problem:
             _log.warning("timeline.not_analyzed", day=str(day), problem=str(problem))
 
