@@ -18,6 +18,7 @@ from libs.persistence import Connection, Database, fetch_value, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
 _SWEEP_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 2.0
 # Younger rows are most likely just being published by the process that wrote them.
 _SWEEP_AGE_SECONDS: Final = 2.0
 _SWEEP_ROWS: Final = 500
@@ -43,9 +44,10 @@ class Sweeper:
         self.oldest = 0.0
 
     async def run(self) -> None:
-        """Sweep every second while this process has the lock of the database, until cancelled."""
+        """Sweeps every second while something waits, every two otherwise, until cancelled."""
         while True:
-            await asyncio.sleep(_SWEEP_SECONDS)
+            waits = self.waiting or self._publisher.deferred_subjects
+            await asyncio.sleep(_SWEEP_SECONDS if waits else _REST_SECONDS)
             try:
                 async with self._database.connection() as connection:
                     await self.look(connection)

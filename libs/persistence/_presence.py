@@ -19,6 +19,8 @@ from libs.retry import RetryPolicy
 _log = structlog.get_logger("database.presence")
 _LOCK_CLASS: Final = 7_110_024
 _LOOK_SECONDS: Final = 0.5
+# Together with the second for which a lock has to be missing: two.
+_SETTLED_SECONDS: Final = 1.0
 # Alone, a process has nobody to lose. A process that has just begun may be asked about the one before it.
 _ALONE_SECONDS: Final = 2.0
 _SETTLE_SECONDS: Final = 15.0
@@ -119,7 +121,7 @@ class Presence:
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds the lock and looks who else does, twice a second while somebody does, until cancelled."""
+        """Holds the lock and looks who else does, twice a second while somebody comes or goes, until cancelled."""
         while True:
             try:
                 await self._hold()
@@ -143,7 +145,9 @@ class Presence:
                 await _unless_it_ends(connection, self._pause())
 
     def _pause(self) -> float:
-        return _ALONE_SECONDS if self.alone else _LOOK_SECONDS
+        if self.alone:
+            return _ALONE_SECONDS
+        return _SETTLED_SECONDS if self.settled else _LOOK_SECONDS
 
     async def _look(self, connection: AsyncConnection[TupleRow], database: int) -> None:
         present: dict[int, bool] = dict(await (await connection.execute(_LOOK, (_LOCK_CLASS, database))).fetchall())
