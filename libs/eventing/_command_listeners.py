@@ -9,7 +9,7 @@ _log = structlog.get_logger("eventing.listeners")
 
 
 class CommandListeners:
-    """Tells listeners of events that this process commits or makes, before the bus has them."""
+    """Publishes events that this process commits or makes to listeners, before the bus has them."""
 
     def __init__(self) -> None:
         self._by_command: dict[str, list[OnEvent]] = {}
@@ -29,8 +29,8 @@ class CommandListeners:
         """Whether anybody listens to this command's events."""
         return command_id in self._by_command
 
-    def tell(self, envelope: Envelope, payload: bytes) -> None:
-        """Never fails: the event is committed, and whoever told of it goes on to publish it."""
+    def publish(self, envelope: Envelope, payload: bytes) -> None:
+        """Never fails: the event is committed, and goes on to the bus."""
         for listener in tuple(self._by_command.get(envelope.causation_id or "", ())):
             try:
                 listener(envelope, payload)

@@ -152,7 +152,7 @@ class Outbox:
         """Tells those who listen to its command; whether there are any."""
         if self._publisher is None or not self.listeners.has_any(message.causation_id):
             return False
-        self.listeners.tell(*self._publisher.enveloped(message))
+        self.listeners.publish(*self._publisher.enveloped(message))
         return True
 
     def send_now(self) -> None:

@@ -138,7 +138,7 @@ class Service:
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
-    def take_directly(self) -> None:
+    def serve_command_channels(self) -> None:
         """Carries out this service's commands when they are handed over by a channel, too, beside the bus.
 
         Called before ``on_stop`` for what ends the work that commands begin.

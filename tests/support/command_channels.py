@@ -67,7 +67,7 @@ class FakeOutbox:
 class Process:
     """Carries out notes: what ``handle`` gets is done when it returns, and fails when it raises."""
 
-    handle: Callable[["Process", Envelope], Any] = lambda process, envelope: process.tell(event(envelope))
+    handle: Callable[["Process", Envelope], Any] = lambda process, envelope: process.publish(event(envelope))
     outbox: FakeOutbox = field(default_factory=FakeOutbox)
     takes: bool = True
     begun: list[str] = field(default_factory=list)
@@ -89,8 +89,8 @@ class Process:
         if (outcome := self.handle(self, envelope)) is not None:
             await outcome
 
-    def tell(self, envelope: Envelope, payload: bytes = b"{}") -> None:
-        self.outbox.listeners.tell(envelope, payload)
+    def publish(self, envelope: Envelope, payload: bytes = b"{}") -> None:
+        self.outbox.listeners.publish(envelope, payload)
 
     @asynccontextmanager
     async def serving(self, host: str = "127.0.0.1") -> AsyncIterator["Process"]:

@@ -40,7 +40,7 @@ class BusDeltas:
         if not self._outbox.listeners.has_any(turn.id):
             self._send_now()
             return
-        self._outbox.listeners.tell(envelope, payload)
+        self._outbox.listeners.publish(envelope, payload)
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._send_now)
 

@@ -43,7 +43,7 @@ class Installation:
                 port=port or self.port,
             )
         )
-        service.take_directly()
+        service.serve_command_channels()
         return service
 
 

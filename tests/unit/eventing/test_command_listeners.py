@@ -31,9 +31,9 @@ def test_each_listener_of_a_command_is_told_of_its_events_only() -> None:
     listeners.add("a", one.listen)
     listeners.add("a", two.listen)
     listeners.add("b", other.listen)
-    listeners.tell(event("a"), b"1")
-    listeners.tell(event(None), b"2")
-    listeners.tell(event("c"), b"3")
+    listeners.publish(event("a"), b"1")
+    listeners.publish(event(None), b"2")
+    listeners.publish(event("c"), b"3")
     assert (one.heard, two.heard, other.heard) == ([b"1"], [b"1"], [])
 
 
@@ -62,7 +62,7 @@ def test_a_listener_may_end_with_what_it_is_told_and_one_that_fails_disturbs_nob
 
     for listener in (once, fail, last.listen):
         listeners.add("a", listener)
-    listeners.tell(event("a"), b"1")
+    listeners.publish(event("a"), b"1")
     listeners.remove("a", fail)
-    listeners.tell(event("a"), b"2")
+    listeners.publish(event("a"), b"2")
     assert last.heard == [b"1", b"2"]

@@ -36,14 +36,14 @@ class Gate:
 
     async def __call__(self, process: Process, envelope: Envelope) -> None:
         await self.opened.wait()
-        process.tell(event(envelope))
+        process.publish(event(envelope))
 
 
 async def test_events_come_back_in_order_as_they_are_made() -> None:
     def in_steps(process: Process, envelope: Envelope) -> None:
-        process.tell(event(envelope, STEP), b"1")
-        process.tell(event(envelope, STEP), b"")
-        process.tell(event(envelope), b"3")
+        process.publish(event(envelope, STEP), b"1")
+        process.publish(event(envelope, STEP), b"")
+        process.publish(event(envelope), b"3")
 
     async with Process(in_steps).serving() as process, Caller(process.url).connected() as caller:
         given = command("n")
@@ -122,7 +122,7 @@ async def test_one_that_is_taken_without_an_event_is_not_returned(monkeypatch: p
         assert await caller.submit(given)
         (channel,) = caller.channels._channels.values()
         await eventually(lambda: not channel._unheard)
-        process.tell(event(given.envelope))
+        process.publish(event(given.envelope))
         await eventually(lambda: caller.ends() == [given.envelope.id])
     assert caller.returned == []
 
@@ -283,7 +283,7 @@ async def test_a_message_that_the_caller_does_not_understand_ends_the_channel_an
         if broken:
             channel._put(b"nonsense")
         else:
-            process.tell(event(envelope))
+            process.publish(event(envelope))
         broken = False
 
     async with Process(garble).serving() as process, Caller(process.url).connected() as caller:
@@ -301,7 +301,7 @@ async def test_a_caller_that_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyP
         given = command("a")
         assert await caller.submit(given)
         await eventually(lambda: process.outbox.listeners.has_any(given.envelope.id))
-        process.tell(event(given.envelope, STEP), b"x" * 2000)
+        process.publish(event(given.envelope, STEP), b"x" * 2000)
         await eventually(lambda: not process.outbox.listeners.has_any(given.envelope.id))
         await eventually(lambda: len(process.route._channels) == 1 and caller.open == 1)
 
@@ -310,7 +310,7 @@ async def test_turns_that_wait_are_listened_to_up_to_a_number(monkeypatch: pytes
     monkeypatch.setattr(route, "_MOST_HEARD", 2)
 
     def wait(process: Process, envelope: Envelope) -> None:
-        process.tell(event(envelope, STEP))
+        process.publish(event(envelope, STEP))
 
     async with Process(wait).serving() as process, Caller(process.url).connected() as caller:
         given = [command(subject) for subject in "abc"]
