@@ -1,6 +1,6 @@
 """The CloudEvents 1.0 envelope in Kafka's binary mode: attributes in headers, the payload alone as value."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 JSON_CONTENT_TYPE = "application/json"
@@ -62,29 +62,35 @@ class Envelope:
     traceparent: str | None = None
     content_type: str = JSON_CONTENT_TYPE
 
+    def attributes(self) -> dict[str, str]:
+        """The headers as text."""
+        named = {header: getattr(self, field) for header, field in _HEADERS.items()}
+        return {"ce_specversion": "1.0"} | {header: str(value) for header, value in named.items() if value is not None}
+
     def headers(self) -> list[tuple[str, bytes]]:
-        pairs = [("ce_specversion", b"1.0")]
-        for header, field in _HEADERS.items():
-            value = getattr(self, field)
-            if value is not None:
-                pairs.append((header, str(value).encode()))
-        return pairs
+        return [(header, value.encode()) for header, value in self.attributes().items()]
 
 
 def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
     """Reads the envelope in a record's headers, ignoring unknown ones. Raises ``MalformedEnvelope``."""
-    fields: dict[str, str] = {}
     try:
-        for header, value in headers:
-            field = _HEADERS.get(header)
-            if field is not None and value is not None:
-                fields[field] = value.decode()
-        sequence = int(fields.pop("sequence", "0"))
+        attributes = {name: value.decode() for name, value in headers if name in _HEADERS and value is not None}
     except ValueError as problem:
+        raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
+    return envelope_from_attributes(attributes)
+
+
+def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
+    """The inverse of ``Envelope.attributes``, ignoring unknown ones. Raises ``MalformedEnvelope``."""
+    fields = {_HEADERS[header]: value for header, value in attributes.items() if header in _HEADERS}
+    try:
+        sequence = int(fields.pop("sequence", "0"))
+        text = "".join(fields.values())
+    except (ValueError, TypeError) as problem:
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
     if missing := _REQUIRED - fields.keys():
         raise MalformedEnvelope(f"missing envelope attributes: {', '.join(sorted(missing))}")
     # No database stores NUL: such a message would be retried for ever and block its key.
-    if "\0" in "".join(fields.values()):
+    if "\0" in text:
         raise MalformedEnvelope("unreadable envelope: an attribute has a NUL character")
     return Envelope(sequence=sequence, **fields)

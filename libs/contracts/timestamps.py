@@ -8,7 +8,8 @@ from pydantic import BeforeValidator
 
 def format_time(moment: datetime) -> str:
     """Formats an aware datetime as ``YYYY-MM-DDTHH:MM:SS.ffffffZ``."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    # Several for every message, and strftime takes three times as long.
+    return moment.astimezone(UTC).isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
 
 
 def parse_time(text: str) -> datetime:

@@ -13,7 +13,7 @@ from libs.eventing import _outbox_table as table
 from libs.eventing._command_listeners import CommandListeners
 from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
 from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._publisher import LINGER_SECONDS, Publisher
+from libs.eventing._publisher import KNOWN_LINGER_SECONDS, LINGER_SECONDS, Publisher
 from libs.persistence import Connection, Database, pipeline
 
 _REMEMBERED: Final = 10_000
@@ -142,10 +142,10 @@ class Outbox:
 
         Listeners are told.
         """
-        linger = LINGER_SECONDS
+        linger = KNOWN_LINGER_SECONDS
         for message in committed:
-            if not self._send_to_listeners(message) and is_terminal(message.type):
-                linger = 0.0
+            if not self._send_to_listeners(message):
+                linger = 0.0 if is_terminal(message.type) else min(linger, LINGER_SECONDS)
         return linger
 
     def _send_to_listeners(self, message: OutboxMessage) -> bool:

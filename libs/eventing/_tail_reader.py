@@ -32,12 +32,18 @@ class TailReader:
         self._on_record = on_record
         self._from_start = from_start
         self._tail: Tail | None = None
+        self._fresh_until = float("-inf")
 
     @property
     def fresh(self) -> bool:
         """Whether the broker answered within the last seconds, so that nothing important is missed."""
-        tail = self._tail
-        return tail is not None and asyncio.get_running_loop().time() - tail.answered() < _FRESH_SECONDS
+        if self._tail is None:
+            return False
+        now = asyncio.get_running_loop().time()
+        # Asked for with each request, and to look at every partition takes a while.
+        if now >= self._fresh_until:
+            self._fresh_until = self._tail.answered() + _FRESH_SECONDS
+        return now < self._fresh_until
 
     async def run(self) -> None:
         """Read until cancelled; waits for an unreachable broker."""
@@ -50,7 +56,7 @@ class TailReader:
         tail = self._bus.tail(self._topics, from_start=self._from_start)
         try:
             await tail.start()
-            self._tail = tail
+            self._tail, self._fresh_until = tail, float("-inf")
             await self._read(tail)
         finally:
             # The next tail starts at the end: records in between are missed.

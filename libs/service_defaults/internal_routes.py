@@ -7,7 +7,7 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.envelope import Envelope, envelope_from_attributes
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Identity
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage, Received
@@ -80,8 +80,7 @@ def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
 
 def encode_event(envelope: Envelope, payload: bytes) -> bytes:
     """An event as the body of an answer: its headers as one JSON line, then the payload."""
-    headers = {name: value.decode() for name, value in envelope.headers()}
-    return orjson.dumps(headers) + b"\n" + payload
+    return orjson.dumps(envelope.attributes()) + b"\n" + payload
 
 
 def encode_events(events: Iterable[Received]) -> bytes:
@@ -96,5 +95,4 @@ def decode_events(body: bytes) -> list[Received]:
 
 def decode_event(body: bytes) -> Received:
     head, payload = body.split(b"\n", 1)
-    headers = [(name, value.encode()) for name, value in orjson.loads(head).items()]
-    return Received(envelope_from(headers), payload)
+    return Received(envelope_from_attributes(orjson.loads(head)), payload)
