@@ -14,12 +14,14 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _log = structlog.get_logger("runtime.turns")
+_COMPANY_SECONDS: Final = 0.003
 STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 class GroupCommit(Generic[T, R]):
     """Commits items one batch at a time: arrivals during a transaction share the next one.
 
+    After a batch of several the next one waits 3 ms for company: where many are under way, more come at any moment.
     A batch that fails is tried again item by item, so that a bad item fails alone.
     An outage fails the whole batch at once: trying each item would only take longer. Of more than ``limit`` items the
     batch has those of each company in turn.
@@ -37,6 +39,7 @@ class GroupCommit(Generic[T, R]):
         self._limit = limit
         self._waiting = FairQueue[tuple[T, asyncio.Future[R]]]()
         self._draining: asyncio.Task[None] | None = None
+        self._had_several = False
 
     async def submit(self, item: T) -> R:
         """The item's own result or error. The item is committed even when this wait is cancelled."""
@@ -49,7 +52,11 @@ class GroupCommit(Generic[T, R]):
     async def _drain(self) -> None:
         try:
             while self._waiting:
-                await self._flush(self._waiting.take(self._limit))
+                if self._had_several:
+                    await asyncio.sleep(_COMPANY_SECONDS)
+                batch = self._waiting.take(self._limit)
+                self._had_several = len(batch) > 1
+                await self._flush(batch)
         finally:
             self._draining = None
 
