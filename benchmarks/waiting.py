@@ -44,12 +44,13 @@ _ACTIONS: Final = """
 """
 
 
-async def add_waiting_turns(url: str, company_id: str, count: int) -> None:
+async def add_waiting_turns(url: str, company_id: str, count: int, *, analyzed: bool = True) -> None:
     """Adds sessions with a completed turn and one that waits for an approval, to a database of the runtime."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         for statement in (_SESSIONS, _TURNS, _ACTIONS):
             await connection.execute(statement, {"company": company_id, "count": count})
-        await connection.execute("ANALYZE turns, actions, sessions")
+        if analyzed:
+            await connection.execute("ANALYZE turns, actions, sessions")
 
 
 async def remove_waiting_turns(url: str) -> None:

@@ -15,9 +15,11 @@ from libs.persistence._errors import redact_values
 Connection = AsyncConnection[TupleRow]
 Parameters = Mapping[str, Any] | Sequence[Any] | None
 _LOCK_TIMEOUT_MS = 5000
-# A plan made while a table was empty must not scan the whole table until somebody has analyzed it. No jit: where only
-# a scan is possible, PostgreSQL before 18 takes it for so costly that it compiles each execution.
-_PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c jit=off"
+# A plan made while a table was empty must not scan the whole table until somebody has analyzed it. Nor use a bitmap,
+# whose scan marks no entry of an index as dead: each look for a company's live turns would read all those of its turns
+# that have ended since the last vacuum. No jit: where only a scan is possible, PostgreSQL before 18 takes it for so
+# costly that it compiles each execution.
+_PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off"
 # A server whose machine vanished is noticed after half a minute. Left alone the system waits a quarter of an hour for
 # an acknowledgement, and two hours for an answer.
 _KEEPALIVE = {

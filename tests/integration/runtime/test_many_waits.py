@@ -1,4 +1,4 @@
-"""Many waiting turns cost the others nothing: counted in rows that the database reads."""
+"""Many turns that wait or have ended cost the others nothing: counted in rows that the database reads."""
 
 import gc
 import tracemalloc
@@ -19,6 +19,7 @@ from tests.support.agent_fakes import answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person, until
 
 WAITING: Final = 5_000
+ENDED: Final = 2_000
 _READ: Final = """
     SELECT sum(seq_tup_read) + (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes WHERE relname = 'turns')
     FROM pg_stat_user_tables WHERE relname = 'turns'
@@ -65,6 +66,23 @@ async def test_nobody_reads_the_rows_of_waiting_turns(
     async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
         left = await (await connection.execute("SELECT count(*) FROM turns WHERE status = 'waiting'")).fetchone()
     assert left == (0,)
+
+
+async def add_turns_that_ended_just_now(url: str, company_id: str, count: int) -> None:
+    """Neither vacuumed nor analyzed since: the index of live turns names them all, and is believed to."""
+    async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
+        await connection.execute("ALTER TABLE turns SET (autovacuum_enabled = false)")
+        await add_waiting_turns(url, company_id, count, analyzed=False)
+        for status in ("running", "completed"):
+            await connection.execute("UPDATE turns SET status = %s WHERE id LIKE 'waiting-now%%'", (status,))
+
+
+async def test_turns_that_have_ended_since_the_last_vacuum_are_read_only_once(
+    start_node: StartNode, database_url: str, model: ObedientModel
+) -> None:
+    await add_turns_that_ended_just_now(database_url, "company-1", ENDED)
+    read = await plain_work(start_node, model, database_url)
+    assert ENDED < read < 4 * ENDED, "each of the twenty admissions would read them"
 
 
 def objects_of_turns() -> int:
