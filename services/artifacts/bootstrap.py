@@ -51,6 +51,8 @@ from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _COLLECT_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 1.0
+# Who deletes wakes this process; the pause is for what others left.
+_DELETED_SECONDS: Final = 5.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
 _log: Final = structlog.get_logger(__name__)
@@ -67,7 +69,7 @@ def build(settings: ArtifactsSettings) -> Service:
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
     commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
-    deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _POLL_SECONDS)
+    deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _DELETED_SECONDS)
     collect = PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
     service.count_amounts(amounts)

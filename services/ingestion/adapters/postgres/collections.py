@@ -8,7 +8,7 @@ from psycopg.types.json import Json
 
 from libs.contracts.api.pages import Page
 from libs.eventing import Transaction
-from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
+from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.collections import Content, StoredCollection, published_state
 from services.ingestion.domain.ports.files import PendingUpdate
@@ -142,8 +142,17 @@ class PostgresCollectionWriter:
         return collection_of(rows[0]) if rows else None
 
 
-# A change carries the start of its transaction and becomes visible at its end.
-_OVERLAP_SECONDS: Final = 45
+# A change carries the start of its transaction and becomes visible at its end: the last ones are read again.
+_CHANGED: Final = """
+    SELECT ARRAY(
+        SELECT id FROM collections WHERE files_changed_at >= %(since)s
+        UNION
+        SELECT cf.collection_id FROM texts t
+        JOIN files f ON f.blob_id = t.blob_id AND f.content_type = t.content_type
+        JOIN collection_files cf ON cf.file_id = f.id
+        WHERE t.changed_at >= %(since)s
+    ), now() - interval '45 seconds'
+"""
 
 
 class PostgresCollectionChanges:
@@ -151,18 +160,8 @@ class PostgresCollectionChanges:
         self._database = database
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
-        async with self._database.connection() as connection:
-            until = await fetch_value(connection, "SELECT now() - %s * interval '1 second'", (_OVERLAP_SECONDS,))
-            found = await connection.execute(
-                """SELECT id FROM collections WHERE files_changed_at >= %(since)s
-                   UNION
-                   SELECT cf.collection_id FROM texts t
-                   JOIN files f ON f.blob_id = t.blob_id AND f.content_type = t.content_type
-                   JOIN collection_files cf ON cf.file_id = f.id
-                   WHERE t.changed_at >= %(since)s""",
-                {"since": since or "-infinity"},
-            )
-            return [collection_id for (collection_id,) in await found.fetchall()], until
+        [[found, until]] = await self._database.execute(_CHANGED, {"since": since or "-infinity"})
+        return found, until
 
 
 class PostgresCollectionPublisher:
