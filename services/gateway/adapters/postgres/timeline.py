@@ -18,6 +18,8 @@ _NAMES: Final = (
 _SELECT: Final = f"SELECT day, {', '.join(_NAMES)} FROM timeline_events"
 _HEADS: Final = "SELECT company_id, position FROM timeline_counters WHERE company_id = ANY(%s)"
 _TURN: Final = ("company_id = %(company_id)s", "subject = %(turn_id)s", "sequence > %(after)s")
+_ABOVE: Final = "position > %(after)s"
+_BELOW: Final = "position < %(before)s"
 _BACKWARDS: Final = "position DESC"
 _INDEXED: Final = ("correlation_id", "session_id", "turn_id")
 _SOME: Final = {
@@ -49,7 +51,7 @@ class PostgresTimeline:
         """Looks at 5,000 events at most when only some of those that an index leads to are wanted."""
         values = _values(where) | {"after": after, "limit": limit + 1}
         start = self._days.start(where.company_id, after + 1)
-        found, some = [*_indexed(where), *_since(start and start[1])], _some(where)
+        found, some = _indexed(where, from_day=start and start[1]), _some(where)
         events = await self._events(_scan(found, some), values)
         if len(events) > limit:
             return TimelinePage(events[:limit], events[limit - 1].position, has_more=True)
@@ -65,8 +67,8 @@ class PostgresTimeline:
         """Looks at 5,000 events at most, as ``page`` does; below a position no event is ever added."""
         begin = await self.head(where.company_id) + 1 if before is None else before
         values = _values(where) | {"before": begin, "limit": limit + 1}
-        found, some = _indexed(where, "position < %(before)s"), _some(where)
-        events = await self._newest_days(where, found, values)
+        found, some = _indexed(where, _BELOW), _some(where)
+        events = await self._newest_days(where, values)
         if len(events) <= limit:
             events = await self._events(_scan(found, some, _BACKWARDS), values)
         if len(events) > limit:
@@ -81,15 +83,13 @@ class PostgresTimeline:
         values = {"company_id": company_id, "turn_id": turn_id, "after": after_sequence}
         return await self._events(f"{_SELECT} WHERE {found} ORDER BY sequence", values)
 
-    async def _newest_days(
-        self, where: TimelineFilter, found: Sequence[str], values: dict[str, Any]
-    ) -> list[TimelineEvent]:
+    async def _newest_days(self, where: TimelineFilter, values: dict[str, Any]) -> list[TimelineEvent]:
         """Reads a company's page back as far as its days are known: all that is wanted, or too little of it."""
         start = self._days.start(where.company_id, values["before"] - values["limit"])
         if start is None or any(getattr(where, name) is not None for name in _INDEXED):
             return []
         position, day = start
-        found = [*found, "position >= %(from)s", *_since(day)]
+        found = [*_indexed(where, _BELOW, from_day=day), "position >= %(from)s"]
         return await self._events(_scan(found, _some(where), _BACKWARDS), values | {"from": position})
 
     async def _events(self, statement: str, values: dict[str, Any]) -> list[TimelineEvent]:
@@ -104,10 +104,10 @@ def _values(where: TimelineFilter) -> dict[str, Any]:
     return values | ({"names": list(where.names), "prefixes": list(where.prefixes)} if where.types else {})
 
 
-def _indexed(where: TimelineFilter, bound: str = "position > %(after)s") -> list[str]:
+def _indexed(where: TimelineFilter, bound: str = _ABOVE, *, from_day: date | None = None) -> list[str]:
     """The conditions by which an index leads to the events, in the order of their positions."""
     narrowed = [f"{name} = %({name})s" for name in _INDEXED if getattr(where, name) is not None]
-    since = _since(first_day_of(where.session_id), first_day_of(where.turn_id))
+    since = _since(from_day, first_day_of(where.session_id), first_day_of(where.turn_id))
     return ["company_id = %(company_id)s", *narrowed, bound, *since]
 
 

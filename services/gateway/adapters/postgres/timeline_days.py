@@ -1,6 +1,6 @@
 """The days from which on events can lie: a read of few days looks into few of the timeline's partitions."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Final
 
@@ -29,9 +29,12 @@ class TimelineDays:
     def __init__(self) -> None:
         self._lowest: dict[str, dict[date, int]] = {}
 
-    def seen(self, company_id: str, events: Iterable[tuple[date, int]]) -> None:
-        """Takes note of events by their days and positions."""
-        lowest = self._lowest.setdefault(company_id, {})
+    def seen(self, company_id: str, events: Sequence[tuple[date, int]]) -> None:
+        """Takes note of events by their days and positions. Of 10,000 companies, those that were read last."""
+        if not events:
+            return
+        lowest = self._lowest.pop(company_id, {})
+        self._lowest[company_id] = lowest
         latest = (datetime.now(UTC) + CLOCKS).date()
         for day, position in events:
             if day <= latest:
