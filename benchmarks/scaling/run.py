@@ -20,7 +20,7 @@ import structlog
 from benchmarks.scaling.passages import KnowledgeBase, create_knowledge_base, searches
 from benchmarks.scaling.purge import PurgeTimes
 from benchmarks.scaling.rows import DAYS, LEAST_FREE_BYTES, Sessions, Stores
-from benchmarks.scenarios import FULL, Plan
+from benchmarks.scenarios import FULL
 from benchmarks.stack import benchmark_home, remove
 from benchmarks.turns import Bench, cancel_on_termination, open_bench
 from deploy.local.credentials import Credentials
@@ -36,7 +36,7 @@ _SAMPLE: Final = 2_000
 # Beside what is to stay free: the log of writes, and what the measurement itself adds.
 _SPARE_BYTES: Final = LEAST_FREE_BYTES + 2 * 10**9
 _READS: Final = 200
-_PURGES: Final = 2
+_PURGES: Final = 4
 _SCENARIOS: Final = ["turns-1", "turns-16"]
 # What a purge leaves behind, its events and its dirty pages, is no part of what is measured next.
 _SETTLE_SECONDS: Final = 5.0
@@ -84,7 +84,8 @@ class System:
             me = (await client.get("/me/")).raise_for_status().json()
             yield cls(bench, home, client, stores, me["company_id"], me["user_id"], knowledge_base_id, count(), {})
 
-    async def work(self, plan: Plan) -> None:
+    async def work(self, name: str) -> None:
+        plan = FULL.only([name])
         [scenario] = plan.scenarios
         self.note({scenario.name: (await self.bench.measure(plan, scenario, "aes", 0)).p50})
 
@@ -113,6 +114,9 @@ class System:
     def note(self, times: Mapping[str, float]) -> None:
         for name, took in times.items():
             self.times.setdefault(name, []).append(took)
+
+    def medians(self) -> dict[str, float]:
+        return {name: median(times) for name, times in self.times.items()}
 
 
 async def run(sessions: int, rounds: int, say: Say) -> Grown:
@@ -210,30 +214,29 @@ async def _make_days(url: str) -> None:
 
 async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
     # Whoever comes second in one round comes first in the next.
-    before, after = await _measure((grown, empty) if number % 2 else (empty, grown))
-    if number % 2:
-        before, after = after, before
+    await _measure((grown, empty) if number % 2 else (empty, grown))
+    before, after = empty.medians(), grown.medians()
     say(f"round {number + 1}  " + "  ".join(f"{name} {after[name] / before[name]:.2f}" for name in before))
     return before, after
 
 
-async def _measure(systems: Sequence[System]) -> list[dict[str, float]]:
-    """Medians by what was done, of each system; everything is done in turns, as the machine's speed changes."""
+async def _measure(systems: Sequence[System]) -> None:
+    """Measures each system anew; everything is done in turns, as the machine's speed changes."""
     for system in systems:
         system.times.clear()
     there_and_back = (*systems, *reversed(systems))
     for name in _SCENARIOS:
         for system in there_and_back:
-            await system.work(FULL.only([name]))
-    for pair in zip(*[(await system.requests()).items() for system in systems], strict=True):
-        for requests in zip(*[requests for _, requests in pair], strict=True):
-            for system, request in zip(systems, requests, strict=True):
-                await system.ask(pair[0][0], request)
+            await system.work(name)
+    requests = [await system.requests() for system in systems]
+    for name in requests[0]:
+        for of_each in zip(*[found[name] for found in requests], strict=True):
+            for system, request in zip(systems, of_each, strict=True):
+                await system.ask(name, request)
     for _ in range(_PURGES):
         for system in there_and_back:
             await system.purge()
             await asyncio.sleep(_SETTLE_SECONDS)
-    return [{name: median(times) for name, times in system.times.items()} for system in systems]
 
 
 @asynccontextmanager
