@@ -62,6 +62,8 @@ class CommandChannelRoute:
         self._channels.add(channel)
         try:
             await channel.serve()
+            # A process that leaves waits for these commands, too, though nobody listens to them any more.
+            await channel.finish()
         finally:
             self._channels.discard(channel)
 
@@ -120,12 +122,18 @@ class _Channel:
             with suppress(WebSocketDisconnect, RuntimeError):
                 await self._websocket.close(code if isinstance(code, int) else _TRY_LATER)
 
+    async def finish(self) -> None:
+        """Waits until what was taken is carried out."""
+        while tasks := [self._in_work.task(key) for key in self._in_work.keys]:
+            await asyncio.wait(tasks)
+
     def leave(self) -> list["asyncio.Task[None]"]:
-        """Returns what has not begun; the tasks of what has."""
+        """Returns what has not begun, as long as somebody hears of it; the tasks of what is left."""
         self._say(LEAVING)
         keys = list(self._in_work.keys)
-        for key in keys:
-            self._return_waiting(key)
+        if not self._has_ended:
+            for key in keys:
+                self._return_waiting(key)
         return [self._in_work.task(key) for key in keys]
 
     async def _receive(self) -> int | None:

@@ -216,6 +216,21 @@ async def test_a_process_that_leaves_returns_what_has_not_begun_and_tells_the_re
         await eventually(lambda: caller.ends() == [begun.envelope.id])
 
 
+async def test_a_process_that_leaves_waits_for_commands_whose_caller_has_gone() -> None:
+    gate = Gate()
+    async with Process(gate).serving() as process:
+        async with Caller(process.url).connected() as caller:
+            given = command("a")
+            assert await caller.submit(given)
+            await eventually(lambda: process.begun == [given.envelope.id])
+        await eventually(lambda: not process.outbox.listeners.has_any(given.envelope.id))
+        leaving = asyncio.create_task(process.route.leave())
+        await asyncio.sleep(0.05)
+        assert not leaving.done()
+        gate.opened.set()
+        await leaving
+
+
 async def test_what_reaches_a_process_that_leaves_is_returned() -> None:
     async with Process().serving() as process, Caller(process.url).connected() as caller:
         process.takes = False
