@@ -224,6 +224,8 @@ async def test_a_process_that_leaves_waits_for_commands_whose_caller_has_gone() 
             assert await caller.submit(given)
             await eventually(lambda: process.begun == [given.envelope.id])
         await eventually(lambda: not process.outbox.listeners.has_any(given.envelope.id))
+        # The end of the connection has been noticed, and is over by now.
+        await asyncio.sleep(0.05)
         leaving = asyncio.create_task(process.route.leave())
         await asyncio.sleep(0.05)
         assert not leaving.done()
