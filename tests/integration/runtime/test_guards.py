@@ -1,5 +1,11 @@
 """The guards of single statements, met by what a stale or beaten worker would write."""
 
+from dataclasses import replace
+from unittest.mock import AsyncMock
+
+import psycopg
+import pytest
+
 from libs.contracts.errors import TimedOut
 from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
@@ -78,6 +84,26 @@ async def test_a_turn_is_ended_once(start_node, model: ObedientModel) -> None:
     first, second = [await outcomes.commit([outcome], claim_in=[]) for _ in range(2)]
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.failed"]
+
+
+async def test_an_end_whose_batch_fails_in_another_part_counts_when_it_is_committed_again(
+    start_node, model: ObedientModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = await start_node(reconciling=False)
+    ended, other = await running_turn(node, model), await running_turn(node, model)
+    _, outcomes = parts(node)
+    # Only completed turns end in a statement of their own; what their events say does not matter to it.
+    batch = [failed(turn, TimedOut("late")) for turn in (ended, other)]
+    batch[0] = replace(batch[0], kind=OutcomeKind.COMPLETED, sequence=1)
+    with monkeypatch.context() as patched:
+        patched.setattr(outcomes, "_commit_all", AsyncMock(side_effect=psycopg.OperationalError))
+        with pytest.raises(psycopg.OperationalError):
+            await outcomes.commit(batch, claim_in=[])
+    assert await node.names(ended.id) == ["turn.started", "turn.failed"]
+    assert await node.names(other.id) == ["turn.started"]
+    for expected in ([True, True], [False, False]):
+        assert [each.applied for each in await outcomes.commit(batch, claim_in=[])] == expected
+    assert await node.names(ended.id) == await node.names(other.id) == ["turn.started", "turn.failed"]
 
 
 def waiting(turn: ClaimedTurn) -> TurnOutcome:
