@@ -235,19 +235,19 @@ class PostgresTurnOutcomes:
         # Companies whose turns are charged at their end. One without budgets any more pays with a round trip.
         self._with_budgets: set[str] = set()
         # Turns that have ended in a batch of which another part failed: their ends are committed again.
-        self._untold: set[str] = set()
+        self._unreported: set[str] = set()
 
     async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
-        applied = self._untold.intersection(outcome.turn.id for outcome in outcomes)
+        applied = self._unreported.intersection(outcome.turn.id for outcome in outcomes)
         if alone := [each for each in outcomes if each.turn.id not in applied and self._may_end_alone(each)]:
             applied |= await self._end_alone(alone)
         left = [outcome for outcome in outcomes if outcome.turn.id not in applied]
         try:
             results = iter(await self._commit_all(left, claim_in=claim_in) if left else ())
         except BaseException:
-            self._untold |= applied
+            self._unreported |= applied
             raise
-        self._untold -= applied
+        self._unreported -= applied
         return [CommitResult(applied=True) if each.turn.id in applied else next(results) for each in outcomes]
 
     def _may_end_alone(self, outcome: TurnOutcome) -> bool:
