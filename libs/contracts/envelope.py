@@ -84,8 +84,8 @@ def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
     """The inverse of ``Envelope.attributes``, ignoring unknown ones. Raises ``MalformedEnvelope``."""
     fields = {_HEADERS[header]: value for header, value in attributes.items() if header in _HEADERS}
     try:
-        sequence = int(fields.pop("sequence", "0"))
         text = "".join(fields.values())
+        sequence = int(fields.pop("sequence", "0"))
     except (ValueError, TypeError) as problem:
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
     if missing := _REQUIRED - fields.keys():

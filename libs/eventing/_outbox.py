@@ -138,7 +138,8 @@ class Outbox:
         self._sequences.remember(recorded)
 
     def _linger(self, committed: Sequence[OutboxMessage]) -> float:
-        """Seconds for which they may linger: none when somebody may wait on the bus for one of them.
+        """Seconds for which they may linger: none when somebody may wait on the bus for an outcome among them, longer
+        when the callers of all have them.
 
         Listeners are told.
         """

@@ -51,7 +51,8 @@ from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _COLLECT_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 1.0
-# Who deletes wakes this process; the pause is for what others left.
+# Who deletes wakes this process. The pause is for a commit that takes longer than the wake-up, for an outage of the
+# store, and for what ended processes left.
 _DELETED_SECONDS: Final = 5.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0

@@ -87,8 +87,6 @@ _ARTIFACTS_SECONDS: Final = 0.5
 # Looks for work have pauses that grow to this while there is none.
 _REST_SECONDS: Final = 1.0
 _PARSE_AHEAD_SECONDS: Final = 1.0
-# Nobody waits for it: what is needed at once is parsed by its ingestion.
-_PARSE_AHEAD_REST_SECONDS: Final = 3.0
 
 
 def build(settings: IngestionSettings) -> Service:
@@ -261,9 +259,7 @@ def _add_ingestion(
         "watchdog": Watchdog(stuck, limit_seconds=settings.watchdog_seconds).run,
     }
     if settings.parse_ahead:
-        tasks["texts.parse"] = lambda: repeat_while_busy(
-            parse_ahead, _PARSE_AHEAD_SECONDS, longest=_PARSE_AHEAD_REST_SECONDS
-        )
+        tasks["texts.parse"] = lambda: repeat_while_busy(parse_ahead, _PARSE_AHEAD_SECONDS)
     for name, run in tasks.items():
         service.background(name, run, role="streams")
     service.reclaim(PostgresHolders(database), settings.lease_seconds / 4, role="streams")

@@ -69,7 +69,7 @@ async def test_nobody_reads_the_rows_of_waiting_turns(
 
 
 async def add_turns_that_ended_just_now(url: str, company_id: str, count: int) -> None:
-    """Neither vacuumed nor analyzed since: the index of live turns names them all, and is believed to."""
+    """Neither vacuumed nor analyzed since: the index of live turns still has entries for all of them."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
         await connection.execute("ALTER TABLE turns SET (autovacuum_enabled = false)")
         await add_waiting_turns(url, company_id, count, analyzed=False)

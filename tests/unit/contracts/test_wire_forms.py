@@ -1,13 +1,14 @@
 """Ids, timestamps, envelopes and errors as they are on the wire."""
 
 from datetime import UTC, datetime, timedelta, timezone
+from typing import Any
 from uuid import uuid4
 
 import pytest
 
 import libs.contracts.commands
 import libs.contracts.events  # noqa: F401 - the registers hold what has been imported
-from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
+from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from, envelope_from_attributes
 from libs.contracts.errors import (
     Conflict,
     ErrorDetail,
@@ -106,6 +107,16 @@ def test_an_envelope_without_a_required_attribute_is_malformed(name: str) -> Non
 def test_an_unreadable_attribute_is_malformed(name: str, value: bytes) -> None:
     with pytest.raises(MalformedEnvelope, match="unreadable"):
         envelope_from([*ENVELOPE.headers(), (name, value)])
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("ce_sequence", 7), ("ce_sequence", True), ("ce_subject", None), ("ce_id", [])]
+)
+def test_an_attribute_that_is_no_text_is_malformed(name: str, value: Any) -> None:
+    attributes: dict[str, Any] = ENVELOPE.attributes()
+    assert envelope_from_attributes(attributes | {"ce_unknown": value}) == ENVELOPE
+    with pytest.raises(MalformedEnvelope, match="unreadable"):
+        envelope_from_attributes(attributes | {name: value})
 
 
 @pytest.mark.parametrize(

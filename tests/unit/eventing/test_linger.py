@@ -38,7 +38,8 @@ def producer() -> FakeProducer:
 
 @pytest.fixture
 async def outbox(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Outbox]:
-    monkeypatch.setattr(recording, "LINGER_SECONDS", _FOREVER)
+    for name in ("LINGER_SECONDS", "KNOWN_LINGER_SECONDS"):
+        monkeypatch.setattr(recording, name, _FOREVER)
     publisher = Publisher(None, OutboxSender(producer, IdentitySigner("k" * 32), source="/aes/runtime"))  # type: ignore[arg-type]
     running = asyncio.create_task(publisher.run())
     yield Outbox(None, publisher)  # type: ignore[arg-type]
@@ -67,6 +68,18 @@ async def test_what_was_heard_lingers_until_something_else_does_not(outbox: Outb
     assert producer.envelopes == []
     outbox.publish([recorded(TurnCompleted.TYPE, 3, "other")])
     assert await sent(producer, 3) == ["e1", "e2", "e3"]
+
+
+async def test_what_was_heard_goes_with_what_may_linger_less(
+    outbox: Outbox, producer: FakeProducer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(recording, "LINGER_SECONDS", 0.001)
+    outbox.listeners.add("turn", ignore)
+    outbox.publish([recorded(TurnStarted.TYPE, 1, "turn")])
+    await asyncio.sleep(0.02)
+    assert producer.envelopes == []
+    outbox.publish([recorded(TurnStarted.TYPE, 2, "other")])
+    assert await sent(producer, 2) == ["e1", "e2"]
 
 
 async def test_an_outcome_beside_one_that_was_heard_does_not_linger(outbox: Outbox, producer: FakeProducer) -> None:

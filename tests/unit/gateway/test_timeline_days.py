@@ -54,6 +54,9 @@ def test_companies_read_long_ago_are_forgotten() -> None:
     days = TimelineDays()
     for number in range(10_001):
         days.seen(f"company-{number}", [on(0, 1)])
+        days.seen("company-0", [on(0, 1)])
+        days.seen("company-1", [])
 
-    assert days.start("company-0", 1) is None
+    assert days.start("company-1", 1) is None
+    assert days.start("company-0", 1) == (1, MONDAY - timedelta(days=1))
     assert days.start("company-10000", 1) == (1, MONDAY - timedelta(days=1))

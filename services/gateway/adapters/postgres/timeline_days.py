@@ -30,7 +30,7 @@ class TimelineDays:
         self._lowest: dict[str, dict[date, int]] = {}
 
     def seen(self, company_id: str, events: Sequence[tuple[date, int]]) -> None:
-        """Takes note of events by their days and positions. Of 10,000 companies, those that were read last."""
+        """Takes note of events by their days and positions. Keeps the 10,000 companies whose events were read last."""
         if not events:
             return
         lowest = self._lowest.pop(company_id, {})

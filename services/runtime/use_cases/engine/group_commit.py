@@ -14,15 +14,16 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 _log = structlog.get_logger("runtime.turns")
-_COMPANY_SECONDS: Final = 0.003
+_LINGER_SECONDS: Final = 0.003
+_BUSY_SECONDS: Final = 0.1
 STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
 
 
 class GroupCommit(Generic[T, R]):
     """Commits items one batch at a time: arrivals during a transaction share the next one.
 
-    After a batch of several the next one waits 3 ms for company: where many are under way, more come at any moment.
-    A batch that fails is tried again item by item, so that a bad item fails alone.
+    Right after a batch of several the next one lingers 3 ms for others, which come at any moment while many turns are
+    under way. A batch that fails is tried again item by item, so that a bad item fails alone.
     An outage fails the whole batch at once: trying each item would only take longer. Of more than ``limit`` items the
     batch has those of each company in turn.
     """
@@ -39,7 +40,7 @@ class GroupCommit(Generic[T, R]):
         self._limit = limit
         self._waiting = FairQueue[tuple[T, asyncio.Future[R]]]()
         self._draining: asyncio.Task[None] | None = None
-        self._had_several = False
+        self._busy_until = float("-inf")
 
     async def submit(self, item: T) -> R:
         """The item's own result or error. The item is committed even when this wait is cancelled."""
@@ -50,13 +51,15 @@ class GroupCommit(Generic[T, R]):
         return await future
 
     async def _drain(self) -> None:
+        loop = asyncio.get_running_loop()
         try:
             while self._waiting:
-                if self._had_several:
-                    await asyncio.sleep(_COMPANY_SECONDS)
+                if len(self._waiting) < self._limit and loop.time() < self._busy_until:
+                    await asyncio.sleep(_LINGER_SECONDS)
                 batch = self._waiting.take(self._limit)
-                self._had_several = len(batch) > 1
                 await self._flush(batch)
+                if len(batch) > 1:
+                    self._busy_until = loop.time() + _BUSY_SECONDS
         finally:
             self._draining = None
 
