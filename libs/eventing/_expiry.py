@@ -10,10 +10,15 @@ from libs.persistence import Connection
 _AS_UUID: Final = """
     CASE WHEN {subject} ~ '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$' THEN {subject}::uuid END
 """
+# Each batch begins where the one before ended: until a vacuum the index goes on to name all rows that are gone.
 _DELETE: Final = """
-    DELETE FROM {table} WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM {table} t WHERE {since} < now() - make_interval(days => %s) AND {condition}
-        ORDER BY {since} LIMIT %s))
+    WITH gone AS (
+        DELETE FROM {table} WHERE ctid = ANY(ARRAY(
+            SELECT ctid FROM {table} t
+            WHERE {since} < now() - make_interval(days => %(days)s) AND {condition} {after}
+            ORDER BY {since} LIMIT %(limit)s)) RETURNING {since} AS since
+    )
+    SELECT max(since), NULL, count(*), count(*) FROM gone
 """
 # A row that changes meanwhile is left to the next time. Rows that stay are read once in a pass, like those that go.
 _DELETE_ENDED: Final = """
@@ -68,16 +73,16 @@ class Expiry:
         Returns how many it deleted, and the place to go on after, None when the pass is over.
         """
         if self.id is None:
-            statement = _DELETE.format(table=self.table, since=self.since, condition=self.condition)
-            deleted = (await connection.execute(statement, (days, limit))).rowcount
-            return deleted, Place(None, None) if deleted == limit else None
-        statement = _DELETE_ENDED.format(
+            statement, behind = _DELETE, f"AND {self.since} >= %(since)s"
+        else:
+            statement, behind = _DELETE_ENDED, f"AND ({self.since}, {self.id}) > (%(since)s, %(id)s)"
+        statement = statement.format(
             table=self.table,
             since=self.since,
             id=self.id,
             condition=self.condition,
             unneeded=self.unneeded,
-            after="" if after is None else f"AND ({self.since}, {self.id}) > (%(since)s, %(id)s)",
+            after="" if after is None else behind,
         )
         place = {} if after is None else after._asdict()
         cursor = await connection.execute(statement, {"days": days, "limit": limit, **place})

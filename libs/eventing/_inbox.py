@@ -18,10 +18,6 @@ _ENTER_ALL = """
     SELECT %s, * FROM unnest(%s::text[], %s::text[]) AS given (id, company) ORDER BY id
     ON CONFLICT DO NOTHING RETURNING true
 """
-_PURGE = """
-    DELETE FROM inbox WHERE ctid = ANY(ARRAY(
-        SELECT ctid FROM inbox WHERE received_at < now() - make_interval(days => %s) ORDER BY received_at LIMIT %s))
-"""
 
 
 class AlreadyProcessed(Exception):
@@ -58,11 +54,3 @@ async def knows(connection: Connection, consumer: str, message_id: str, company_
     # Rows without a company are older than the column; whose they are is unknown.
     query = "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s"
     return await fetch_value(connection, query, (consumer, message_id, company_id, company_id)) is not None
-
-
-async def purge(connection: Connection, days: int, *, limit: int) -> int:
-    """Deletes a batch of messages that cannot come again: their topics keep them for less than ``days``.
-
-    Returns how many were deleted.
-    """
-    return (await connection.execute(_PURGE, (days, limit))).rowcount

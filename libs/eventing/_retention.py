@@ -7,7 +7,6 @@ from typing import Final
 
 import structlog
 
-from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as outbox
 from libs.eventing._expiry import EntityTable, Expiry, Place, purge_numbers
@@ -16,6 +15,7 @@ from libs.persistence import Connection, is_outage
 _log = structlog.get_logger("eventing.retention")
 # Longer than commands are kept on the bus: a redelivery must find what became of the first delivery.
 _DAYS: Final = 8
+_INBOX: Final = Expiry("inbox", since="received_at")
 _INTERVAL_SECONDS: Final = 600.0
 _ROWS: Final = 1000
 _SLICE_SECONDS: Final = 0.5
@@ -38,12 +38,12 @@ class Retention:
         self._due_at = 0.0
         self._purges: dict[str, Callable[[Connection], Awaitable[bool]]] = {
             "outbox": self._purge_outbox,
-            "inbox": self._purge_inbox,
         }
         self._entities: list[EntityTable] = []
         self._left: list[str] = []
         self._after = 0
         self._places: dict[str, Place | None] = {}
+        self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
         """Has these rows deleted after that many days, too."""
@@ -97,11 +97,6 @@ class Retention:
         self._count("event_sequences", numbers)
         self._after = purged.last or 0
         return purged.last is not None
-
-    async def _purge_inbox(self, connection: Connection) -> bool:
-        deleted = await inbox.purge(connection, _DAYS, limit=self._rows)
-        self._count("inbox", deleted)
-        return deleted == self._rows
 
     async def _purge_expired(self, expiry: Expiry, days: int, connection: Connection) -> bool:
         after = self._places.get(expiry.table)

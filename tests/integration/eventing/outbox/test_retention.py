@@ -1,5 +1,7 @@
 """Old rows of outbox and inbox go, in batches and without one table's failure keeping the other's."""
 
+from itertools import pairwise
+
 from libs.eventing._retention import Retention
 from tests.integration.eventing.outbox.conftest import all_published
 from tests.support.event_owner import EventOwner
@@ -71,6 +73,24 @@ async def test_young_rows_are_not_read(owner: EventOwner) -> None:
         await connection.execute("SELECT pg_stat_force_next_flush()")
         [after] = await (await connection.execute(read)).fetchall()
     assert 0 < after[0] - before[0] <= 101
+
+
+async def test_rows_that_are_gone_are_not_read_again_by_the_batches_after(owner: EventOwner) -> None:
+    await owner.database.execute("ALTER TABLE inbox SET (autovacuum_enabled = false)")
+    for number in range(40):
+        await owner.database.execute(MESSAGES, (f"old{number}-", 9, 100))
+    reads = "SELECT sum(idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_indexes WHERE relid = 'inbox'::regclass"
+    async with owner.database.connection() as connection:
+        await connection.execute("SET enable_seqscan = off")
+        await connection.execute("SET enable_bitmapscan = off")
+        retention, read = Retention(rows=100, slice_seconds=0.0), []
+        while retention._left or not read:
+            await connection.execute("SELECT pg_stat_force_next_flush()")
+            read.append((await (await connection.execute(reads)).fetchall())[0][0])
+            await retention.keep(connection)
+    of_each = [after - before for before, after in pairwise(read)]
+    assert 0 < sum(of_each[-10:]) < sum(of_each[1:11]) + 10, "pages of indexes, by batch"
+    assert await owner.rows("SELECT count(*) FROM inbox") == [(0,)]
 
 
 async def test_a_slice_of_time_leaves_the_rest_to_the_next(owner: EventOwner) -> None:
