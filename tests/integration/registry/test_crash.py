@@ -112,11 +112,13 @@ async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
             for record in [item for batch in (await consumer.getmany(timeout_ms=200)).values() for item in batch]:
                 envelope = envelope_from(record.headers)
                 outcomes[envelope.causation_id or ""].add((envelope.type, envelope.id))
+        # What the killed one had not marked as sent is swept seconds later, whatever repeats have brought meanwhile.
+        while await count("outbox WHERE published_at IS NULL"):
+            await asyncio.sleep(0.1)
     second.terminate()
 
     assert await second.wait() == 0
     assert await count("agents") == COMMANDS
-    assert await count("outbox WHERE published_at IS NULL") == 0
     for ends in outcomes.values():
         assert [event_type for event_type, _ in ends] == [AgentCreated.TYPE]
     await database.close()
