@@ -87,7 +87,7 @@ class System:
     async def work(self, name: str) -> None:
         plan = FULL.only([name])
         [scenario] = plan.scenarios
-        self.note({scenario.name: (await self.bench.measure(plan, scenario, "aes", 0)).p50})
+        self.note({name: (await self.bench.measure(plan, scenario, "aes", 0)).p50})
 
     async def requests(self) -> dict[str, list[httpx.Request]]:
         """Pages and histories of the newest session, which a turn of the benchmark has just ended in, and searches."""

@@ -64,8 +64,12 @@ class Envelope:
 
     def attributes(self) -> dict[str, str]:
         """The headers as text."""
-        named = {header: getattr(self, field) for header, field in _HEADERS.items()}
-        return {"ce_specversion": "1.0"} | {header: str(value) for header, value in named.items() if value is not None}
+        attributes = {"ce_specversion": "1.0"}
+        for header, field in _HEADERS.items():
+            value = getattr(self, field)
+            if value is not None:
+                attributes[header] = str(value)
+        return attributes
 
     def headers(self) -> list[tuple[str, bytes]]:
         return [(header, value.encode()) for header, value in self.attributes().items()]
@@ -74,15 +78,19 @@ class Envelope:
 def envelope_from(headers: Iterable[tuple[str, bytes]]) -> Envelope:
     """Reads the envelope in a record's headers, ignoring unknown ones. Raises ``MalformedEnvelope``."""
     try:
-        attributes = {name: value.decode() for name, value in headers if name in _HEADERS and value is not None}
+        fields = {_HEADERS[name]: value.decode() for name, value in headers if name in _HEADERS and value is not None}
     except ValueError as problem:
         raise MalformedEnvelope(f"unreadable envelope: {problem}") from problem
-    return envelope_from_attributes(attributes)
+    return _checked(fields)
 
 
 def envelope_from_attributes(attributes: Mapping[str, str]) -> Envelope:
     """The inverse of ``Envelope.attributes``, ignoring unknown ones. Raises ``MalformedEnvelope``."""
-    fields = {_HEADERS[header]: value for header, value in attributes.items() if header in _HEADERS}
+    return _checked({_HEADERS[header]: value for header, value in attributes.items() if header in _HEADERS})
+
+
+def _checked(fields: dict[str, str]) -> Envelope:
+    """The envelope of attributes by the names of their fields. Raises ``MalformedEnvelope``."""
     try:
         text = "".join(fields.values())
         sequence = int(fields.pop("sequence", "0"))

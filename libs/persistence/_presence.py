@@ -28,8 +28,8 @@ _ANSWER_SECONDS: Final = 5.0
 # Well below the second after which the others take a missing lock for the end of its process.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
 # All processes of the service that hold their lock, and which of these this very connection holds: behind a pooler that
-# lends connections for single transactions it is another one each time. It reads the function
-# that the view pg_locks is made of: a look is planned anew each time, and with the view it takes twice as long.
+# lends connections for single transactions it is another one each time. It reads the function that the view pg_locks is
+# made of: a look is planned anew each time, and with the view it takes twice as long.
 _LOOK: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s

@@ -119,6 +119,7 @@ async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
 
     assert await second.wait() == 0
     assert await count("agents") == COMMANDS
+    assert await count("outbox WHERE published_at IS NULL") == 0
     for ends in outcomes.values():
         assert [event_type for event_type, _ in ends] == [AgentCreated.TYPE]
     await database.close()
