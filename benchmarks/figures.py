@@ -51,6 +51,11 @@ class Window:
         """CPU of everything that `aes up` starts, in ms per turn."""
         return sum(used for name, used in self.cpu.items() if name not in NOT_THE_STACK)
 
+    @property
+    def side_cpu(self) -> float:
+        """CPU of the side that was measured, in ms per turn: of the stack, or of the reference app's process alone."""
+        return self.stack_cpu if self.side == "aes" else self.cpu.get("reference", 0.0)
+
 
 def window(
     scenario: str,
@@ -137,4 +142,6 @@ TARGETS = (
     Target("short conversations: first token at 1, p50", "short-stream-1", "first_text_p50", 1.1, at_least=False),
     Target("creation of a session at 1, p50 in ms", "short-1", "creation_p50", 6.0, at_least=False, relative=False),
     Target("CPU of the stack at 16, ms per short turn", "short-16", "stack_cpu", 4.0, at_least=False, relative=False),
+    # 4 ms on the machine that this goal was set on, where the reference's process used 6.5.
+    Target("CPU of the stack at 16, of the reference's", "short-16", "side_cpu", 0.6, at_least=False),
 )

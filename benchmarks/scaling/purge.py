@@ -3,7 +3,6 @@
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from statistics import median
@@ -31,13 +30,18 @@ _RETENTION_DAYS: Final = 35
 _AGE: Final = timedelta(days=45)
 
 
-@dataclass(frozen=True)
 class PurgeTimes:
-    """Milliseconds of one removal by what was removed, in a system of a company that is measured."""
+    """Milliseconds of one removal by what was removed, in a system of a company that is measured.
 
-    stores: Stores
-    company_id: str
-    owner_id: str
+    What goes by age is removed by the same objects each time, as in a service: a pass begins behind the one before.
+    """
+
+    def __init__(self, stores: Stores, company_id: str, owner_id: str) -> None:
+        self.stores = stores
+        self.company_id = company_id
+        self.owner_id = owner_id
+        self._runtime = _retention(runtime.EXPIRIES, runtime.ENTITIES)
+        self._gateway = _retention(gateway.EXPIRIES, gateway.ENTITIES)
 
     async def measure(self, number: int) -> dict[str, float]:
         """Adds expired rows and has them removed. ``number`` tells one measurement of a system from the others."""
@@ -45,13 +49,13 @@ class PurgeTimes:
         async with _opened(self.stores.runtime) as database, _opened(self.stores.gateway) as gateway_database:
             expired.add_sessions(_SESSIONS, _AGE)
             sessions = await self._remove_sessions(database)
-            purge = partial(_purge, database, runtime.EXPIRIES, runtime.ENTITIES)
+            purge = partial(_purge, database, self._runtime)
             expired.add_outbox_rows(_ROWS, _AGE)
             outbox = await purge()
             expired.add_inbox_rows(_ROWS, _AGE)
             inbox = await purge()
             expired.add_keys(_ROWS, _AGE)
-            keys = await _purge(gateway_database, gateway.EXPIRIES, gateway.ENTITIES)
+            keys = await _purge(gateway_database, self._gateway)
             day = await _drop_days(gateway_database, expired)
         events = _SESSIONS_OF_A_DAY * TURNS_OF_A_SESSION * EVENTS_OF_A_TURN
         return {
@@ -88,16 +92,20 @@ class PurgeTimes:
         return median(times)
 
 
-async def _purge(database: Database, expiries: Sequence[Expiry], entities: Sequence[EntityTable]) -> float:
-    """One pass over the tables of a service, in as many slices of time as it takes."""
-    retention = Retention()
+def _retention(expiries: Sequence[Expiry], entities: Sequence[EntityTable]) -> Retention:
+    retention = Retention(interval_seconds=0.0)
     for expiry in expiries:
         retention.add(expiry, expiry.days or _TOMBSTONE_DAYS)
     retention.know(*entities)
+    return retention
+
+
+async def _purge(database: Database, retention: Retention) -> float:
+    """One pass over the tables of a service, in as many slices of time as it takes."""
     async with database.connection() as connection:
         began = time.perf_counter()
-        while retention.is_due:
-            await retention.keep(connection)
+        while await retention.keep(connection):
+            pass
         return 1000 * (time.perf_counter() - began)
 
 

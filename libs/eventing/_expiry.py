@@ -12,13 +12,14 @@ _AS_UUID: Final = """
 """
 # Each batch begins where the one before ended: until a vacuum the index goes on to name all rows that are gone.
 _DELETE: Final = """
-    WITH gone AS (
-        DELETE FROM {table} WHERE ctid = ANY(ARRAY(
-            SELECT ctid FROM {table} t
-            WHERE {since} < now() - make_interval(days => %(days)s) AND {condition} {after}
-            ORDER BY {since} LIMIT %(limit)s)) RETURNING {since} AS since
+    WITH batch AS MATERIALIZED (
+        SELECT ctid, {since} AS since FROM {table} t
+        WHERE {since} < now() - make_interval(days => %(days)s) AND {condition} {after}
+        ORDER BY {since} LIMIT %(limit)s
+    ), gone AS (
+        DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM batch)) RETURNING 1
     )
-    SELECT max(since), NULL, count(*), count(*) FROM gone
+    SELECT max(since), NULL, (SELECT count(*) FROM gone), count(*) FROM batch HAVING count(*) > 0
 """
 # A row that changes meanwhile is left to the next time. Rows that stay are read once in a pass, like those that go.
 _DELETE_ENDED: Final = """
@@ -43,10 +44,25 @@ _DELETE_NUMBERS: Final = """
 
 
 class Place(NamedTuple):
-    """The last row that a pass has read."""
+    """A row in the order in which a table is purged."""
 
     since: Any
-    id: Any
+    id: Any = None
+
+
+class Purged(NamedTuple):
+    """The result of a batch: so many rows were ``deleted``, and so many of the same age ``stayed``.
+
+    ``last``: the last of these rows, None if there is none as old. ``goes_on``: there may be more behind it.
+    """
+
+    deleted: int
+    stayed: int
+    last: Place | None
+    goes_on: bool
+
+
+NOTHING: Final = Purged(0, 0, None, goes_on=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,13 +81,13 @@ class Expiry:
     unneeded: str = "true"
     days: int | None = None
 
-    async def purge(
-        self, connection: Connection, days: int, *, after: Place | None, limit: int
-    ) -> tuple[int, Place | None]:
-        """Deletes of the next ``limit`` rows after that place those that are not needed any more.
+    @property
+    def goes_by_age(self) -> bool:
+        """Whether its rows go for their age alone: those of which a purge has come to the end do not come up again."""
+        return self.id is None
 
-        Returns how many it deleted, and the place to go on after, None when the pass is over.
-        """
+    async def purge(self, connection: Connection, days: int, *, after: Place | None, limit: int) -> Purged:
+        """Deletes of the next ``limit`` rows after that place those that are not needed any more."""
         if self.id is None:
             statement, behind = _DELETE, f"AND {self.since} >= %(since)s"
         else:
@@ -88,9 +104,9 @@ class Expiry:
         cursor = await connection.execute(statement, {"days": days, "limit": limit, **place})
         row = await cursor.fetchone()
         if row is None:
-            return 0, None
+            return NOTHING
         since, last, deleted, read = row
-        return deleted, Place(since, last) if read == limit else None
+        return Purged(deleted, read - deleted, Place(since, last), goes_on=read == limit)
 
 
 @dataclass(frozen=True, slots=True)

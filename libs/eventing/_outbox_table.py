@@ -13,6 +13,7 @@ from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
+from libs.eventing._expiry import NOTHING, Place, Purged
 from libs.eventing._messages import MessageDraft, is_terminal
 from libs.persistence import Connection, embedded_json, fetch_value
 
@@ -108,8 +109,12 @@ _PURGE: Final = """
         FROM outbox WHERE id > %s ORDER BY id LIMIT %s
     ), gone AS (
         DELETE FROM outbox WHERE id = ANY(ARRAY(SELECT id FROM batch WHERE old AND done)) RETURNING subject
+    ), found AS (
+        SELECT max(id) AS last FROM batch WHERE old
     )
-    SELECT (SELECT max(id) FROM batch WHERE old), count(*), array_agg(DISTINCT subject) FROM gone
+    SELECT last, (SELECT count(*) FROM gone), (SELECT count(*) FROM batch WHERE id <= last),
+           (SELECT array_agg(DISTINCT subject) FROM gone)
+    FROM found WHERE last IS NOT NULL
 """
 
 
@@ -267,17 +272,14 @@ async def waiting(connection: Connection) -> tuple[int, float]:
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 
-@dataclass(frozen=True, slots=True)
-class Purged:
-    """Messages that a batch deleted, and their subjects. ``last``: the id to go on after, if there is more."""
+async def purge(connection: Connection, days: int, *, after: Place | None, limit: int) -> tuple[Purged, Sequence[str]]:
+    """Deletes, of the next ``limit`` rows after that id, those published or parked that are ``days`` old.
 
-    last: int | None
-    count: int
-    subjects: Sequence[str]
-
-
-async def purge(connection: Connection, days: int, *, after: int, limit: int) -> Purged:
-    """Deletes, of the next ``limit`` rows after that id, those published or parked that are ``days`` old."""
-    rows = await (await connection.execute(_PURGE, (days, after, limit))).fetchall()
-    last, count, subjects = rows[0]
-    return Purged(last, count, subjects or [])
+    Returns also the subjects of what it deleted.
+    """
+    after_id = 0 if after is None else after.id
+    row = await (await connection.execute(_PURGE, (days, after_id, limit))).fetchone()
+    if row is None:
+        return NOTHING, ()
+    last, deleted, read, subjects = row
+    return Purged(deleted, read - deleted, Place(None, last), goes_on=True), subjects or ()

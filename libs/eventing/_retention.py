@@ -1,7 +1,9 @@
 """Deletes rows of outbox, inbox and tables of the owner after their retention, in batches, a slice of time at once."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -9,7 +11,7 @@ import structlog
 
 from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as outbox
-from libs.eventing._expiry import EntityTable, Expiry, Place, purge_numbers
+from libs.eventing._expiry import EntityTable, Expiry, Place, Purged, purge_numbers
 from libs.persistence import Connection, is_outage
 
 _log = structlog.get_logger("eventing.retention")
@@ -19,6 +21,29 @@ _INBOX: Final = Expiry("inbox", since="received_at")
 _INTERVAL_SECONDS: Final = 600.0
 _ROWS: Final = 1000
 _SLICE_SECONDS: Final = 0.5
+
+
+@dataclass(slots=True)
+class _Progress:
+    """The places in a table where the purge goes on: ``at`` in this pass, ``done_to`` in the next one.
+
+    Beginning at the first row, each pass would walk again along all that are gone since the last vacuum, which comes
+    late in a large table.
+    """
+
+    at: Place | None = None
+    done_to: Place | None = None
+    _all_gone: bool = True
+
+    def begin(self) -> None:
+        self.at, self._all_gone = self.done_to, True
+
+    def note(self, purged: Purged, *, lasts: bool) -> None:
+        """``lasts``: what is gone up to a place stays so."""
+        self.at = purged.last or self.at
+        self._all_gone = self._all_gone and not purged.stayed
+        if lasts and self._all_gone:
+            self.done_to = self.at
 
 
 class Retention:
@@ -31,8 +56,16 @@ class Retention:
     the deletion of millions of rows.
     """
 
-    def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
+    def __init__(
+        self,
+        service: str = "",
+        *,
+        rows: int = _ROWS,
+        slice_seconds: float = _SLICE_SECONDS,
+        interval_seconds: float = _INTERVAL_SECONDS,
+    ) -> None:
         self._service = service
+        self._interval = interval_seconds
         self._rows = rows
         self._slice = slice_seconds
         self._due_at = 0.0
@@ -41,8 +74,7 @@ class Retention:
         }
         self._entities: list[EntityTable] = []
         self._left: list[str] = []
-        self._after = 0
-        self._places: dict[str, Place | None] = {}
+        self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)
         self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
@@ -58,14 +90,16 @@ class Retention:
         """Whether ``keep`` would delete something, or look for it."""
         return bool(self._left) or asyncio.get_running_loop().time() >= self._due_at
 
-    async def keep(self, connection: Connection) -> None:
-        """Deletes old rows for a slice of time, if it is due."""
+    async def keep(self, connection: Connection) -> bool:
+        """Deletes old rows for a slice of time, if it is due; returns whether something of this pass is left."""
         if not self.is_due:
-            return
+            return False
         now = asyncio.get_running_loop().time()
         if not self._left:
-            self._due_at = now + _INTERVAL_SECONDS
-            self._left, self._after, self._places = list(self._purges), 0, {}
+            self._due_at = now + self._interval
+            self._left = list(self._purges)
+            for progress in self._progress.values():
+                progress.begin()
         until = now + self._slice
         while self._left:
             # In turn: one that takes long, or fails, keeps none of the others waiting.
@@ -73,7 +107,8 @@ class Retention:
             if await self._step(name, connection):
                 self._left.append(name)
             if asyncio.get_running_loop().time() >= until:
-                return
+                break
+        return bool(self._left)
 
     async def _step(self, name: str, connection: Connection) -> bool:
         """Deletes a batch; returns whether there may be more. A failure is left to the next time."""
@@ -88,22 +123,21 @@ class Retention:
             return False
 
     async def _purge_outbox(self, connection: Connection) -> bool:
+        progress = self._progress["outbox"]
         async with connection.transaction():
-            purged = await outbox.purge(connection, _DAYS, after=self._after, limit=self._rows)
-            numbers = 0
-            if purged.subjects and self._entities:
-                numbers = await purge_numbers(connection, purged.subjects, self._entities)
-        self._count("outbox", purged.count)
+            purged, subjects = await outbox.purge(connection, _DAYS, after=progress.at, limit=self._rows)
+            numbers = await purge_numbers(connection, subjects, self._entities) if subjects and self._entities else 0
+        progress.note(purged, lasts=True)
+        self._count("outbox", purged.deleted)
         self._count("event_sequences", numbers)
-        self._after = purged.last or 0
-        return purged.last is not None
+        return purged.goes_on
 
     async def _purge_expired(self, expiry: Expiry, days: int, connection: Connection) -> bool:
-        after = self._places.get(expiry.table)
-        deleted, place = await expiry.purge(connection, days, after=after, limit=self._rows)
-        self._places[expiry.table] = place
-        self._count(expiry.table, deleted)
-        return place is not None
+        progress = self._progress[expiry.table]
+        purged = await expiry.purge(connection, days, after=progress.at, limit=self._rows)
+        progress.note(purged, lasts=expiry.goes_by_age)
+        self._count(expiry.table, purged.deleted)
+        return purged.goes_on
 
     def _count(self, table: str, deleted: int) -> None:
         if deleted:

@@ -97,3 +97,16 @@ def test_cpu_of_the_stack_leaves_out_what_measures_it() -> None:
     measured = a_window("aes", 1, gateway=1.0, kafka=0.5, postgres=0.25, stub=7.0, load=8.0, reference=9.0)
 
     assert measured.stack_cpu == pytest.approx(1.75)
+
+
+def test_cpu_in_proportion_compares_the_stack_with_the_reference_alone() -> None:
+    target = Target("cpu", "s", "side_cpu", 0.6, at_least=False)
+    windows = [
+        a_window("aes", 1, gateway=2.0, runtime=2.5, postgres=0.5, load=1.0),
+        a_window("reference", 1, reference=10.0, postgres=1.0, gateway=0.1, load=1.0),
+    ]
+
+    value = target.value(windows)
+
+    assert value == pytest.approx(0.5)
+    assert target.met_by(value)

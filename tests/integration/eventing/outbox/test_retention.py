@@ -1,6 +1,9 @@
 """Old rows of outbox and inbox go, in batches and without one table's failure keeping the other's."""
 
 from itertools import pairwise
+from typing import LiteralString
+
+import pytest
 
 from libs.eventing._retention import Retention
 from tests.integration.eventing.outbox.conftest import all_published
@@ -19,15 +22,14 @@ MESSAGES = """
 """
 
 
-async def keep(owner: EventOwner, retention: Retention) -> None:
+async def keep(owner: EventOwner, retention: Retention) -> bool:
     async with owner.database.connection() as connection:
-        await retention.keep(connection)
+        return await retention.keep(connection)
 
 
 async def until_done(owner: EventOwner, retention: Retention) -> None:
-    await keep(owner, retention)
-    while retention._left:
-        await keep(owner, retention)
+    while await keep(owner, retention):
+        pass
 
 
 async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> None:
@@ -83,14 +85,51 @@ async def test_rows_that_are_gone_are_not_read_again_by_the_batches_after(owner:
     async with owner.database.connection() as connection:
         await connection.execute("SET enable_seqscan = off")
         await connection.execute("SET enable_bitmapscan = off")
-        retention, read = Retention(rows=100, slice_seconds=0.0), []
-        while retention._left or not read:
+        retention, read, goes_on = Retention(rows=100, slice_seconds=0.0), [], True
+        while goes_on:
             await connection.execute("SELECT pg_stat_force_next_flush()")
             read.append((await (await connection.execute(reads)).fetchall())[0][0])
-            await retention.keep(connection)
+            goes_on = await retention.keep(connection)
     of_each = [after - before for before, after in pairwise(read)]
     assert 0 < sum(of_each[-10:]) < sum(of_each[1:11]) + 10, "pages of indexes, by batch"
     assert await owner.rows("SELECT count(*) FROM inbox") == [(0,)]
+
+
+@pytest.mark.parametrize(("table", "rows"), [("inbox", MESSAGES), ("outbox", ROWS)])
+async def test_a_pass_does_not_read_again_what_earlier_ones_have_deleted(
+    owner: EventOwner, table: str, rows: LiteralString
+) -> None:
+    await owner.database.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
+    hits = (
+        f"SELECT sum(idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_indexes WHERE relid = '{table}'::regclass"
+    )
+    retention, read = Retention(interval_seconds=0.0), []
+    async with owner.database.connection() as connection:
+        await connection.execute("SET enable_seqscan = off")
+        await connection.execute("SET enable_bitmapscan = off")
+        for number in range(10):
+            await connection.execute(rows, (f"old{number}-", 9, 2000))
+            await connection.execute("SELECT pg_stat_force_next_flush()")
+            [[before]] = await (await connection.execute(hits)).fetchall()
+            while await retention.keep(connection):
+                pass
+            await connection.execute("SELECT pg_stat_force_next_flush()")
+            [[after]] = await (await connection.execute(hits)).fetchall()
+            read.append(after - before)
+    assert 0 < sum(read[-3:]) < 1.2 * sum(read[:3]), "pages of indexes, by pass"
+    assert await owner.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+
+
+async def test_what_stays_is_looked_at_again_by_the_next_pass(owner: EventOwner) -> None:
+    await owner.database.execute(ROWS, ("waiting", 9, 5))
+    await owner.database.execute("UPDATE outbox SET published_at = NULL")
+    await owner.database.execute(ROWS, ("old", 9, 20))
+    retention = Retention(rows=4, interval_seconds=0.0)
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT DISTINCT subject FROM outbox") == [("waiting",)]
+    await owner.database.execute("UPDATE outbox SET published_at = now()")
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(0,)]
 
 
 async def test_a_slice_of_time_leaves_the_rest_to_the_next(owner: EventOwner) -> None:
