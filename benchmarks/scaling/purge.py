@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import count
 from statistics import median
 from typing import Final
 
@@ -33,18 +34,20 @@ _AGE: Final = timedelta(days=45)
 class PurgeTimes:
     """Milliseconds of one removal by what was removed, in a system of a company that is measured.
 
-    What goes by age is removed by the same objects each time, as in a service: a pass begins behind the one before.
+    Keeps one ``Retention`` per service, as the services do, whose passes begin after earlier ones.
     """
 
     def __init__(self, stores: Stores, company_id: str, owner_id: str) -> None:
         self.stores = stores
         self.company_id = company_id
         self.owner_id = owner_id
+        self._numbers = count()
         self._runtime = _retention(runtime.EXPIRIES, runtime.ENTITIES)
         self._gateway = _retention(gateway.EXPIRIES, gateway.ENTITIES)
 
-    async def measure(self, number: int) -> dict[str, float]:
-        """Adds expired rows and has them removed. ``number`` tells one measurement of a system from the others."""
+    async def measure(self) -> dict[str, float]:
+        """Adds expired rows and has them removed."""
+        number = next(self._numbers)
         expired = Expired(self.stores, self.company_id, self.owner_id, f"x{number:04}-", FIRST_EXPIRED + number * _ROWS)
         async with _opened(self.stores.runtime) as database, _opened(self.stores.gateway) as gateway_database:
             expired.add_sessions(_SESSIONS, _AGE)

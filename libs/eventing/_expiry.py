@@ -43,26 +43,26 @@ _DELETE_NUMBERS: Final = """
 """
 
 
-class Place(NamedTuple):
-    """A row in the order in which a table is purged."""
+class Position(NamedTuple):
+    """The position of a row in the order in which its table is purged."""
 
     since: Any
     id: Any = None
 
 
-class Purged(NamedTuple):
-    """The result of a batch: so many rows were ``deleted``, and so many of the same age ``stayed``.
+class PurgedBatch(NamedTuple):
+    """The result of a batch: the number of rows that it deleted, and of those up to the ``last`` one that it kept.
 
-    ``last``: the last of these rows, None if there is none as old. ``goes_on``: there may be more behind it.
+    ``last`` is None when no row is old enough. ``goes_on``: there may be more after it.
     """
 
     deleted: int
-    stayed: int
-    last: Place | None
+    kept: int
+    last: Position | None
     goes_on: bool
 
 
-NOTHING: Final = Purged(0, 0, None, goes_on=False)
+EMPTY_BATCH: Final = PurgedBatch(0, 0, None, goes_on=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +83,11 @@ class Expiry:
 
     @property
     def goes_by_age(self) -> bool:
-        """Whether its rows go for their age alone: those of which a purge has come to the end do not come up again."""
-        return self.id is None
+        """Whether rows go by age alone, so that none appears before one that was deleted."""
+        return self.id is None and self.condition == "true"
 
-    async def purge(self, connection: Connection, days: int, *, after: Place | None, limit: int) -> Purged:
-        """Deletes of the next ``limit`` rows after that place those that are not needed any more."""
+    async def purge(self, connection: Connection, days: int, *, after: Position | None, limit: int) -> PurgedBatch:
+        """Deletes of the next ``limit`` rows after that position those that are not needed any more."""
         if self.id is None:
             statement, behind = _DELETE, f"AND {self.since} >= %(since)s"
         else:
@@ -100,13 +100,15 @@ class Expiry:
             unneeded=self.unneeded,
             after="" if after is None else behind,
         )
-        place = {} if after is None else after._asdict()
-        cursor = await connection.execute(statement, {"days": days, "limit": limit, **place})
+        begin = {} if after is None else after._asdict()
+        cursor = await connection.execute(statement, {"days": days, "limit": limit, **begin})
         row = await cursor.fetchone()
         if row is None:
-            return NOTHING
+            return EMPTY_BATCH
         since, last, deleted, read = row
-        return Purged(deleted, read - deleted, Place(since, last), goes_on=read == limit)
+        # Rows of one time that stay would be read again by the next batch, and the next.
+        goes_on = read == limit and (deleted > 0 or self.id is not None)
+        return PurgedBatch(deleted, read - deleted, Position(since, last), goes_on=goes_on)
 
 
 @dataclass(frozen=True, slots=True)

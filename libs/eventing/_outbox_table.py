@@ -13,7 +13,7 @@ from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import format_time
-from libs.eventing._expiry import NOTHING, Place, Purged
+from libs.eventing._expiry import EMPTY_BATCH, Position, PurgedBatch
 from libs.eventing._messages import MessageDraft, is_terminal
 from libs.persistence import Connection, embedded_json, fetch_value
 
@@ -272,7 +272,9 @@ async def waiting(connection: Connection) -> tuple[int, float]:
     return (0, 0.0) if row is None else (int(row[0]), float(row[1]))
 
 
-async def purge(connection: Connection, days: int, *, after: Place | None, limit: int) -> tuple[Purged, Sequence[str]]:
+async def purge(
+    connection: Connection, days: int, *, after: Position | None, limit: int
+) -> tuple[PurgedBatch, Sequence[str]]:
     """Deletes, of the next ``limit`` rows after that id, those published or parked that are ``days`` old.
 
     Returns also the subjects of what it deleted.
@@ -280,6 +282,6 @@ async def purge(connection: Connection, days: int, *, after: Place | None, limit
     after_id = 0 if after is None else after.id
     row = await (await connection.execute(_PURGE, (days, after_id, limit))).fetchone()
     if row is None:
-        return NOTHING, ()
+        return EMPTY_BATCH, ()
     last, deleted, read, subjects = row
-    return Purged(deleted, read - deleted, Place(None, last), goes_on=True), subjects or ()
+    return PurgedBatch(deleted, read - deleted, Position(None, last), goes_on=True), subjects or ()

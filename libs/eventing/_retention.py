@@ -11,7 +11,7 @@ import structlog
 
 from libs.eventing import _metrics as metrics
 from libs.eventing import _outbox_table as outbox
-from libs.eventing._expiry import EntityTable, Expiry, Place, Purged, purge_numbers
+from libs.eventing._expiry import EntityTable, Expiry, Position, PurgedBatch, purge_numbers
 from libs.persistence import Connection, is_outage
 
 _log = structlog.get_logger("eventing.retention")
@@ -19,31 +19,34 @@ _log = structlog.get_logger("eventing.retention")
 _DAYS: Final = 8
 _INBOX: Final = Expiry("inbox", since="received_at")
 _INTERVAL_SECONDS: Final = 600.0
+# Rows can come back before others that were deleted: when a standby takes over that lacks the last deletions, or when
+# the database's clock was days ahead.
+_FROM_FIRST_SECONDS: Final = 86_400.0
 _ROWS: Final = 1000
 _SLICE_SECONDS: Final = 0.5
 
 
 @dataclass(slots=True)
 class _Progress:
-    """The places in a table where the purge goes on: ``at`` in this pass, ``done_to`` in the next one.
+    """The positions in a table where the purge goes on: ``at`` in this pass, ``gone_up_to`` in the next one.
 
     Beginning at the first row, each pass would walk again along all that are gone since the last vacuum, which comes
     late in a large table.
     """
 
-    at: Place | None = None
-    done_to: Place | None = None
-    _all_gone: bool = True
+    at: Position | None = None
+    gone_up_to: Position | None = None
+    _kept_none: bool = True
 
     def begin(self) -> None:
-        self.at, self._all_gone = self.done_to, True
+        self.at, self._kept_none = self.gone_up_to, True
 
-    def note(self, purged: Purged, *, lasts: bool) -> None:
-        """``lasts``: what is gone up to a place stays so."""
-        self.at = purged.last or self.at
-        self._all_gone = self._all_gone and not purged.stayed
-        if lasts and self._all_gone:
-            self.done_to = self.at
+    def advance(self, batch: PurgedBatch, *, by_age: bool) -> None:
+        """Goes on after a batch. ``by_age``: no row appears before one that was deleted."""
+        self.at = batch.last or self.at
+        self._kept_none = self._kept_none and not batch.kept
+        if by_age and self._kept_none:
+            self.gone_up_to = self.at
 
 
 class Retention:
@@ -75,6 +78,7 @@ class Retention:
         self._entities: list[EntityTable] = []
         self._left: list[str] = []
         self._progress: defaultdict[str, _Progress] = defaultdict(_Progress)
+        self._from_first_at = 0.0
         self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
@@ -98,6 +102,9 @@ class Retention:
         if not self._left:
             self._due_at = now + self._interval
             self._left = list(self._purges)
+            if now >= self._from_first_at:
+                self._from_first_at = now + _FROM_FIRST_SECONDS
+                self._progress.clear()
             for progress in self._progress.values():
                 progress.begin()
         until = now + self._slice
@@ -125,19 +132,19 @@ class Retention:
     async def _purge_outbox(self, connection: Connection) -> bool:
         progress = self._progress["outbox"]
         async with connection.transaction():
-            purged, subjects = await outbox.purge(connection, _DAYS, after=progress.at, limit=self._rows)
+            batch, subjects = await outbox.purge(connection, _DAYS, after=progress.at, limit=self._rows)
             numbers = await purge_numbers(connection, subjects, self._entities) if subjects and self._entities else 0
-        progress.note(purged, lasts=True)
-        self._count("outbox", purged.deleted)
+        progress.advance(batch, by_age=True)
+        self._count("outbox", batch.deleted)
         self._count("event_sequences", numbers)
-        return purged.goes_on
+        return batch.goes_on
 
     async def _purge_expired(self, expiry: Expiry, days: int, connection: Connection) -> bool:
         progress = self._progress[expiry.table]
-        purged = await expiry.purge(connection, days, after=progress.at, limit=self._rows)
-        progress.note(purged, lasts=expiry.goes_by_age)
-        self._count(expiry.table, purged.deleted)
-        return purged.goes_on
+        batch = await expiry.purge(connection, days, after=progress.at, limit=self._rows)
+        progress.advance(batch, by_age=expiry.goes_by_age)
+        self._count(expiry.table, batch.deleted)
+        return batch.goes_on
 
     def _count(self, table: str, deleted: int) -> None:
         if deleted:

@@ -150,6 +150,22 @@ async def test_what_has_ended_goes_with_the_numbers_of_its_events(database_url: 
             assert await database.execute("SELECT count(*) FROM idempotency_keys") == [(2,)]
 
 
+async def test_a_row_that_is_not_needed_any_more_goes_with_the_next_pass_though_older_ones_went_before(
+    database_url: str,
+) -> None:
+    async with migrated(database_url, "ingestion") as database:
+        await database.execute(INGESTION_ROWS)
+        retention = Retention(interval_seconds=0.0)
+        for expiry in ingestion.EXPIRIES:
+            retention.add(expiry, expiry.days or DAYS)
+        await pass_over(database, retention)
+        documents = "SELECT artifact_id FROM artifact_documents WHERE state = 'deleted' ORDER BY 1"
+        assert await database.execute(documents) == [("doc-leaving",), ("doc-young",)]
+        await database.execute("UPDATE artifact_documents SET index_id = NULL WHERE artifact_id = 'doc-leaving'")
+        await pass_over(database, retention)
+        assert await database.execute(documents) == [("doc-young",)]
+
+
 @pytest.mark.parametrize("service", CASES)
 async def test_numbers_go_with_the_last_message_about_what_is_no_entity(database_url: str, service: str) -> None:
     owner, content, _ = CASES[service]

@@ -1,5 +1,6 @@
 """Old rows of outbox and inbox go, in batches and without one table's failure keeping the other's."""
 
+import asyncio
 from itertools import pairwise
 from typing import LiteralString
 
@@ -130,6 +131,48 @@ async def test_what_stays_is_looked_at_again_by_the_next_pass(owner: EventOwner)
     await owner.database.execute("UPDATE outbox SET published_at = now()")
     await until_done(owner, retention)
     assert await owner.rows("SELECT count(*) FROM outbox") == [(0,)]
+
+
+async def test_a_day_later_a_pass_begins_at_the_first_row(owner: EventOwner) -> None:
+    retention = Retention(interval_seconds=0.0)
+    await owner.database.execute(ROWS, ("old", 9, 5))
+    await until_done(owner, retention)
+    await owner.database.execute("ALTER TABLE outbox ALTER id RESTART WITH 1")
+    await owner.database.execute(ROWS, ("came back", 9, 5))
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(5,)]
+    retention._from_first_at = 0.0
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(0,)]
+
+
+async def test_young_rows_with_ids_below_those_of_old_ones_go_when_they_are_old(owner: EventOwner) -> None:
+    await owner.database.execute(ROWS, ("young", 1, 5))
+    await owner.database.execute(ROWS, ("old", 9, 5))
+    retention = Retention(interval_seconds=0.0)
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT DISTINCT subject FROM outbox") == [("young",)]
+    await owner.database.execute("UPDATE outbox SET created_at = created_at - interval '8 days'")
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(0,)]
+
+
+async def test_a_pass_ends_although_rows_of_one_time_cannot_be_deleted(owner: EventOwner) -> None:
+    await owner.database.execute(
+        "INSERT INTO inbox (consumer, message_id, received_at)"
+        " SELECT 'c', n::text, '2020-01-01' FROM generate_series(1, 20) n"
+    )
+    await owner.database.execute(
+        "CREATE FUNCTION spare() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
+        " CREATE TRIGGER spare BEFORE DELETE ON inbox FOR EACH ROW EXECUTE FUNCTION spare()"
+    )
+    retention = Retention(rows=10, interval_seconds=0.0)
+    async with asyncio.timeout(10):
+        await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM inbox") == [(20,)]
+    await owner.database.execute("DROP TRIGGER spare ON inbox")
+    await until_done(owner, retention)
+    assert await owner.rows("SELECT count(*) FROM inbox") == [(0,)]
 
 
 async def test_a_slice_of_time_leaves_the_rest_to_the_next(owner: EventOwner) -> None:
