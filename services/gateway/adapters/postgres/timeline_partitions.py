@@ -1,5 +1,6 @@
 """The timeline's partitions, one for each day (UTC): made ahead, dropped after the retention."""
 
+import re
 from collections.abc import Sequence
 from datetime import date, datetime, timedelta
 from typing import Final
@@ -18,11 +19,13 @@ _TRY_LOCK: Final = "SELECT pg_try_advisory_lock(hashtext('aes.timeline.partition
 _UNLOCK: Final = "SELECT pg_advisory_unlock(hashtext('aes.timeline.partitions'))"
 _KNOWN_ROWS: Final = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
 _LARGE: Final = 10_000
+_PARTITION: Final = re.compile(r"timeline_events_[0-9]{8}")
+# Names are matched here: an expression would be tried on every index of every partition, for milliseconds.
 _EXISTING: Final = """
     SELECT c.relname, i.inhrelid IS NOT NULL, coalesce(i.inhdetachpending, false)
     FROM pg_class c LEFT JOIN pg_inherits i ON i.inhrelid = c.oid
     WHERE c.relnamespace = current_schema()::regnamespace AND c.relkind = 'r'
-      AND c.relname ~ '^timeline_events_[0-9]{8}$'
+      AND c.relname ^@ 'timeline_events_'
     ORDER BY c.relname
 """
 
@@ -76,7 +79,8 @@ class PostgresTimelinePartitions:
 
 async def _existing(connection: Connection) -> Sequence[tuple[str, bool, bool]]:
     """Name of each partition, whether it is attached, whether detaching it was begun."""
-    return [(str(row[0]), bool(row[1]), bool(row[2])) for row in await (await connection.execute(_EXISTING)).fetchall()]
+    rows = await (await connection.execute(_EXISTING)).fetchall()
+    return [(name, attached, pending) for name, attached, pending in rows if _PARTITION.fullmatch(name)]
 
 
 async def _attach(connection: Connection, name: str, day: date) -> None:
