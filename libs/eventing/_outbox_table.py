@@ -102,13 +102,18 @@ _AGE: Final = f"""
     SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float FROM outbox WHERE {_WAITING}
 """
 # Along the primary key, in the order of writing but for seconds: an index by age would make each insert slower.
+# The deletion asks again: one that waited for a row finds it as it is now, and it may be meant to be sent once more.
 _PURGE: Final = """
     WITH batch AS MATERIALIZED (
-        SELECT id, subject, created_at < now() - make_interval(days => %s) AS old,
+        SELECT id, subject, created_at < now() - make_interval(days => %(days)s) AS old,
                published_at IS NOT NULL OR parked_at IS NOT NULL AS done
-        FROM outbox WHERE id > %s ORDER BY id LIMIT %s
+        FROM outbox WHERE id > %(after)s ORDER BY id LIMIT %(limit)s
     ), gone AS (
-        DELETE FROM outbox WHERE id = ANY(ARRAY(SELECT id FROM batch WHERE old AND done)) RETURNING subject
+        DELETE FROM outbox
+        WHERE id = ANY(ARRAY(SELECT id FROM batch WHERE old AND done))
+          AND created_at < now() - make_interval(days => %(days)s)
+          AND (published_at IS NOT NULL OR parked_at IS NOT NULL)
+        RETURNING subject
     ), found AS (
         SELECT max(id) AS last FROM batch WHERE old
     )
@@ -279,8 +284,8 @@ async def purge(
 
     Returns also the subjects of what it deleted.
     """
-    after_id = 0 if after is None else after.id
-    row = await (await connection.execute(_PURGE, (days, after_id, limit))).fetchone()
+    given = {"days": days, "after": 0 if after is None else after.id, "limit": limit}
+    row = await (await connection.execute(_PURGE, given)).fetchone()
     if row is None:
         return EMPTY_BATCH, ()
     last, deleted, read, subjects = row

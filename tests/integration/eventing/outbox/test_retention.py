@@ -157,6 +157,25 @@ async def test_young_rows_with_ids_below_those_of_old_ones_go_when_they_are_old(
     assert await owner.rows("SELECT count(*) FROM outbox") == [(0,)]
 
 
+@pytest.mark.parametrize("change", ["published_at = NULL", "created_at = now()"])
+async def test_a_message_that_is_to_be_sent_again_while_the_purge_waits_for_it_stays(
+    owner: EventOwner, change: LiteralString
+) -> None:
+    await owner.database.execute(ROWS, ("old", 9, 1))
+    waits = (
+        "SELECT count(*)::int FROM pg_stat_activity"
+        " WHERE wait_event_type = 'Lock' AND datname = current_database() AND query LIKE '%%DELETE FROM outbox%%'"
+    )
+    async with owner.database.transaction() as connection:
+        await connection.execute(f"UPDATE outbox SET {change}")
+        purge = asyncio.create_task(until_done(owner, Retention()))
+        async with asyncio.timeout(10):
+            while await owner.rows(waits) == [(0,)]:
+                await asyncio.sleep(0.02)
+    await purge
+    assert await owner.rows("SELECT count(*) FROM outbox") == [(1,)]
+
+
 async def test_a_pass_ends_although_rows_of_one_time_cannot_be_deleted(owner: EventOwner) -> None:
     await owner.database.execute(
         "INSERT INTO inbox (consumer, message_id, received_at)"
