@@ -98,7 +98,7 @@ class PurgeTimes:
 def _retention(expiries: Sequence[Expiry], entities: Sequence[EntityTable]) -> Retention:
     retention = Retention(interval_seconds=0.0)
     for expiry in expiries:
-        retention.add(expiry, expiry.days or _TOMBSTONE_DAYS)
+        retention.add(expiry, _TOMBSTONE_DAYS)
     retention.know(*entities)
     return retention
 

@@ -82,8 +82,8 @@ class Retention:
         self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
-        """Has these rows deleted after that many days, too."""
-        self._purges[expiry.table] = partial(self._purge_expired, expiry, days)
+        """Has these rows deleted, too: after that many days, unless they have their own."""
+        self._purges[expiry.table] = partial(self._purge_expired, expiry, expiry.days or days)
 
     def know(self, *entities: EntityTable) -> None:
         """Has numbers of events deleted whose subjects are in none of these tables, which have all that has numbers."""

@@ -153,7 +153,7 @@ class Service:
         ``entities``: the tables of all subjects of events whose numbers have to be kept.
         """
         for expiry in expiries:
-            self.sweeper.retention.add(expiry, expiry.days or self.settings.tombstone_days)
+            self.sweeper.retention.add(expiry, self.settings.tombstone_days)
         self.sweeper.retention.know(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:

@@ -141,7 +141,7 @@ async def test_what_has_ended_goes_with_the_numbers_of_its_events(database_url: 
         for _ in range(2):
             retention = Retention(rows=rows, slice_seconds=60)
             for expiry in owner.EXPIRIES:
-                retention.add(expiry, expiry.days or DAYS)
+                retention.add(expiry, DAYS)
             await pass_over(database, retention)
         assert await ids(database, owner.EXPIRIES) == before - gone
         left = {row[0] for row in await database.execute("SELECT subject FROM event_sequences")}
@@ -157,7 +157,7 @@ async def test_a_row_that_is_not_needed_any_more_goes_with_the_next_pass_though_
         await database.execute(INGESTION_ROWS)
         retention = Retention(interval_seconds=0.0)
         for expiry in ingestion.EXPIRIES:
-            retention.add(expiry, expiry.days or DAYS)
+            retention.add(expiry, DAYS)
         await pass_over(database, retention)
         documents = "SELECT artifact_id FROM artifact_documents WHERE state = 'deleted' ORDER BY 1"
         assert await database.execute(documents) == [("doc-leaving",), ("doc-young",)]

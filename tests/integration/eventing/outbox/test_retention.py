@@ -7,6 +7,7 @@ from typing import LiteralString
 import pytest
 
 from libs.eventing._retention import Retention
+from libs.persistence import Connection, fetch_value
 from tests.integration.eventing.outbox.conftest import all_published
 from tests.support.event_owner import EventOwner
 
@@ -31,6 +32,13 @@ async def keep(owner: EventOwner, retention: Retention) -> bool:
 async def until_done(owner: EventOwner, retention: Retention) -> None:
     while await keep(owner, retention):
         pass
+
+
+async def pages_read(connection: Connection, table: str) -> int:
+    """The number of pages that were read of the table's indexes."""
+    await connection.execute("SELECT pg_stat_force_next_flush()")
+    reads = "SELECT sum(idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_indexes WHERE relid = %s::regclass"
+    return int(await fetch_value(connection, reads, (table,)))
 
 
 async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> None:
@@ -82,14 +90,12 @@ async def test_rows_that_are_gone_are_not_read_again_by_the_batches_after(owner:
     await owner.database.execute("ALTER TABLE inbox SET (autovacuum_enabled = false)")
     for number in range(40):
         await owner.database.execute(MESSAGES, (f"old{number}-", 9, 100))
-    reads = "SELECT sum(idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_indexes WHERE relid = 'inbox'::regclass"
     async with owner.database.connection() as connection:
         await connection.execute("SET enable_seqscan = off")
         await connection.execute("SET enable_bitmapscan = off")
         retention, read, goes_on = Retention(rows=100, slice_seconds=0.0), [], True
         while goes_on:
-            await connection.execute("SELECT pg_stat_force_next_flush()")
-            read.append((await (await connection.execute(reads)).fetchall())[0][0])
+            read.append(await pages_read(connection, "inbox"))
             goes_on = await retention.keep(connection)
     of_each = [after - before for before, after in pairwise(read)]
     assert 0 < sum(of_each[-10:]) < sum(of_each[1:11]) + 10, "pages of indexes, by batch"
@@ -101,22 +107,16 @@ async def test_a_pass_does_not_read_again_what_earlier_ones_have_deleted(
     owner: EventOwner, table: str, rows: LiteralString
 ) -> None:
     await owner.database.execute(f"ALTER TABLE {table} SET (autovacuum_enabled = false)")
-    hits = (
-        f"SELECT sum(idx_blks_hit + idx_blks_read)::int FROM pg_statio_user_indexes WHERE relid = '{table}'::regclass"
-    )
     retention, read = Retention(interval_seconds=0.0), []
     async with owner.database.connection() as connection:
         await connection.execute("SET enable_seqscan = off")
         await connection.execute("SET enable_bitmapscan = off")
         for number in range(10):
             await connection.execute(rows, (f"old{number}-", 9, 2000))
-            await connection.execute("SELECT pg_stat_force_next_flush()")
-            [[before]] = await (await connection.execute(hits)).fetchall()
+            before = await pages_read(connection, table)
             while await retention.keep(connection):
                 pass
-            await connection.execute("SELECT pg_stat_force_next_flush()")
-            [[after]] = await (await connection.execute(hits)).fetchall()
-            read.append(after - before)
+            read.append(await pages_read(connection, table) - before)
     assert 0 < sum(read[-3:]) < 1.2 * sum(read[:3]), "pages of indexes, by pass"
     assert await owner.rows(f"SELECT count(*) FROM {table}") == [(0,)]
 
