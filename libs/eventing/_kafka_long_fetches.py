@@ -51,15 +51,23 @@ class LongFetches:
         self._usual = (fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes)
         self.wake()
 
+        async def fetch_or_nothing(assignment: Any, node_id: int, request: Any) -> bool:
+            try:
+                return bool(await fetch(assignment, node_id, request))
+            except asyncio.CancelledError:
+                # The client lets it out while it pauses after a fetch that has failed. All its fetches would end with
+                # that without a word, and so would whoever stops the client.
+                return False
+
         async def fetch_unless_given_up(assignment: Any, node_id: int, request: Any) -> bool:
             task, seconds = asyncio.current_task(), request._max_wait_ms / 1000
             if task is None or request._max_wait_ms <= self._usual[0]:
-                return bool(await fetch(assignment, node_id, request))
+                return await fetch_or_nothing(assignment, node_id, request)
             self._long_fetches.add(task)
             begun = self._clock()
             try:
                 # Returns also when it is cancelled or has failed.
-                found = bool(await fetch(assignment, node_id, request))
+                found = await fetch_or_nothing(assignment, node_id, request)
             finally:
                 self._long_fetches.discard(task)
                 if task.cancelling():

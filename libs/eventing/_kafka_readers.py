@@ -71,6 +71,9 @@ class _Reader:
 
     async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
         timeout = 0.0 if self._is_woken else timeout
+        if self._consumer._fetcher.error_future.done():
+            # Polls would find nothing for ever.
+            raise BusUnavailable("the client has ended its fetches")
         try:
             # During a rebalance aiokafka waits for its end, however long that takes.
             async with asyncio.timeout(timeout + 1.0) as self._polling:

@@ -25,11 +25,21 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
         else:
             _log.error("background.failed", task=name, exc_info=problem)
 
+    async def attempt() -> None:
+        try:
+            await run()
+        except asyncio.CancelledError as problem:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # A library has let the cancellation of a task of its own out, which would end this one without a word.
+            raise RuntimeError("cancelled, though nobody has asked for it") from problem
+
     async def supervise() -> None:
-        await _RESTARTS.run(run, before_sleep=log)
+        await _RESTARTS.run(attempt, before_sleep=log)
         while not once:
             await asyncio.sleep(_RESTARTS.longest)
-            await _RESTARTS.run(run, before_sleep=log)
+            await _RESTARTS.run(attempt, before_sleep=log)
 
     return asyncio.create_task(supervise(), name=name)
 

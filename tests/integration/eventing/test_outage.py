@@ -10,7 +10,16 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.topics import GATEWAY_EVENTS
-from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
+from libs.eventing import (
+    BusUnavailable,
+    CommandSender,
+    IdentitySigner,
+    KafkaBus,
+    Partition,
+    PayloadReader,
+    create_topics,
+)
+from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
@@ -91,6 +100,48 @@ async def test_events_of_an_outage_arrive_after_it_in_order(
     first_seen = [int(NoteTaken.decode(value).note_id) for value in dict.fromkeys(member.values)]
     assert first_seen == list(range(40))
     await member.stop()
+
+
+class _NoAssignment:
+    async def assigned(self, partitions: frozenset[Partition]) -> None: ...
+
+    async def revoked(self, partitions: frozenset[Partition]) -> None: ...
+
+
+async def poll(reader: KafkaConsumer | KafkaTail) -> None:
+    await (reader.poll(1.0) if isinstance(reader, KafkaTail) else reader.poll(1.0, 1))
+
+
+@pytest.mark.parametrize("kind", ["group", "tail"])
+async def test_a_reader_is_stopped_while_its_fetches_fail(
+    installation: Installation, proxy: TcpProxy, kind: str
+) -> None:
+    bus, topics = KafkaBus(installation.kafka, prefix=installation.prefix), [NoteTaken.TOPIC.name]
+    reader = bus.tail(topics) if kind == "tail" else bus.consumer("stopped", topics, _NoAssignment())
+    await reader.start()
+    while not reader._consumer.assignment():
+        await poll(reader)
+    fetcher = reader._consumer._fetcher
+    # The pause after a failure, in which it is stopped.
+    fetcher._retry_backoff = 600
+    await proxy.cut()
+    await poll(reader)
+    await poll(reader)
+    await reader.stop()
+    assert fetcher._closed
+    await proxy.restore()
+
+
+async def test_a_reader_whose_client_has_ended_its_fetches_says_so(installation: Installation) -> None:
+    """It is then replaced by a new one."""
+    tail = KafkaBus(installation.kafka, prefix=installation.prefix).tail([NoteTaken.TOPIC.name])
+    await tail.start()
+    fetching = tail._consumer._fetcher._fetch_task
+    fetching.cancel()
+    await asyncio.wait({fetching})
+    with pytest.raises(BusUnavailable):
+        await tail.poll(0.1)
+    await tail.stop()
 
 
 async def test_the_start_waits_for_kafka(installation: Installation, proxy: TcpProxy) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from types import SimpleNamespace
 from typing import Any, Final
 
+import pytest
 from aiokafka.client import ConnectionGroup
 
 from libs.eventing._kafka_long_fetches import LongFetches
@@ -33,6 +34,7 @@ class Client:
             _fetch_max_wait_ms=_USUAL[0], _fetch_min_bytes=_USUAL[1], _proc_fetch_request=self._proc_fetch_request
         )
         self.ends = asyncio.Event()
+        self.fails = False
         self._coordinator = SimpleNamespace(coordinator_dead=lambda: None)
         self.fetches = LongFetches(self, 10.0, clock=lambda: self.now)  # type: ignore[arg-type]
         self.fetches.begin()
@@ -52,6 +54,9 @@ class Client:
         return task
 
     async def _proc_fetch_request(self, _assignment: Any, _node: int, _request: Any) -> bool:
+        if self.fails:
+            # The pause after a failure.
+            await asyncio.sleep(600)
         try:
             await self.ends.wait()
         except asyncio.CancelledError:
@@ -136,3 +141,14 @@ async def test_a_lost_coordinator_ends_long_fetches() -> None:
     assert not await task
     assert client.connections[1].closed
     assert client.asked_for == _USUAL
+
+
+@pytest.mark.parametrize("resting", [True, False])
+async def test_a_fetch_that_is_given_up_in_its_pause_after_a_failure_ends_like_the_others(resting: bool) -> None:
+    client = Client()
+    client.fails = True
+    if resting:
+        client.rest()
+    task = await client.fetch(1)
+    task.cancel()
+    assert not await task

@@ -13,7 +13,7 @@ from libs.eventing import BusUnavailable
 from libs.service_defaults._supervision import log_unretrieved, supervised
 
 
-async def first_log_of(problem: Exception) -> Any:
+async def first_log_of(problem: BaseException) -> Any:
     async def fail() -> None:
         raise problem
 
@@ -39,6 +39,20 @@ async def test_any_other_failure_has_its_traceback() -> None:
     logged = await first_log_of(ZeroDivisionError())
     assert (logged["event"], logged["log_level"]) == ("background.failed", "error")
     assert isinstance(logged["exc_info"], ZeroDivisionError)
+
+
+async def test_a_cancellation_that_nobody_asked_for_is_a_failure() -> None:
+    logged = await first_log_of(asyncio.CancelledError())
+    assert (logged["event"], logged["log_level"]) == ("background.failed", "error")
+    assert "nobody has asked for it" in str(logged["exc_info"])
+
+
+async def test_a_task_that_is_cancelled_ends() -> None:
+    task = supervised("work", asyncio.Event().wait)
+    await asyncio.sleep(0)
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
 
 
 @pytest.mark.parametrize(("problem", "is_ours"), [(NotCoordinatorForGroupError(), True), (ZeroDivisionError(), False)])
