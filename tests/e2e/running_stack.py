@@ -38,6 +38,7 @@ PARTS = ("gateway", "registry", "runtime", "kafka", "postgres")
 RECEIVERS = "127.0.0.77"
 _PREFIX = "aes-e2e-"
 _START_SECONDS, _COMMAND_SECONDS = 600, 300
+_READY_AFTER_FAILURE_SECONDS = 20
 
 
 @dataclass
@@ -46,6 +47,7 @@ class RunningStack:
     environment: dict[str, str]
     base_url: str = ""
     api_key: str = ""
+    _ready_seconds: float = 300
 
     def up(self) -> None:
         document = self.aes("up", limit=_START_SECONDS)
@@ -138,13 +140,31 @@ class RunningStack:
             supervisor.resume()
 
     def wait_ready(self) -> None:
-        """Until every part works."""
+        """Until every part works. Once that was not so in time, later tests do not wait as long again."""
 
         def ready() -> bool:
             parts = self.services()
             return all(parts[part]["state"] == "ready" for part in PARTS)
 
-        wait_until(ready, limit=300, pause=0.3)
+        try:
+            wait_until(ready, limit=self._ready_seconds, pause=0.3)
+        except AssertionError as problem:
+            self._ready_seconds = _READY_AFTER_FAILURE_SECONDS
+            raise AssertionError(f"Not every part is ready:\n{self._readiness()}") from problem
+
+    def _readiness(self) -> str:
+        """Each part's state, and what a service itself says of it."""
+        lines = []
+        for name, part in self.services().items():
+            told = ""
+            if name not in ("kafka", "postgres"):
+                try:
+                    answer = httpx.get(f"http://127.0.0.1:{part['port']}/health/ready", timeout=30, trust_env=False)
+                    told = answer.text
+                except httpx.HTTPError as problem:
+                    told = repr(problem)
+            lines.append(f"{name}: {part['state']} {told}")
+        return "\n".join(lines)
 
     def wait_replaced(self, part: str, pid: int) -> None:
         """Until another process than that one does the part's work."""

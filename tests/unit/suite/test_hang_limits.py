@@ -60,6 +60,9 @@ def server():
     yield
     print("the server was stopped")
 
+def test_before():
+    assert 1 == 2
+
 def test_it(server):
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(600)
@@ -93,8 +96,9 @@ def test_whatever_hangs_is_ended_and_the_others_go_on(run) -> None:
     assert "1 failed, 2 deselected, 1 error" in again.stdout, again.stdout
 
 
-def test_a_run_that_is_asked_to_end_stops_its_servers(run) -> None:
+def test_a_run_that_is_asked_to_end_stops_its_servers_and_shows_what_has_failed(run) -> None:
     done = run(STOPPED)
 
-    assert done.returncode == 143, done.stdout
+    assert done.returncode == pytest.ExitCode.INTERRUPTED, done.stdout
     assert "the server was stopped" in done.stdout
+    assert "assert 1 == 2" in done.stdout
