@@ -97,8 +97,10 @@ class RunningStack:
 
     def metrics(self, part: str) -> str:
         """Reads a service's metrics."""
-        address = f"http://127.0.0.1:{self.services()[part]['port']}/metrics"
-        return httpx.get(address, timeout=30, trust_env=False).raise_for_status().text
+        return self._get(part, "/metrics").raise_for_status().text
+
+    def _get(self, part: str, path: str) -> httpx.Response:
+        return httpx.get(f"http://127.0.0.1:{self.services()[part]['port']}{path}", timeout=30, trust_env=False)
 
     def kill(self, part: str, how: signal.Signals = signal.SIGKILL) -> int:
         """Send a signal to a part; returns the pid that it had."""
@@ -159,9 +161,9 @@ class RunningStack:
             told = ""
             if name not in ("kafka", "postgres"):
                 try:
-                    answer = httpx.get(f"http://127.0.0.1:{part['port']}/health/ready", timeout=30, trust_env=False)
-                    told = answer.text
-                except httpx.HTTPError as problem:
+                    told = self._get(name, "/health/ready").text
+                except (httpx.HTTPError, httpx.InvalidURL) as problem:
+                    # It does not answer, or has no port yet.
                     told = repr(problem)
             lines.append(f"{name}: {part['state']} {told}")
         return "\n".join(lines)
