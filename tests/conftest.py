@@ -1,3 +1,8 @@
 """Plugins of every test."""
 
-pytest_plugins = ["tests.support.hang_limits", "tests.support.plain_logs", "tests.support.suite"]
+pytest_plugins = [
+    "tests.support.hang_limits",
+    "tests.support.plain_logs",
+    "tests.support.suite",
+    "tests.support.waiting",
+]

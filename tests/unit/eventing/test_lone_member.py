@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from libs.eventing._kafka_lone_member import LoneMember
-from tests.support import virtual_time
+from tests.support.waiting import run_in_virtual_time
 
 _INTERVAL: Final = 0.5
 
@@ -70,7 +70,7 @@ def test_a_lone_member_asks_every_three_seconds() -> None:
         assert await client.beats(0.5) == 1
         assert await client.beats(30.5) == 10
 
-    virtual_time.run(scenario())
+    run_in_virtual_time(scenario())
 
 
 def test_a_member_asks_twice_a_second_beside_others_and_where_it_does_not_know() -> None:
@@ -82,7 +82,7 @@ def test_a_member_asks_twice_a_second_beside_others_and_where_it_does_not_know()
         await client.join(2, is_first=False)
         assert await client.beats(3) == 6
 
-    virtual_time.run(scenario())
+    run_in_virtual_time(scenario())
 
 
 def test_a_process_that_comes_ends_the_wait() -> None:
@@ -99,7 +99,7 @@ def test_a_process_that_comes_ends_the_wait() -> None:
         await beating
         assert await client.beats(3) == 6
 
-    virtual_time.run(scenario())
+    run_in_virtual_time(scenario())
 
 
 def test_a_heartbeat_without_an_answer_is_repeated_soon() -> None:
@@ -111,4 +111,4 @@ def test_a_heartbeat_without_an_answer_is_repeated_soon() -> None:
         client.answers = True
         assert await client.beats(3) == 1
 
-    virtual_time.run(scenario())
+    run_in_virtual_time(scenario())

@@ -22,7 +22,7 @@ from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryCopartitionConsumer
 from tests.support.timeline import FakeTimeline
-from tests.support.virtual_time import run
+from tests.support.waiting import run_in_virtual_time
 
 SERVICES = ("runtime", "artifacts", "ingestion")
 TOPICS = [f"{service}-events" for service in SERVICES]
@@ -304,5 +304,5 @@ def check(simulation: Simulation) -> None:
 def test_readers_see_everything_once_in_order_whatever_dies(first: int) -> None:
     for seed in range(first, first + 25):
         simulation = Simulation(seed)
-        run(simulation.run())
+        run_in_virtual_time(simulation.run())
         check(simulation)

@@ -1,0 +1,127 @@
+"""How tests wait: for a condition, for the proof that something doesn't happen, and on a clock that they control.
+
+A test that sleeps hopes that the machine is fast enough, so no test sleeps: a rule of `./aes check` allows it in this
+module alone. `until` waits for what happens elsewhere, `never` for the event after which what must not happen would
+have happened, and a test marked `virtual_time` lets hours pass in no time with `elapse`.
+"""
+
+import asyncio
+import inspect
+import selectors
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+import pytest
+
+T = TypeVar("T")
+# Seconds. Generous, because it only bounds failures: a stalled machine must not look like a fault.
+WITHIN = 180.0
+PAUSE = 0.01
+
+
+async def until(
+    condition: Callable[[], Awaitable[T] | T], what: str = "", *, within: float = WITHIN, pause: float = PAUSE
+) -> T:
+    """Polls until the condition is truthy and returns what it is. Fails the test after `within` seconds."""
+    deadline = time.monotonic() + within
+    while True:
+        found = condition()
+        if inspect.isawaitable(found):
+            found = await found
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(_overdue(condition, what, within, found))
+        await asyncio.sleep(pause)
+
+
+def wait_until(condition: Callable[[], T], what: str = "", *, within: float = WITHIN, pause: float = 0.05) -> T:
+    """`until` for code without an event loop."""
+    deadline = time.monotonic() + within
+    while True:
+        found = condition()
+        if found:
+            return found
+        if time.monotonic() > deadline:
+            raise AssertionError(_overdue(condition, what, within, found))
+        time.sleep(pause)
+
+
+async def never(condition: Callable[[], object], *, during: Awaitable[T]) -> T:
+    """Fails when the condition becomes truthy while `during` is awaited; returns the result of `during`.
+
+    `during` is what proves the absence: something later that takes the same way, so that what must not come would
+    have come before it. Time alone proves nothing on a busy machine.
+    """
+    later = asyncio.ensure_future(during)
+    try:
+        while True:
+            done = later.done()
+            assert not condition(), "What must never happen has happened."
+            if done:
+                return later.result()
+            await asyncio.wait((later,), timeout=PAUSE)
+    finally:
+        later.cancel()
+
+
+def _overdue(condition: Callable[[], object], what: str, within: float, found: object) -> str:
+    return f"{what or getattr(condition, '__qualname__', condition)}: not within {within:g} s, still {found!r}"
+
+
+class _Selector(selectors.DefaultSelector):
+    """Doesn't wait: the time that the loop would have waited passes at once."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 1000.0
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        if timeout is None:
+            raise RuntimeError("every task waits for another one")
+        self.now += max(timeout, 0.0)
+        return super().select(0)
+
+
+class VirtualTimeLoop(asyncio.SelectorEventLoop):
+    """An event loop whose time passes only when no task can run: hours in milliseconds, the same on every machine.
+
+    For tests whose tasks wait for each other and for time, not for sockets or threads.
+    """
+
+    def __init__(self) -> None:
+        self._virtual = _Selector()
+        super().__init__(self._virtual)
+
+    def time(self) -> float:
+        return self._virtual.now
+
+
+async def elapse(seconds: float) -> None:
+    """Lets this much virtual time pass: all that is due meanwhile is done, in order, when it returns."""
+    if not isinstance(asyncio.get_running_loop(), VirtualTimeLoop):
+        raise RuntimeError("time passes by itself here: mark the test `virtual_time`, or wait with `until`")
+    await asyncio.sleep(seconds)
+
+
+def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
+    with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
+        return runner.run(main)
+
+
+class VirtualTime:
+    """Plugin of pytest that runs tests marked `virtual_time`, and their fixtures, in a VirtualTimeLoop."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_asyncio_loop_factories(
+        self, config: pytest.Config, item: pytest.Item
+    ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
+        if item.get_closest_marker("virtual_time") is not None:
+            return {"virtual": VirtualTimeLoop}
+        return {"real": asyncio.new_event_loop}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "virtual_time: time passes only when no task of the test can run")
+    config.pluginmanager.register(VirtualTime())

@@ -1,0 +1,54 @@
+"""The ways in which tests wait."""
+
+import asyncio
+
+import pytest
+
+from tests.support.waiting import elapse, never, until, wait_until
+
+
+@pytest.fixture
+async def began() -> float:
+    return asyncio.get_running_loop().time()
+
+
+@pytest.mark.virtual_time
+async def test_virtual_time_passes_when_no_task_can_run(began: float) -> None:
+    events: list[str] = []
+    asyncio.get_running_loop().call_later(59, events.append, "due")
+    await elapse(3600)
+    assert events == ["due"]
+    assert asyncio.get_running_loop().time() == began + 3600
+
+
+async def test_time_of_the_machine_cannot_be_let_pass() -> None:
+    with pytest.raises(RuntimeError, match="virtual_time"):
+        await elapse(0.1)
+
+
+@pytest.mark.virtual_time
+async def test_until_returns_what_it_waited_for() -> None:
+    found: list[int] = []
+    asyncio.get_running_loop().call_later(30, found.append, 7)
+    assert await until(lambda: found) == [7]
+
+
+async def test_until_says_what_did_not_come() -> None:
+    with pytest.raises(AssertionError, match=r"the ferry: not within .* still False"):
+        await until(lambda: False, "the ferry", within=0.02)
+    with pytest.raises(AssertionError, match="the ferry"):
+        wait_until(lambda: False, "the ferry", within=0.02)
+
+
+@pytest.mark.virtual_time
+async def test_never_returns_the_later_event() -> None:
+    assert await never(lambda: False, during=asyncio.sleep(10, "later")) == "later"
+
+
+@pytest.mark.virtual_time
+@pytest.mark.parametrize("at", [0.0, 5.0, 10.0])
+async def test_never_fails_once_it_has_happened(at: float) -> None:
+    seen: list[str] = []
+    asyncio.get_running_loop().call_later(at, seen.append, "it")
+    with pytest.raises(AssertionError, match="never"):
+        await never(lambda: seen, during=asyncio.sleep(10))
