@@ -29,7 +29,7 @@ from services.gateway.domain.accounts import ApiKey
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
-from tests.support.recorded_bodies import RecordedBodies
+from tests.support.recorded_bodies import record
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import FakeUsage
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
@@ -322,7 +322,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits
         )
     )
     for application in (api.application, *api.protocols):
-        application.add_middleware(RecordedBodies)  # type: ignore[arg-type]
+        record(application)
     secret, key = keys.issue()
     transport = httpx.ASGITransport(api.application)  # type: ignore[arg-type]
     async with httpx.AsyncClient(

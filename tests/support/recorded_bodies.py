@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+from starlette.applications import Starlette
 
 Asgi = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
@@ -35,6 +36,13 @@ _RANDOM: Final = (
 )
 _MOST_CHARACTERS: Final = 2000
 _seen: Final[dict[str, list[dict[str, Any]]]] = defaultdict(list)
+_recording = False
+
+
+def record(application: Starlette) -> None:
+    """Has the application's answers written down where the run was asked for it."""
+    if _recording:
+        application.add_middleware(RecordedBodies)
 
 
 class RecordedBodies:
@@ -68,6 +76,11 @@ class RecordedBodies:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.getgroup("suite").addoption("--bodies", metavar="FILE", help="write what clients of the gateway see to FILE")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    global _recording
+    _recording = config.getoption("--bodies") is not None
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
