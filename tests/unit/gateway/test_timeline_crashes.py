@@ -181,12 +181,9 @@ class Simulation:
         readers = [asyncio.create_task(self._reader(company)) for company in COMPANIES for _ in range(2)]
         await asyncio.gather(*(self._request(number) for number in range(12)))
         self._ended = True
-        await until(
-            lambda: sum(map(len, self.timeline.events.values())) >= sum(map(len, self.published.ids.values())),
-            "every event is stored",
-            within=600,
-            pause=0.5,
-        )
+        published = sum(map(len, self.published.ids.values()))
+        async with asyncio.timeout(600):
+            await until(lambda: sum(map(len, self.timeline.events.values())) >= published, pause=0.5)
         await asyncio.gather(*readers)
         for member in members:
             member.cancel()

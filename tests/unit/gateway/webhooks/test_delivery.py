@@ -14,6 +14,7 @@ from tests.support.waiting import until
 from tests.support.webhook_fakes import Received
 from tests.support.webhook_world import WebhookWorld, caller, settled, verified, write
 
+pytestmark = pytest.mark.virtual_time
 HOUR, DAY = 3600.0, 86_400.0
 DELIVERED, FAILED, PENDING = DeliveryStatus.DELIVERED, DeliveryStatus.FAILED, DeliveryStatus.PENDING
 
