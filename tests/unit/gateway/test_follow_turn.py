@@ -213,14 +213,16 @@ async def test_revoking_the_key_ends_the_streams_of_others_turns(public: Gateway
     sent = await begin(public)
     following = await follow(public, sent)
     public.api.revoked(public.key.id)
-    assert [name for name, _ in events_in((await following).text)] == ["turn.started"]
+    async with asyncio.timeout(60):
+        assert [name for name, _ in events_in((await following).text)] == ["turn.started"]
     assert public.bus.waiters == {}
 
 
 async def test_a_turns_stream_ends_when_its_key_expires(public: Gateway) -> None:
     secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=50))
     sent = await begin(public)
-    followed = await public.client.get(events_path(sent.command_id), headers={"x-api-key": secret})
+    async with asyncio.timeout(60):
+        followed = await public.client.get(events_path(sent.command_id), headers={"x-api-key": secret})
     shown, told = followed.text.split("event: error\ndata: ")
     assert [name for name, _ in events_in(shown)] == ["turn.started"]
     assert orjson.loads(told)["error"]["type"] == "authentication_error"

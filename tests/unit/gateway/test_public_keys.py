@@ -244,7 +244,8 @@ async def test_an_agent_that_is_public_no_longer_ends_the_streams_of_its_key_unt
         await elapse(1)
         assert not following.done()
         sender.hear(AgentUpdated(agent=Agent(**{**stored_agent(), "is_public": False})))
-        assert (await following).status_code == 200
+        async with asyncio.timeout(60):
+            assert (await following).status_code == 200
 
 
 async def test_a_registry_that_is_away_is_no_refusal(public: Gateway) -> None:

@@ -158,7 +158,9 @@ async def test_an_event_that_was_lost_before_a_wait_is_found_in_the_silence(publ
     await elapse(0.5)
     public.bus.lose(sent, called(sent))
     public.bus.lose(sent, required(sent))
+    asked = len(public.upstreams.asked_paths("events"))
     await elapse(2.5 * KEEP_ALIVE_SECONDS)
+    assert len(public.upstreams.asked_paths("events")) > asked, "it looks in the silence, not at the end only"
     public.upstreams.down = True
     await elapse(2.5 * KEEP_ALIVE_SECONDS)
     public.upstreams.down = False
