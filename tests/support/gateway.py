@@ -1,6 +1,5 @@
 """The gateway's public API on fakes: a bus with scripted upstreams, credentials in memory."""
 
-import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -32,6 +31,7 @@ from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeSe
 from tests.support.recorded_bodies import record
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import FakeUsage
+from tests.support.waiting import until
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
 
 _STATUS_AFTER = {
@@ -285,9 +285,7 @@ class Gateway:
 
     async def until_sent(self, count: int = 1) -> Sent:
         """The last command, once that many were sent."""
-        async with asyncio.timeout(60):
-            while len(self.bus.sent) < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.bus.sent) >= count, f"{count} commands were sent")
         return self.bus.sent[-1]
 
 

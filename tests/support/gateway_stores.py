@@ -14,6 +14,8 @@ from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
 from tests.support.pages import page_within
 
+_TURNS_OF_THE_LOOP = 20
+
 
 class FakeIdempotency:
     def __init__(self) -> None:
@@ -31,8 +33,9 @@ class FakeIdempotency:
         return replace(record, repeated=True)
 
     async def find(self, request: IdempotentRequest) -> str | None:
-        # As long as a database: whoever looks must not be gone by then.
-        await asyncio.sleep(0.01)
+        # Later, as from a database: whoever looks must not be gone by then.
+        for _ in range(_TURNS_OF_THE_LOOP):
+            await asyncio.sleep(0)
         place = (request.company_id, request.principal_id, request.method, request.path, request.key)
         return self.recorded[place][1].command_id if place in self.recorded else None
 

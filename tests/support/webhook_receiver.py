@@ -9,6 +9,8 @@ from typing import Any
 from aiohttp import web
 from standardwebhooks import Webhook as Verifier
 
+from tests.support.waiting import WITHIN, until
+
 
 @dataclass
 class Receiver:
@@ -29,16 +31,14 @@ class Receiver:
         taken = [(headers, body) for at, headers, body in self.received if at == path]
         return [Verifier(secret).verify(body, headers) for headers, body in taken]
 
-    async def until(self, count: int, path: str = "/hook", seconds: float = 60) -> None:
-        async with asyncio.timeout(seconds):
-            while len(self.ids(path)) < count:
-                await asyncio.sleep(0.01)
+    async def until(self, count: int, path: str = "/hook", seconds: float = WITHIN) -> None:
+        await until(lambda: len(self.ids(path)) >= count, f"{count} webhooks came", within=seconds)
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         headers = {name.lower(): value for name, value in request.headers.items()}
         self.received.append((request.path, headers, await request.read()))
         if request.path in self.hanging:
-            await asyncio.sleep(3600)
+            await asyncio.Event().wait()
         return self.answer(request.path)
 
 

@@ -1,6 +1,5 @@
 """Webhooks, their timeline and workers in memory, on a clock that stands still."""
 
-import asyncio
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -28,6 +27,7 @@ from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
 from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
 from tests.support.gateway import Clock
 from tests.support.timeline import FakeTimeline, event
+from tests.support.waiting import elapse
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks, NoMetrics, Received
 
 ALL_OF_COMPANY = frozenset({"webhooks:write", "company:read"})
@@ -124,5 +124,5 @@ def verified(received: Received, secret: str) -> dict[str, Any]:
 
 
 async def settled() -> None:
-    for _ in range(50):
-        await asyncio.sleep(0)
+    """All that was to be done at once is done, and the rest waits."""
+    await elapse(0.01)

@@ -12,6 +12,7 @@ from services.gateway.use_cases.timeline import company_feed, feed_reader
 from services.gateway.use_cases.timeline.company_feed import CompanyFeed
 from services.gateway.use_cases.timeline.feed_reader import MOST_TAKEN, MOST_UNREAD, FeedReader
 from tests.support.timeline import FakeTimeline, event
+from tests.support.waiting import until
 
 WHERE = TimelineFilter(company_id="acme")
 READERS, EVENTS = 200, 30
@@ -42,12 +43,15 @@ class Readers:
     async def complete(self, number: int) -> int:
         """Waits until every reader has read so many; returns the most that were made before others had their turn."""
         before = 0
-        async with asyncio.timeout(60):
-            while min(map(len, self.seen)) < number:
-                await asyncio.sleep(0)
-                if self.reads > before:
-                    self.bursts.append(self.reads - before)
-                before = self.reads
+
+        def is_complete() -> bool:
+            nonlocal before
+            if self.reads > before:
+                self.bursts.append(self.reads - before)
+            before = self.reads
+            return min(map(len, self.seen)) >= number
+
+        await until(is_complete, pause=0)
         return max(self.bursts)
 
     async def leave(self) -> None:
@@ -87,12 +91,9 @@ async def test_many_readers_leave_the_event_loop_to_others() -> None:
 
 async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
     _, feed, readers = await woken()
-    while feed._waking is None:
-        await asyncio.sleep(0)
+    await until(lambda: feed._waking is not None, pause=0)
     await readers.leave()
-    async with asyncio.timeout(60):
-        while feed._waking is not None:
-            await asyncio.sleep(0)
+    await until(lambda: feed._waking is None, pause=0)
 
 
 async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() -> None:
@@ -100,9 +101,7 @@ async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() ->
     stalled = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
     feed.add(stalled)
     await readers.complete(EVENTS)
-    async with asyncio.timeout(60):
-        while feed._waking is not None:
-            await asyncio.sleep(0)
+    await until(lambda: feed._waking is None, pause=0)
     # All is there for it when it goes on.
     assert await positions(stalled) == list(range(1, EVENTS + 1))
     feed.discard(stalled)

@@ -13,7 +13,9 @@ from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import UpstreamStream
 from tests.support.gateway import Gateway, Sent
+from tests.support.waiting import until
 
+pytestmark = pytest.mark.virtual_time
 SESSION = new_id()
 
 
@@ -58,13 +60,11 @@ class Call:
         return self.sent[-1]["type"] == "http.response.body" and not self.sent[-1].get("more_body")
 
     async def ended(self) -> None:
-        async with asyncio.timeout(60):
-            await self.task
+        await until(self.task.done, "the answer has ended")
+        await self.task
 
     async def until_sent(self, count: int) -> None:
-        async with asyncio.timeout(60):
-            while len(self.sent) < count:
-                await asyncio.sleep(0.001)
+        await until(lambda: len(self.sent) >= count, f"{count} messages of the answer were sent")
 
 
 def archive_that_never_ends(public: Gateway) -> None:

@@ -21,9 +21,10 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected, Event
-from services.gateway.use_cases import submit_turn
 from tests.support.gateway import Gateway, Sent, error_of, rejected
+from tests.support.waiting import elapse
 
+pytestmark = pytest.mark.virtual_time
 SESSION = new_id()
 PATH = f"/runtime/{SESSION}/execute/"
 STREAM = {"Accept": "text/event-stream"}
@@ -115,8 +116,7 @@ async def test_other_ends_become_errors(public: Gateway, end: Callable[[Sent], E
     assert (response.status_code, error_of(response)["type"]) == (status, kind)
 
 
-async def test_a_turn_that_nobody_accepts_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit_turn, "_ACCEPTANCE_SECONDS", 0.01)
+async def test_a_turn_that_nobody_accepts_times_out(public: Gateway) -> None:
     for headers in ({}, {"Prefer": "respond-async"}, STREAM):
         response = await public.client.post(PATH, json={"content": "Hi"}, headers=headers)
         assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
@@ -132,7 +132,7 @@ async def test_in_the_background_the_answer_comes_once_the_turn_is_accepted(
 ) -> None:
     asked = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers={"Prefer": "respond-async"}))
     sent = await public.until_sent()
-    await asyncio.sleep(0.05)
+    await elapse(1)
     assert not asked.done()
     public.bus.publish(sent, first(sent))
     response = await asked
@@ -301,7 +301,7 @@ async def test_revoking_the_key_ends_its_open_streams(public: Gateway) -> None:
     streaming = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=STREAM))
     sent = await public.until_sent()
     public.bus.publish(sent, started(sent))
-    await asyncio.sleep(0.05)
+    await elapse(1)
     public.api.revoked(public.key.id)
     done, _ = await asyncio.wait({streaming}, timeout=60)
     assert done == {streaming}

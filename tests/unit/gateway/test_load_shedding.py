@@ -213,10 +213,10 @@ def test_what_a_bounded_company_sends_at_once_is_spread_over_a_second() -> None:
     assert load.wait_of("quiet") == load.pause_of("quiet") == 0
 
 
+@pytest.mark.virtual_time
 async def test_the_event_loop_is_watched_while_companies_share_it_and_the_first_is_told_why(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(shed_load, "_LONGEST_HOLD", 0.05)
     monkeypatch.setattr(shed_load, "_MOST_HELD", 40)
     shed = ShedLoad(LoadShedding())
     watching = asyncio.create_task(shed.run())

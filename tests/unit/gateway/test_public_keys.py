@@ -17,11 +17,11 @@ from libs.contracts.messages import Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
 from services.gateway.bootstrap import listen
-from services.gateway.use_cases import submit_turn
 from tests.support.gateway import Gateway, Sent, error_of
-from tests.support.metrics import metric
 from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_the_public, stored_agent
+from tests.support.waiting import elapse
 
+pytestmark = pytest.mark.virtual_time
 OnEvent = Callable[[Envelope, bytes], None]
 NORMALIZED = {
     "agent_config": {"name": "Support", "system_prompt": "secret"},
@@ -239,10 +239,9 @@ async def test_an_agent_that_is_public_no_longer_ends_the_streams_of_its_key_unt
     headers = {"Origin": SHOP, "Accept": "text/event-stream"}
     for _ in range(2):
         following = asyncio.create_task(public.client.get(path, headers=headers))
-        while not metric("aes_gateway_open_streams"):
-            await asyncio.sleep(0.01)
+        await elapse(1)
         sender.hear(AgentUpdated(agent=Agent(**stored_agent())))
-        await asyncio.sleep(0.05)
+        await elapse(1)
         assert not following.done()
         sender.hear(AgentUpdated(agent=Agent(**{**stored_agent(), "is_public": False})))
         async with asyncio.timeout(60):
@@ -288,10 +287,7 @@ async def test_public_principals_need_idempotency_keys_that_cannot_be_guessed(pu
     assert made[0].json() == made[1].json()
 
 
-async def test_a_public_principal_executes_and_reads_in_the_name_of_the_connection(
-    public: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(submit_turn, "_ACCEPTANCE_SECONDS", 0.01)
+async def test_a_public_principal_executes_and_reads_in_the_name_of_the_connection(public: Gateway) -> None:
     connection = await connect(public)
     session_id, key = new_id(), f"connection_key={connection.key}"
     headers = {"Prefer": "wait=0"}

@@ -1,14 +1,15 @@
 """Readiness of processes over HTTP: ready, not ready, another program, nobody there, too slow."""
 
 import asyncio
+import socket
 from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import web
 
-from deploy.local.ports import choose_free
 from services.gateway.adapters import health_http
 from services.gateway.adapters.health_http import HttpServiceHealth
+from tests.support.waiting import WITHIN
 
 
 class Programs:
@@ -30,7 +31,7 @@ class Programs:
             case "page":
                 return web.Response(text="<html>")
             case _:
-                await asyncio.sleep(3600)
+                await asyncio.Event().wait()
                 raise AssertionError
 
 
@@ -41,28 +42,38 @@ async def programs() -> AsyncIterator[Programs]:
     application.router.add_get("/{name}/health/ready", found.answer)
     runner = web.AppRunner(application, shutdown_timeout=0.1)
     await runner.setup()
-    port = choose_free()
-    await web.TCPSite(runner, "127.0.0.1", port).start()
-    found.url = f"http://127.0.0.1:{port}"
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    found.url = f"http://127.0.0.1:{runner.addresses[0][1]}"
     yield found
     await runner.cleanup()
 
 
 async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.5)
-    names = ("good", "waiting", "other", "page", "slow")
-    nobody = f"http://127.0.0.1:{choose_free()}"
-    health = HttpServiceHealth([*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)])
-
-    good, waiting, other, page, slow, absent = await health.replicas()
-    await health.close()
+    monkeypatch.setattr(health_http, "_ANSWER_SECONDS", WITHIN)
+    names = ("good", "waiting", "other", "page")
+    with socket.socket() as taken:
+        # Bound, and nobody listens: no other program gets the port meanwhile.
+        taken.bind(("127.0.0.1", 0))
+        nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        health = HttpServiceHealth([*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)])
+        good, waiting, other, page, absent = await health.replicas()
+        await health.close()
 
     assert (good.status, good.version, good.reason) == ("ready", "0.1.0", "")
     assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
     assert "p4ss" not in waiting.reason
-    assert [each.status for each in (other, page, slow, absent)] == ["unreachable"] * 4
+    assert [each.status for each in (other, page, absent)] == ["unreachable"] * 3
     assert other.reason == "another program answers there"
-    assert slow.reason == "no answer in time"
+
+
+async def test_a_process_that_is_too_slow_is_not_waited_for(
+    programs: Programs, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
+    health = HttpServiceHealth([("runtime", f"{programs.url}/slow")])
+    (slow,) = await health.replicas()
+    await health.close()
+    assert (slow.status, slow.reason) == ("unreachable", "no answer in time")
 
 
 async def test_a_name_with_several_addresses_is_asked_at_each(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,12 +16,13 @@ from libs.contracts.events.runtime import CancelTurnAccepted, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, public_name
 from services.gateway.entrypoints.http.sockets import session_socket
-from services.gateway.use_cases.timeline import session_follower, timeline_feeds
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import SHOP, connect
+from tests.support.waiting import elapse, until
 from tests.unit.gateway.test_actions import accepted_answer
 from tests.unit.gateway.test_execute import PATH, SESSION, completed, delta, failed, started
 
+pytestmark = pytest.mark.virtual_time
 URL = f"/api/v1/ws/sessions/{SESSION}/"
 
 
@@ -43,7 +44,6 @@ class Socket:
         self.code: int | None = None
         self.messages: list[dict[str, Any]] = []
         self._incoming: asyncio.Queue[dict[str, Any]] = asyncio.Queue()
-        self._changed = asyncio.Event()
         self._incoming.put_nowait({"type": "websocket.connect"})
         scope = {
             "type": "websocket",
@@ -64,7 +64,6 @@ class Socket:
             case "websocket.close":
                 self.code = message["code"]
                 self._incoming.put_nowait({"type": "websocket.disconnect", "code": self.code})
-        self._changed.set()
 
     def send(self, **message: Any) -> None:
         self._incoming.put_nowait({"type": "websocket.receive", "text": orjson.dumps(message).decode()})
@@ -82,14 +81,11 @@ class Socket:
         return found
 
     async def until(self, check: Callable[["Socket"], bool]) -> None:
-        async with asyncio.timeout(30):
-            while not check(self):
-                self._changed.clear()
-                await self._changed.wait()
+        await until(lambda: check(self))
 
     async def ended(self) -> int | None:
-        async with asyncio.timeout(30):
-            await self.task
+        await until(self.task.done, "the connection has ended")
+        await self.task
         return self.code
 
 
@@ -99,7 +95,7 @@ async def opened(public: Gateway, **how: str) -> AsyncIterator[Socket]:
     socket = Socket(public, **how)
     try:
         await socket.until(lambda it: it.accepted is not None or it.task.done())
-        await asyncio.sleep(0.02)
+        await elapse(0.02)
         yield socket
     finally:
         socket.task.cancel()
@@ -336,15 +332,12 @@ async def test_subscribe_alone_shows_a_running_turn_from_its_start(
     await asked
 
 
-async def test_texts_that_are_lost_are_asked_for(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(session_follower, "_GRACE_SECONDS", 0.01)
+async def test_texts_that_are_lost_are_asked_for(public: Gateway) -> None:
     async with opened(public) as socket:
         sent = await executed(public, socket)
         happen(public, sent, started(sent))
         happen(public, sent, delta(sent, 1, "lo.", 3))
-        async with asyncio.timeout(30):
-            while not public.bus.watched:
-                await asyncio.sleep(0.01)
+        await until(lambda: public.bus.watched)
         happen(public, sent, delta(sent, 1, "Hello."))
         await socket.until(lambda it: "turn.output_text.delta" in it.names)
         assert socket.messages[-1]["data"]["text"] == "Hello."
@@ -451,8 +444,7 @@ async def test_a_revoked_key_closes_its_sockets(public: Gateway) -> None:
         assert await socket.ended() == 4401
 
 
-async def test_an_expired_key_closes_its_sockets(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+async def test_an_expired_key_closes_its_sockets(public: Gateway) -> None:
     tending = asyncio.create_task(public.api.feeds.run())
     secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=60))
     async with opened(public, x_api_key=secret) as socket:
@@ -488,7 +480,7 @@ async def test_a_client_that_leaves_leaves_nothing_behind(public: Gateway) -> No
     assert public.bus.waiters == {}
     reads = public.timeline.reads
     happen(public, sent, started(sent))
-    await asyncio.sleep(0.05)
+    await elapse(60)
     assert public.timeline.reads == reads
 
 

@@ -22,7 +22,7 @@ from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryCopartitionConsumer
 from tests.support.timeline import FakeTimeline
-from tests.support.waiting import run_in_virtual_time
+from tests.support.waiting import elapse, run_in_virtual_time, until
 
 SERVICES = ("runtime", "artifacts", "ingestion")
 TOPICS = [f"{service}-events" for service in SERVICES]
@@ -88,7 +88,7 @@ class FetchingConsumer(MemoryCopartitionConsumer):
         self._away: dict[Partition, float] = {}
 
     async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
-        await asyncio.sleep(self._process.chance.uniform(0.001, max(timeout, 0.002)))
+        await elapse(self._process.chance.uniform(0.001, max(timeout, 0.002)))
         await self._process.point()
         now = asyncio.get_running_loop().time()
         found: list[Record] = []
@@ -149,7 +149,7 @@ class Store(FakeTimeline):
 
     async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
         await self._process.point()
-        await asyncio.sleep(self._process.chance.uniform(0.0, 0.05))
+        await elapse(self._process.chance.uniform(0.0, 0.05))
         await self._process.point()
         stored = await super().store(events, moves)
         await self._process.point()
@@ -181,9 +181,9 @@ class Simulation:
         readers = [asyncio.create_task(self._reader(company)) for company in COMPANIES for _ in range(2)]
         await asyncio.gather(*(self._request(number) for number in range(12)))
         self._ended = True
+        published = sum(map(len, self.published.ids.values()))
         async with asyncio.timeout(600):
-            while sum(map(len, self.timeline.events.values())) < sum(map(len, self.published.ids.values())):
-                await asyncio.sleep(0.5)
+            await until(lambda: sum(map(len, self.timeline.events.values())) >= published, pause=0.5)
         await asyncio.gather(*readers)
         for member in members:
             member.cancel()
@@ -194,7 +194,7 @@ class Simulation:
         label, company = f"label-{number}", self.chance.choice(COMPANIES)
         sequences: dict[str, int] = defaultdict(int)
         sent: list[tuple[str, Envelope]] = []
-        await asyncio.sleep(self.chance.uniform(0, 10))
+        await elapse(self.chance.uniform(0, 10))
         cause: str | None = None
         for step in range(self.chance.randint(2, 8)):
             service = self.chance.choice(SERVICES)
@@ -211,7 +211,7 @@ class Simulation:
             if cause is not None:
                 self.published.effects[envelope.id] = cause
             cause = envelope.id
-            await asyncio.sleep(self.chance.choice((APART, APART, 2.0, 5.0)))
+            await elapse(self.chance.choice((APART, APART, 2.0, 5.0)))
             if self.chance.random() < 0.3:
                 # A command came again, and its recorded outcome is published again.
                 await self._send(*self.chance.choice(sent))
@@ -245,21 +245,21 @@ class Simulation:
 
     async def _live(self, process: Process, bus: MemberBus, running: "asyncio.Task[None]") -> None:
         while process.alive and not running.done():
-            await asyncio.sleep(self.chance.uniform(0.2, 4.0))
+            await elapse(self.chance.uniform(0.2, 4.0))
             if self._ended:
                 process.risk = 0.0
             elif self.chance.random() < 0.1:
                 # It freezes for longer than the group waits, and goes on as if nothing had happened.
                 process.frozen.clear()
                 await self._expel(bus, SESSION_TIMEOUT)
-                await asyncio.sleep(self.chance.uniform(0.0, 3.0))
+                await elapse(self.chance.uniform(0.0, 3.0))
                 process.frozen.set()
-                await asyncio.sleep(self.chance.uniform(0.0, 3.0))
+                await elapse(self.chance.uniform(0.0, 3.0))
                 return
 
     async def _expel(self, bus: MemberBus, after: float) -> None:
         """The group goes on without a member that it has not heard of; the member is not told."""
-        await asyncio.sleep(after)
+        await elapse(after)
         for consumer in bus.consumers:
             if consumer in self.bus._groups["gateway-timeline"]:
                 await self.bus.rebalance("gateway-timeline", joining=None, leaving=consumer)
@@ -270,7 +270,7 @@ class Simulation:
         self.seen.append(seen)
         after = 0
         while not self._ended or after < len(self.published.ids[company]):
-            await asyncio.sleep(self.chance.uniform(0.05, 3.0))
+            await elapse(self.chance.uniform(0.05, 3.0))
             page = await self.timeline.page(
                 TimelineFilter(company_id=company), after=after, limit=self.chance.randint(1, 50)
             )

@@ -1,7 +1,7 @@
 """``GET /events/`` as a stream: replay, following, and its ends."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import Any
@@ -10,8 +10,11 @@ import orjson
 import pytest
 
 from services.gateway.domain.timeline import TimelineEvent
-from services.gateway.use_cases.timeline import feed_reader, timeline_feeds
+from services.gateway.use_cases.timeline import feed_reader
 from tests.support.gateway import Gateway, error_of
+from tests.support.waiting import elapse, until
+
+pytestmark = pytest.mark.virtual_time
 
 
 class Stream:
@@ -21,7 +24,6 @@ class Stream:
         self.status = 0
         self.text = b""
         self.pieces: list[bytes] = []
-        self._changed = asyncio.Event()
         self.gone = asyncio.Event()
         raw = {"x_api_key": public.client.headers["x-api-key"], "accept": "text/event-stream", **headers}
         scope = {
@@ -43,7 +45,6 @@ class Stream:
             self.status = message["status"]
         self.pieces.append(message.get("body", b""))
         self.text += self.pieces[-1]
-        self._changed.set()
 
     @property
     def blocks(self) -> list[dict[str, str]]:
@@ -58,14 +59,11 @@ class Stream:
         return [int(block["id"]) for block in self.blocks if "id" in block]
 
     async def ended(self) -> None:
-        async with asyncio.timeout(30):
-            await self.task
+        await until(self.task.done, "the stream has ended")
+        await self.task
 
-    async def until(self, check: Any) -> None:
-        async with asyncio.timeout(30):
-            while not check(self):
-                self._changed.clear()
-                await self._changed.wait()
+    async def until(self, check: Callable[["Stream"], object]) -> None:
+        await until(lambda: check(self))
 
 
 @asynccontextmanager
@@ -174,18 +172,15 @@ async def test_an_event_that_the_log_gets_later_than_the_bus_is_waited_for(publi
     async with follow(public) as stream:
         await stream.until(live)
         public.api.feeds.wake("company-1", "to come")
-        await asyncio.sleep(0.05)
+        await elapse(1)
         store(public, id="to come")
         await stream.until(lambda it: it.ids == [1])
         reads = public.timeline.reads
-        await asyncio.sleep(0.1)
+        await elapse(60)
         assert public.timeline.reads == reads, "nothing more to wait for"
 
 
-async def test_events_that_the_bus_did_not_tell_of_come_with_the_next_look(
-    public: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+async def test_events_that_the_bus_did_not_tell_of_come_with_the_next_look(public: Gateway) -> None:
     tending = asyncio.create_task(public.api.feeds.run())
     async with follow(public) as stream:
         await stream.until(live)
@@ -194,9 +189,7 @@ async def test_events_that_the_bus_did_not_tell_of_come_with_the_next_look(
     tending.cancel()
 
 
-async def test_a_silent_stream_is_kept_alive(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(feed_reader, "KEEP_ALIVE_SECONDS", 0.02)
+async def test_a_silent_stream_is_kept_alive(public: Gateway) -> None:
     tending = asyncio.create_task(public.api.feeds.run())
     async with follow(public) as stream:
         await stream.until(lambda it: it.text.count(b": keep-alive\nid: 0\n\n") >= 3)
@@ -263,8 +256,7 @@ async def test_a_revoked_key_ends_its_streams(public: Gateway) -> None:
     assert stream.blocks == []
 
 
-async def test_an_expired_key_ends_its_streams(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
+async def test_an_expired_key_ends_its_streams(public: Gateway) -> None:
     tending = asyncio.create_task(public.api.feeds.run())
     secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=60))
     async with follow(public, x_api_key=secret) as stream:
@@ -278,8 +270,6 @@ async def test_an_expired_key_ends_its_streams(public: Gateway, monkeypatch: pyt
 async def test_a_database_that_hangs_silences_no_stream_and_keeps_none_open(
     public: Gateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timeline_feeds, "_LOOK_SECONDS", 0.01)
-    monkeypatch.setattr(feed_reader, "KEEP_ALIVE_SECONDS", 0.05)
     secret, _ = public.keys.issue(expires_at=public.clock.now() + timedelta(seconds=60))
     async with follow(public, x_api_key=secret) as stream:
         await stream.until(live)
@@ -313,9 +303,8 @@ async def test_a_reader_that_leaves_leaves_nothing_behind(public: Gateway) -> No
     async with follow(public) as stream:
         await stream.until(live)
         stream.gone.set()
-        await asyncio.wait({stream.task}, timeout=30)
-        assert stream.task.done()
+        await stream.ended()
     reads = public.timeline.reads
     happen(public)
-    await asyncio.sleep(0.05)
+    await elapse(60)
     assert public.timeline.reads == reads, "nobody reads on"

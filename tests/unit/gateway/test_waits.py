@@ -8,10 +8,12 @@ import pytest
 
 from libs.contracts.api.sessions import RequestedToolCall, RequiredAction
 from libs.contracts.events.runtime import ToolCallCompleted, ToolCallStarted, TurnActionRequired, TurnActionResolved
-from services.gateway.use_cases import turn_follower
+from services.gateway.use_cases.turn_follower import KEEP_ALIVE_SECONDS
 from tests.support.gateway import Gateway, Sent
+from tests.support.waiting import elapse
 from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, completed, delta, events_in, started
 
+pytestmark = pytest.mark.virtual_time
 KEY = {"Idempotency-Key": "once"}
 BODY = {"content": "Refund order 4711"}
 
@@ -81,7 +83,7 @@ async def test_a_repeat_is_202_while_the_turn_is_waiting_and_200_afterwards(publ
     assert first.json() == again.json() == background.json()
     public.bus.publish(sent, resolved(sent))
     following = asyncio.create_task(public.client.post(PATH, json=BODY, headers=KEY))
-    await asyncio.sleep(0.05)
+    await elapse(1)
     assert not following.done(), "the turn runs again"
     public.bus.publish(sent, completed(sent))
     assert (await following).status_code == 200
@@ -113,27 +115,26 @@ async def test_a_turn_whose_event_was_lost_is_known_to_wait_at_the_end(public: G
     asked = asyncio.create_task(public.client.post(PATH, json=BODY, headers={"Prefer": "wait=1"}))
     sent = await public.until_sent()
     public.bus.publish(sent, started(sent))
-    await asyncio.sleep(0.05)
+    await elapse(0.5)
     public.bus.lose(sent, called(sent))
     public.bus.lose(sent, required(sent))
     response = await asked
     assert (response.json()["status"], len(response.json()["required_actions"])) == ("waiting", 1)
 
 
-async def test_a_stream_shows_the_wait_and_stays_open(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_follower, "KEEP_ALIVE_SECONDS", 0.02)
+async def test_a_stream_shows_the_wait_and_stays_open(public: Gateway) -> None:
     streaming = asyncio.create_task(public.client.post(PATH, json=BODY, headers=STREAM))
     sent = await public.until_sent()
     for event in waiting(sent):
         public.bus.publish(sent, event)
-    await asyncio.sleep(0.2)
+    await elapse(9.5 * KEEP_ALIVE_SECONDS)
     assert not streaming.done()
     public.bus.publish(sent, resolved(sent))
     public.bus.publish(sent, made(sent))
     public.bus.publish(sent, delta(sent, 1, "Done").model_copy(update={"step": 2}))
     public.bus.publish(sent, completed(sent, "Done."))
     response = await streaming
-    assert response.text.count(": keep-alive") > 1
+    assert response.text.count(": keep-alive") == 9
     shown = events_in(response.text)
     assert [name for name, _ in shown] == [
         "turn.started",
@@ -150,34 +151,32 @@ async def test_a_stream_shows_the_wait_and_stays_open(public: Gateway, monkeypat
     assert "".join(data["text"] for name, data in shown if name.endswith("delta")) == "Done."
 
 
-async def test_an_event_that_was_lost_before_a_wait_is_found_in_the_silence(
-    public: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(turn_follower, "KEEP_ALIVE_SECONDS", 0.02)
+async def test_an_event_that_was_lost_before_a_wait_is_found_in_the_silence(public: Gateway) -> None:
     streaming = asyncio.create_task(public.client.post(PATH, json=BODY, headers=STREAM))
     sent = await public.until_sent()
     public.bus.publish(sent, started(sent))
-    await asyncio.sleep(0.05)
+    await elapse(0.5)
     public.bus.lose(sent, called(sent))
     public.bus.lose(sent, required(sent))
-    await asyncio.sleep(0.2)
+    asked = len(public.upstreams.asked_paths("events"))
+    await elapse(2.5 * KEEP_ALIVE_SECONDS)
+    assert len(public.upstreams.asked_paths("events")) > asked, "it looks in the silence, not at the end only"
     public.upstreams.down = True
-    await asyncio.sleep(0.1)
+    await elapse(2.5 * KEEP_ALIVE_SECONDS)
     public.upstreams.down = False
     public.bus.publish(sent, completed(sent, ""))
     names = [name for name, _ in events_in((await streaming).text)]
     assert names == ["turn.started", "turn.tool_call.started", "turn.action_required", "turn.completed"]
 
 
-async def test_a_reader_goes_on_through_a_wait(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(turn_follower, "KEEP_ALIVE_SECONDS", 0.02)
+async def test_a_reader_goes_on_through_a_wait(public: Gateway) -> None:
     public.bus.upstream = waiting
     await public.client.post(PATH, json=BODY)
     sent = public.bus.sent[0]
     path = f"/runtime/{SESSION}/turns/{sent.command_id}/events/"
     following = asyncio.create_task(public.client.get(path, headers={"Last-Event-ID": "2.1.2.0"}))
     late = asyncio.create_task(public.client.get(path, headers={"Last-Event-ID": "3.1.2.0"}))
-    await asyncio.sleep(0.1)
+    await elapse(5.5 * KEEP_ALIVE_SECONDS)
     assert not following.done()
     assert not late.done()
     public.bus.publish(sent, resolved(sent))

@@ -12,7 +12,6 @@ from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpda
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
-from services.gateway.use_cases import command_dispatcher
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
@@ -249,8 +248,8 @@ async def test_without_a_bus_writes_are_unavailable(public: Gateway) -> None:
     assert int(response.headers["retry-after"]) > 0
 
 
-async def test_a_write_that_nobody_takes_up_times_out(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(command_dispatcher, "_ACCEPTANCE_SECONDS", 0.01)
+@pytest.mark.virtual_time
+async def test_a_write_that_nobody_takes_up_times_out(public: Gateway) -> None:
     response = await public.client.delete(f"/sessions/{new_id()}/")
     assert (response.status_code, error_of(response)["type"]) == (504, "timeout_error")
     assert "may still be carried out" in error_of(response)["message"]
@@ -269,10 +268,8 @@ async def test_a_repeat_gets_the_one_outcome_under_the_first_ones_label(public: 
     assert len(public.bus.sent) == 1
 
 
-async def test_a_repeat_is_sent_again_when_the_owner_never_had_it(
-    public: Gateway, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(command_dispatcher, "_ACCEPTANCE_SECONDS", 0.01)
+@pytest.mark.virtual_time
+async def test_a_repeat_is_sent_again_when_the_owner_never_had_it(public: Gateway) -> None:
     headers = {"Idempotency-Key": "once"}
     lost = await public.client.post("/agent/", json=CONFIGURATION, headers=headers)
     public.bus.upstream = upstream

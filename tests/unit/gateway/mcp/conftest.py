@@ -13,6 +13,7 @@ from libs.contracts.messages import Event
 from libs.service_defaults._http_server import HttpServer
 from services.gateway.bootstrap import PREFIX
 from tests.support.gateway import Gateway, Sent
+from tests.support.waiting import until
 from tests.unit.gateway.test_protocols import AGENT
 
 Answers = Callable[[Sent], list[Event]]
@@ -43,9 +44,7 @@ class Served:
     async def until_sent(self, command: type) -> Sent:
         """The last command, once it is of this type."""
         sent = self.public.bus.sent
-        async with asyncio.timeout(60):
-            while not (sent and isinstance(sent[-1].command, command)):
-                await asyncio.sleep(0.002)
+        await until(lambda: sent and isinstance(sent[-1].command, command), f"{command.__name__} was sent")
         return sent[-1]
 
 
@@ -56,9 +55,7 @@ async def served(public: Gateway) -> AsyncIterator[Served]:
     app = public.api.application
     server = HttpServer(app, {PREFIX: app, **mounts}, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type,dict-item]
     serving = asyncio.create_task(server.serve_until_told())
-    async with asyncio.timeout(30):
-        while not server.started:
-            await asyncio.sleep(0.005)
+    await until(lambda: server.started, "the server listens")
     port = server.servers[0].sockets[0].getsockname()[1]
     running = Served(public, f"http://127.0.0.1:{port}")
     running.answers("/internal/agents", [AGENT])

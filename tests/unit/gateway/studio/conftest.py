@@ -11,6 +11,7 @@ from services.gateway.entrypoints.http.studio.assets import load, vendored
 from tests.support.browser import browser as browser
 from tests.support.browser import page_of_its_own
 from tests.support.browser import pytest_runtest_teardown as pytest_runtest_teardown
+from tests.support.waiting import WITHIN
 
 Run = Callable[..., Any]
 _ADDRESS = "http://studio.test"
@@ -51,20 +52,52 @@ def _serve(route: Route) -> None:
 _WORLD = """
   const requests = [];
   const streams = [];
-  const real = { fetch: window.fetch, setTimeout: window.setTimeout, now: Date.now };
+  const { fetch, setTimeout, clearTimeout } = window;
+  const real = { fetch, setTimeout, clearTimeout, now: Date.now };
+  const began = real.now();
   let hidden = false;
+  // What a test adds to the time without letting anything happen meanwhile.
   let passed = 0;
   Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-  // Pauses are a hundredth of what they are.
-  window.setTimeout = (act, pause = 0, ...given) => real.setTimeout.call(window, act, pause / 100, ...given);
-  Date.now = () => real.now() + passed;
-  const sleep = (pause) => new Promise((resolve) => real.setTimeout.call(window, resolve, pause));
-  const until = async (wanted) => {
-    for (let left = 400; !wanted(); left -= 1) {
-      if (!left) throw new Error(`it never came: ${wanted} ${JSON.stringify(requests)}`);
-      await sleep(10);
+  // Time passes a little with each turn of the event loop: a machine that stalls makes nothing late.
+  let elapsed = 0;
+  let isOver = false;
+  const timers = new Map();
+  let lastTimer = 1e9;
+  window.setTimeout = (act, pause = 0, ...given) => {
+    timers.set((lastTimer += 1), { at: elapsed + Number(pause), act: () => act(...given) });
+    return lastTimer;
+  };
+  window.clearTimeout = (timer) => timers.delete(timer) || real.clearTimeout.call(window, timer);
+  Date.now = () => began + elapsed + passed;
+  const turn = () => new Promise((resolve) => real.setTimeout.call(window, resolve));
+  const passTime = async () => {
+    for (let now = elapsed; !isOver; ) {
+      await turn();
+      const [next] = [...timers].filter(([, { at }]) => at <= now).sort(([, one], [, other]) => one.at - other.at);
+      if (next) {
+        const [timer, { at, act }] = next;
+        timers.delete(timer);
+        elapsed = Math.max(elapsed, at);
+        try {
+          act();
+        } catch (problem) {
+          reportError(problem);
+        }
+      } else {
+        elapsed = now;
+        now += 100;
+      }
     }
   };
+  passTime();
+  const until = async (wanted) => {
+    for (const end = real.now() + within; !wanted(); await turn()) {
+      if (real.now() > end) throw new Error(`it never came: ${wanted} ${JSON.stringify(requests)}`);
+    }
+  };
+  /** Lets this much time pass: what is due meanwhile is done. */
+  const elapse = (pause) => new Promise((resolve) => window.setTimeout(resolve, pause));
   const look = (next) => {
     hidden = next;
     document.dispatchEvent(new Event("visibilitychange"));
@@ -93,14 +126,16 @@ _WORLD = """
     };
   };
   const restore = () => {
-    Object.assign(window, { fetch: real.fetch, setTimeout: real.setTimeout });
+    isOver = true;
+    Object.assign(window, { fetch, setTimeout, clearTimeout });
     Date.now = real.now;
     delete document.hidden;
   };
 """
-"""A service that is made of functions, a tab that can be out of sight, and time that passes."""
+"""A service that is made of functions, a tab that can be out of sight, and a clock that the test moves."""
 
 
 def in_world(body: str) -> str:
     """A body, in a function that has the names above."""
-    return f"await (async () => {{ {_WORLD} try {{ {body} }} finally {{ restore(); }} }})()"
+    within = f"const within = {1000 * WITHIN};"
+    return f"await (async () => {{ {within} {_WORLD} try {{ {body} }} finally {{ restore(); }} }})()"

@@ -43,7 +43,7 @@ def test_after_minutes_without_a_connection_one_reads_anew_in_sight_too(run: Run
       let whole = m.followEvents({}, { signal: stop.signal, onEvent: () => {} });
       await until(() => streams.length === 1);
       streams[0].write(": keep-alive\\nid: 9\\n\\n");
-      await sleep(20);
+      await elapse(1_000);
       isReachable = false;
       streams[0].fail();
       await until(() => requests.length > 3);
@@ -74,7 +74,7 @@ def test_a_knowledge_base_is_followed_from_now_on_after_a_long_absence(run: Run)
       render(h(Shown), box);
       await until(() => streams.length === 1);
       streams[0].write("id: 9\\n\\n");
-      await sleep(20);
+      await elapse(1_000);
       look(true);
       await until(() => streams[0].ended);
       passed = 600_000;
@@ -103,7 +103,7 @@ def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> No
       const whole = talk.say("Hello", []);
       await until(() => requests.length > 3);
       // Longer than a tab keeps its streams.
-      await sleep(150);
+      await elapse(15_000);
       const before = requests.length;
       await until(() => requests.length > before);
       isReachable = true;
@@ -202,7 +202,7 @@ def test_what_was_missed_waits_for_the_message_on_its_way(run: Run) -> None:
       const own = conversation.conversation.add({ content: "Mine", blocks: null, attachments: [] });
       say("b", 20);
       streams[0].write('id: 20\\ndata: {"turn_id": "b"}\\n\\n');
-      await sleep(50);
+      await elapse(10_000);
       const meanwhile = shown().length;
       own.status = "refused";
       await until(() => shown().length === 2 + 1);
@@ -277,10 +277,12 @@ def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> No
       const message = { role: "user", turn_id: "t", content: "x", timestamp: "1", content_blocks: blocks };
       let under = 0;
       let most = 0;
+      let answer;
+      const held = new Promise((resolve) => (answer = resolve));
       serve(async ({ path }) => {
         if (path === "/runtime/s/messages/") return Response.json({ messages: [message], total: 1 });
         most = Math.max(most, (under += 1));
-        await sleep(20);
+        await held;
         under -= 1;
         return new Response("", { status: 503 });
       });
@@ -288,9 +290,12 @@ def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> No
       const talk = new m.Talk({ get: read, send }, "s");
       await Promise.all([talk.loadMessages(0), talk.loadMessages(0)]);
       const asked = () => requests.filter(({ path }) => path === "/sessions/s/artifacts/").length;
+      await until(asked);
+      await elapse(1_000);
+      answer();
       await until(() => asked() === 2 && !under);
       // Longer than the first pauses before something is repeated.
-      await sleep(100);
+      await elapse(10_000);
       const { waitingStreams } = await import("/api/network.js");
       return { most, asked: asked(), isWaiting: waitingStreams.value.size > 0, attached: talk.turns[0].attachments };
     """
@@ -314,9 +319,9 @@ def test_files_of_the_session_it_was_forked_from_are_found_and_gone_ones_asked_f
       const talk = new m.Talk({ get: read, send }, "s");
       await talk.loadMessages(0);
       await until(() => requests.some(({ path }) => path === "/artifacts/gone/"));
-      await sleep(20);
+      await elapse(2_000);
       await talk.loadMessages(0);
-      await sleep(20);
+      await elapse(2_000);
       const shown = talk.turns[0].attachments.map(({ name, artifact }) => [name, artifact?.session_id ?? null]);
       return { shown, asked: requests.map(({ path }) => path).filter((path) => path.includes("artifacts")) };
     """

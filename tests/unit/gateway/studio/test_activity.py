@@ -169,7 +169,7 @@ ANEW = """
   seen.length = 0;
   pages[2]([], true);
   await until(() => pages.length === 4);
-  await sleep(50);
+  await elapse(2_000);
   pages[3]([event(5), event(4)], false);
   await until(() => shown.state === "live" && seen.some(([, count]) => count === 2));
   render(null, box);

@@ -3,7 +3,7 @@
 import json
 from typing import Any
 
-from tests.unit.gateway.studio.conftest import Run
+from tests.unit.gateway.studio.conftest import Run, in_world
 
 Event = tuple[str, dict[str, Any]]
 SHOWN = """(() => {
@@ -79,18 +79,17 @@ def test_a_failure_says_why(run: Run) -> None:
 
 def test_a_long_text_is_read_part_by_part(run: Run) -> None:
     text = "\n\n".join(f"Paragraph {n}{' and more' * 100}" for n in range(100))
-    render = """(async () => {
+    render = """
       const { render, h } = await import("preact");
       const box = document.createElement("div");
       render(h(m.Markdown, { text: given }), box);
       const shown = () => [...box.querySelectorAll("p")];
       const atOnce = shown().length;
       const whole = box.textContent.length;
-      const until = Date.now() + 10_000;
-      while (shown().length < 100 && Date.now() < until) await new Promise((resolve) => setTimeout(resolve));
+      await until(() => shown().length === 100);
       return { atOnce, whole, texts: shown().map((each) => each.textContent) };
-    })()"""
-    found = run("parts/markdown.js", f"await {render}", text)
+    """
+    found = run("parts/markdown.js", in_world(render), text)
     assert 0 < found["atOnce"] < 50
     # What is not read yet stands there as it was written.
     assert found["whole"] >= len(text.replace("\n", ""))

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.unit.gateway.studio.conftest import Run
+from tests.unit.gateway.studio.conftest import Run, in_world
 
 STREAM = ': keep-alive\nid: 7\n\nid: 8\nevent: turn.started\ndata: {"a":1}\n\ndata: one\ndata:two\n\n'
 EVENTS = [
@@ -50,29 +50,21 @@ def test_after_a_page_of_nothing_one_follows_from_where_it_began(run: Run) -> No
 
 
 def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
-    away_and_back = """(async () => {
-      let hidden = false;
-      Object.defineProperty(document, "hidden", { configurable: true, get: () => hidden });
-      const look = (next) => {
-        hidden = next;
-        document.dispatchEvent(new Event("visibilitychange"));
-      };
+    away_and_back = """
       const stop = new AbortController();
       const runs = [];
       const run = (signal) => new Promise((resolve) => {
         runs.push("began");
         signal.addEventListener("abort", () => (runs.push("ended"), resolve()));
       });
-      const later = () => new Promise((resolve) => setTimeout(resolve, 20));
       const whole = m.whileSeen(run, stop.signal, { awayMs: 0 });
       look(true);
-      await later();
+      await elapse(1_000);
       const away = runs.join();
       look(false);
-      await later();
+      await elapse(1_000);
       stop.abort();
       await whole;
-      delete document.hidden;
       return [away, runs.join()];
-    })()"""
-    assert run("api/sight.js", f"await {away_and_back}") == ["began,ended", "began,ended,began,ended"]
+    """
+    assert run("api/sight.js", in_world(away_and_back)) == ["began,ended", "began,ended,began,ended"]

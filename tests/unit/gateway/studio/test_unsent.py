@@ -152,7 +152,7 @@ def test_who_signs_out_leaves_no_message_behind(run: Run) -> None:
       const { signOut } = await import("/api/session.js");
       await signOut();
       made("s");
-      await sleep(20);
+      await elapse(1_000);
       const left = sessionStorage.length;
       await open("s");
       return end([left, shown()]);
@@ -168,13 +168,15 @@ PAGE = """
   const said = { turn_id: "t", content: "Said", timestamp: "2026-01-01T00:00:01Z" };
   const messages = ["user", "assistant"].map((role) => ({ id: role, role, ...said }));
   const agents = ["a", "b"].map((id) => ({ id, name: id }));
-  let isMaking = () => true;
+  // A session that is made is there when the test says so.
+  let made;
+  const making = new Promise((resolve) => (made = resolve));
   serve(async ({ method, path }, signal) => {
     if (path === "/agent/") return Response.json(agents);
     if (path.endsWith("/messages/")) return Response.json({ messages, total: messages.length });
     if (path === "/sessions/s/") return Response.json({ session_id: "s", agent_id: "a" });
     if (method !== "POST") return stream(signal);
-    if (isMaking()) await new Promise((resolve) => setTimeout(resolve, 10_000));
+    await making;
     return Response.json({ error: { type: "conflict_error", message: "not now" } }, { status: 409 });
   });
   const box = document.createElement("div");
@@ -199,6 +201,7 @@ def test_a_double_click_makes_one_fork(run: Run) -> None:
       button("Try again from here").click();
       button("Try again from here").click();
       await until(() => button("Try again from here").disabled);
+      made();
       await until(() => !button("Try again from here").disabled);
       return end([posts(), box.querySelector(".talk > .problem").textContent]);
     """
@@ -221,7 +224,7 @@ def test_the_first_message_and_its_agent_are_there_after_a_reload(run: Run) -> N
       render(null, box);
       open([]);
       await until(() => button("Send it again") && choice().value === "b");
-      isMaking = () => false;
+      made();
       button("Send it again").click();
       await until(() => box.querySelector(".turn .problem")?.textContent.includes("Not now"));
       button("Discard").click();

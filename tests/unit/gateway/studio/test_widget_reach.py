@@ -89,9 +89,9 @@ def test_a_chat_whose_key_has_ended_says_so_and_gives_back_what_was_not_sent(run
       field.focus();
       isAllowed = false;
       await until(() => !problem.hidden);
-      await sleep(100);
+      await elapse(10_000);
       const before = executed();
-      await sleep(200);
+      await elapse(20_000);
       const goesOn = executed() > before;
       const focused = root.activeElement.getAttribute("aria-label");
       const canBeCopied = !field.disabled && !field.closest("[inert]");
@@ -157,7 +157,7 @@ def test_a_stream_that_goes_on_takes_the_doubt_away(run: Run) -> None:
       await until(() => streams.length === 1);
       streams[0].fail();
       await until(() => streams.length === 2);
-      await sleep(200);
+      await elapse(20_000);
       const said = problem.textContent;
       left();
       return said;

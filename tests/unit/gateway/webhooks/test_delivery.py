@@ -10,9 +10,11 @@ from libs.secrets import SecretCipher
 from services.gateway.domain.webhook_deliveries import DeliveryStatus
 from services.gateway.domain.webhooks import DisabledReason, WebhookStatus
 from services.gateway.use_cases.repeat_deliveries import DeliverAgain, SendTestEvent
+from tests.support.waiting import until
 from tests.support.webhook_fakes import Received
 from tests.support.webhook_world import WebhookWorld, caller, settled, verified, write
 
+pytestmark = pytest.mark.virtual_time
 HOUR, DAY = 3600.0, 86_400.0
 DELIVERED, FAILED, PENDING = DeliveryStatus.DELIVERED, DeliveryStatus.FAILED, DeliveryStatus.PENDING
 
@@ -176,9 +178,7 @@ async def test_one_subject_that_hangs_again_makes_no_other_wait(world: WebhookWo
     world.endpoints.hanging.clear()
 
     (fine,) = await world.happen("good")
-    async with asyncio.timeout(60):
-        while fine not in world.received_ids(issued.webhook):
-            await asyncio.sleep(0.05)
+    await until(lambda: fine in world.received_ids(issued.webhook))
     assert world.endpoints.under_way == 1, "the other one still hangs"
     world.endpoints.let_go.set()
     await world.worker.idle()
@@ -341,10 +341,7 @@ async def test_an_endpoint_that_hangs_holds_up_no_other_company(world: WebhookWo
     expected = [(await world.happen())[0] for _ in range(40)]
 
     assert await world.worker.poll() == 10
-    async with asyncio.timeout(60):
-        while len(world.received(issued.webhook)) < len(expected):
-            await asyncio.sleep(0.001)
-
+    await until(lambda: len(world.received(issued.webhook)) >= len(expected))
     await settled()
     assert sorted(world.received_ids(issued.webhook)) == sorted(expected)
     assert world.endpoints.under_way == 32, "no more than a company's share"
