@@ -23,4 +23,4 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     counts = {program: sum(reason_to_skip(program) in each for each in skipped) for program in PROGRAMS}
     missing = [f"{program} ({count} tests)" for program, count in counts.items() if count]
     if missing:
-        terminalreporter.write_line(f"Skipped for want of {', '.join(missing)}. Go builds them: {BUILD_COMMAND}")
+        terminalreporter.write_line(f"Tests were skipped that need {', '.join(missing)}. To build: {BUILD_COMMAND}")
