@@ -1,5 +1,7 @@
 """Plugin of pytest for servers that Go builds: builds them before a run of the slow tests, and names missing ones."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.servers.go import BUILD_COMMAND, KUSTOMIZE, PROGRAMS, build_missing, reason_to_skip
@@ -18,7 +20,10 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     build_missing(programs, lambda text: writer.write(f"{text}\n", flush=True))
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Names programs that tests missed, below the list of all skipped tests."""
+    yield
     skipped = [str(report.longrepr) for report in terminalreporter.getreports("skipped")]
     counts = {program: sum(reason_to_skip(program) in each for each in skipped) for program in PROGRAMS}
     missing = [f"{program} ({count} tests)" for program, count in counts.items() if count]

@@ -113,7 +113,7 @@ def test_the_short_run_builds_nothing_and_names_what_it_missed(run: Callable[...
     assert go() == []
 
 
-@pytest.mark.parametrize(("option", "outcome"), [("--all", "1 passed"), ("--slow-only", "1 deselected")])
+@pytest.mark.parametrize(("option", "outcome"), [("--all", "1 passed"), ("--slow-only", "no tests ran")])
 def test_a_run_of_the_slow_tests_builds_before_its_workers_start(
     option: str, outcome: str, run: Callable[..., str], go: Go
 ) -> None:
@@ -121,5 +121,5 @@ def test_a_run_of_the_slow_tests_builds_before_its_workers_start(
 
     assert go() == ["kustomize", "versitygw", "weaviate-server"], said
     assert said.index("Built ") < said.index("created: 1/1 worker")
-    assert f"= {outcome} in " in said, said
+    assert f" {outcome} in " in said, said
     assert "Tests were skipped" not in said
