@@ -130,8 +130,8 @@ def search(
     from benchmarks.search import report
     from benchmarks.search.collection import SHIPPED
     from benchmarks.search.run import Plan, run
+    from deploy.images.fallback_images.go_programs import NotBuilt
     from deploy.local.errors import StackError
-    from deploy.local.go_programs import NotBuilt
 
     plan = Plan(
         engines=[each.value for each in engine or (Engine.PGVECTOR,)],

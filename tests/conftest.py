@@ -1,6 +1,7 @@
 """Plugins of every test."""
 
 pytest_plugins = [
+    "tests.servers.plugin",
     "tests.support.hang_limits",
     "tests.support.plain_logs",
     "tests.support.recorded_bodies",

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 
 from benchmarks.search.weaviate_server import WeaviateServer
 from benchmarks.stack import benchmark_home, postgres_alone, remove
+from deploy.images.fallback_images.go_programs import built
 from deploy.local.foreground import start
 from deploy.local.home import Home
 from deploy.local.processes import MARKER
@@ -16,6 +17,7 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
+from tests.servers.go import WEAVIATE
 
 
 @asynccontextmanager
@@ -45,6 +47,7 @@ async def _pgvector(home: Home) -> AsyncIterator[Engine]:
 
 @asynccontextmanager
 async def _weaviate(home: Home) -> AsyncIterator[Engine]:
+    await asyncio.to_thread(built, WEAVIATE)
     server = WeaviateServer(home.root / "weaviate", {**os.environ, MARKER: str(home.root)})
     running = await start(server, lambda _: None)
     engine = WeaviateEngine(Address(server.url, server.grpc_port))

@@ -1,20 +1,17 @@
-"""One Weaviate server, without Docker: built once by `go install`, kept in the user's cache directory.
+"""One Weaviate server, without Docker.
 
 The stack does not run it; tests and benchmarks of the engine do.
 """
 
-import asyncio
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.local.go_programs import built
 from deploy.local.managed_process import Report
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.processes import Command
+from tests.servers.go import WEAVIATE
 
-VERSION = "1.35.2"
-_MODULE = "github.com/weaviate/weaviate/cmd/weaviate-server"
 _PORTS = (
     "GRPC_PORT",
     "CLUSTER_GOSSIP_BIND_PORT",
@@ -22,11 +19,6 @@ _PORTS = (
     "RAFT_PORT",
     "RAFT_INTERNAL_RPC_PORT",
 )
-
-
-def binary() -> Path:
-    """The server; built first where it is missing, which takes some minutes. Raises NotBuilt."""
-    return built("weaviate-server", _MODULE, VERSION, directory="weaviate", called="Weaviate")
 
 
 @dataclass
@@ -57,8 +49,7 @@ class WeaviateServer:
         return int(self._ports["GRPC_PORT"])
 
     async def prepare(self, report: Report) -> None:
-        report("looking for the server, building it if need be")
-        await asyncio.to_thread(binary)
+        report(f"starting {WEAVIATE}")
         self.directory.mkdir(parents=True, exist_ok=True)
 
     def command(self) -> Command:
@@ -78,7 +69,7 @@ class WeaviateServer:
         }
         address = ["--scheme", "http", "--host", "127.0.0.1", "--port", str(self.port)]
         return Command(
-            arguments=[str(binary()), *address],
+            arguments=[str(WEAVIATE.path), *address],
             environment={**self.environment, **settings},
             directory=self.directory,
             log=self.log,

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from deploy.local.foreground import start
-from deploy.local.go_programs import NotBuilt
+from tests.servers.go import VERSITYGW, cached
 from tests.support import containers
 from tests.support.infrastructure import Infrastructure, shared
-from tests.support.s3_server import S3Server, binary
+from tests.support.s3_server import S3Server
 
 
 @pytest.fixture(scope="session")
@@ -65,10 +65,7 @@ def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
         yield server
         container.stop()
         return
-    try:
-        binary()
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
+    cached(VERSITYGW)
     server = S3Server(tmp_path_factory.mktemp("s3"), dict(os.environ))
     # In a thread: the loop of the test that asks for it is running here.
     with ThreadPoolExecutor(1) as executor:

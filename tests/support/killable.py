@@ -95,7 +95,6 @@ def postgres_of(directory: Path) -> tuple[Postgres, Killable]:
 
 
 def weaviate_of(directory: Path) -> tuple[WeaviateServer, Killable]:
-    """Raises ``NotBuilt`` when it is started where none can be built."""
     server = WeaviateServer(directory / "weaviate", _environment(directory))
     return server, Killable(server, server.directory / "data")
 

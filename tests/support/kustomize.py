@@ -1,50 +1,38 @@
-"""Renders the manifests as `kubectl apply -k` would; the program is built once, kept in the user's cache directory."""
+"""The manifests, as `kubectl apply -k` would render them."""
 
-import subprocess
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from deploy.local.go_programs import built
-
-VERSION = "5.7.1"
-ROOT = Path(__file__).parents[2] / "deploy" / "k8s"
-_MODULE = "sigs.k8s.io/kustomize/kustomize/v5"
+from deploy.k8s import rendering
+from deploy.k8s.rendering import KUSTOMIZE
+from tests.servers.go import cached
 
 Manifest = dict[str, Any]
 _UNITS = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30}
 
 
-def binary() -> Path:
-    """The program; built first where it is missing, which takes half a minute. Raises NotBuilt."""
-    return built("kustomize", _MODULE, VERSION, directory="kustomize", called="kustomize")
-
-
 @cache
-def rendered(overlay: str) -> tuple[Manifest, ...]:
-    return built_at(ROOT / "overlays" / overlay)
+def rendered(name: str) -> tuple[Manifest, ...]:
+    """A committed rendering."""
+    return _parsed(rendering.file_of(name).read_text())
 
 
-def with_components(directory: Path, *names: str) -> tuple[Manifest, ...]:
-    """The base with these components on top; ``directory`` is an empty one."""
-    # kustomize takes relative paths only.
-    root = "../" * len(directory.parents) + str(ROOT.relative_to("/"))
-    components = [f"{root}/components/{name}" for name in names]
-    (directory / "kustomization.yaml").write_text(
-        yaml.safe_dump({"resources": [f"{root}/base"], "components": components})
-    )
-    return built_at(directory)
-
-
-@cache
 def built_at(directory: Path) -> tuple[Manifest, ...]:
-    """Renders the kustomization in `directory`."""
-    outcome = subprocess.run([str(binary()), "build", str(directory)], capture_output=True, text=True, check=False)
-    assert outcome.returncode == 0, outcome.stderr
+    """Renders the kustomization in `directory`; skips the test if kustomize hasn't been built."""
+    return _built_at(directory, cached(KUSTOMIZE))
+
+
+@cache
+def _built_at(directory: Path, kustomize: Path) -> tuple[Manifest, ...]:
+    return _parsed(rendering.build(directory, kustomize))
+
+
+def _parsed(text: str) -> tuple[Manifest, ...]:
     # The parser in C, which takes a tenth of the time.
-    return tuple(yaml.load_all(outcome.stdout, yaml.CSafeLoader))
+    return tuple(yaml.load_all(text, yaml.CSafeLoader))
 
 
 def of_kind(manifests: tuple[Manifest, ...], *kinds: str) -> list[Manifest]:

@@ -1,4 +1,4 @@
-"""A real S3 server for tests, without Docker: built once by `go install`, kept in the user's cache directory."""
+"""A real S3 server for tests, without Docker."""
 
 import asyncio
 import secrets
@@ -7,19 +7,11 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.local.go_programs import built
 from deploy.local.managed_process import Report
 from deploy.local.ports import choose_free
 from deploy.local.processes import Command
 from libs.objects.s3 import S3Settings
-
-VERSION = "1.8.0"
-_MODULE = "github.com/versity/versitygw/cmd/versitygw"
-
-
-def binary() -> Path:
-    """The server; built first where it is missing, which takes some minutes. Raises NotBuilt."""
-    return built("versitygw", _MODULE, VERSION, directory="versitygw", called="an S3 server")
+from tests.servers.go import VERSITYGW
 
 
 @dataclass
@@ -49,7 +41,7 @@ class S3Server:
         # Metadata beside the data: not every file system has extended attributes.
         backend = ["posix", "--sidecar", str(self.directory / "metadata"), str(self.directory / "data")]
         return Command(
-            arguments=[str(binary()), "--port", f"127.0.0.1:{self.port}", *backend],
+            arguments=[str(VERSITYGW.path), "--port", f"127.0.0.1:{self.port}", *backend],
             environment={**self.environment, "ROOT_ACCESS_KEY": "tests", "ROOT_SECRET_KEY": self.secret},
             directory=self.directory,
             log=self.log,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import yaml
 
-from deploy.local.go_programs import built
+from deploy.images.fallback_images.go_programs import GoProgram, built
 from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
 from deploy.local.postgres import installation
@@ -54,17 +54,16 @@ def _postgres(_tag: str) -> Iterator[Path]:
 
 
 @contextmanager
-def _go_program(name: str, program: str, module: str, version: str) -> Iterator[Path]:
-    binary = built(program, module, version, directory=name, called=name)
+def _go_program(name: str, package: str, version: str) -> Iterator[Path]:
+    binary = built(GoProgram(name, package, version))
     with _context(name) as context:
-        shutil.copy(binary, context / program)
+        shutil.copy(binary, context / binary.name)
         yield context
 
 
 @contextmanager
 def _collector(tag: str) -> Iterator[Path]:
-    module = "go.opentelemetry.io/collector/cmd/builder"
-    builder = built("builder", module, tag, directory="otel-builder", called="the builder of collectors")
+    builder = built(GoProgram("otel-builder", "go.opentelemetry.io/collector/cmd/builder", tag))
     with _context("otel-collector") as context:
         if f"v{tag}" not in (context / "builder.yaml").read_text():
             raise SystemExit(f"builder.yaml is not for the collector {tag}, which is wanted")
@@ -78,11 +77,9 @@ RECIPES: dict[str, Recipe] = {
     "python": lambda _: _context("python"),
     "kafka": _kafka,
     "postgres": _postgres,
-    "weaviate": lambda tag: _go_program(
-        "weaviate", "weaviate-server", "github.com/weaviate/weaviate/cmd/weaviate-server", tag
-    ),
+    "weaviate": lambda tag: _go_program("weaviate", "github.com/weaviate/weaviate/cmd/weaviate-server", tag),
     "versitygw": lambda tag: _go_program(
-        "versitygw", "versitygw", "github.com/versity/versitygw/cmd/versitygw", tag.removeprefix("v")
+        "versitygw", "github.com/versity/versitygw/cmd/versitygw", tag.removeprefix("v")
     ),
     "prometheus": lambda _: _context("prometheus"),
     "otel-collector": _collector,

@@ -1,30 +1,27 @@
-from pathlib import Path
-
 import pytest
 
-from deploy.local.go_programs import NotBuilt
-from tests.support.kustomize import Manifest, binary, rendered, with_components
+from tests.support.kustomize import Manifest, rendered
 
 
 @pytest.fixture(params=["dev", "small", "production", "keda", "managed-kafka"])
 def overlay(request: pytest.FixtureRequest) -> tuple[Manifest, ...]:
     """All resources of each overlay in turn."""
-    return manifests(request.param)
+    return rendered(request.param)
 
 
 @pytest.fixture
 def production() -> tuple[Manifest, ...]:
-    return manifests("production")
+    return rendered("production")
 
 
 @pytest.fixture
 def dev() -> tuple[Manifest, ...]:
-    return manifests("dev")
+    return rendered("dev")
 
 
 @pytest.fixture
 def small() -> tuple[Manifest, ...]:
-    return manifests("small")
+    return rendered("small")
 
 
 @pytest.fixture
@@ -35,21 +32,10 @@ def tried_out(overlay: tuple[Manifest, ...], dev: tuple[Manifest, ...], small: t
 
 @pytest.fixture
 def keda() -> tuple[Manifest, ...]:
-    return manifests("keda")
+    return rendered("keda")
 
 
 @pytest.fixture
-def monitored(tmp_path: Path) -> tuple[Manifest, ...]:
-    """Renders the Prometheus operator's resources beside the base."""
-    try:
-        return with_components(tmp_path, "prometheus-operator")
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
-
-
-def manifests(name: str) -> tuple[Manifest, ...]:
-    try:
-        binary()
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
-    return rendered(name)
+def monitored() -> tuple[Manifest, ...]:
+    """The base with the Prometheus operator's resources and traces."""
+    return rendered("monitoring")

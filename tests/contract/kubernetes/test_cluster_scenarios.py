@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from deploy.k8s.rendering import ROOT
 from tests.cluster.__main__ import parsed
 from tests.cluster.images import OURS, PROGRAM_IMAGES, VERSION
 from tests.cluster.scenarios import SCENARIOS, SMALL
@@ -12,7 +13,7 @@ from tests.cluster.scenarios.disruption import KILLED
 from tests.cluster.scenarios.keda import KEDA
 from tests.cluster.scenarios.overlays import DEV
 from tests.cluster.settings import DNS
-from tests.support.kustomize import ROOT, Manifest, amount, built_at, containers_of, of_kind, pod, shared_settings
+from tests.support.kustomize import Manifest, amount, built_at, containers_of, of_kind, pod, shared_settings
 
 _PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
 

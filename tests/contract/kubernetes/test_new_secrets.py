@@ -7,7 +7,8 @@ import pytest
 import yaml
 
 from deploy.k8s.new_secrets import main
-from tests.support.kustomize import ROOT, Manifest, of_kind
+from deploy.k8s.rendering import ROOT
+from tests.support.kustomize import Manifest, of_kind
 
 _EXAMPLES: dict[str, dict[str, str]] = {
     secret["metadata"]["name"]: secret["stringData"]

@@ -11,7 +11,8 @@ from cli.app import COMMANDS
 from cli.doctor.command import checks_of
 from cli.doctor.installation import find_installation
 from deploy.k8s.kafka_access import SERVICES, rules_by_user
-from tests.support.kustomize import ROOT, Manifest, of_kind, pod, shared_settings
+from deploy.k8s.rendering import ROOT
+from tests.support.kustomize import Manifest, of_kind, pod, shared_settings
 
 PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
 PORTS = {"objects": {9000}, "weaviate": {8080, 50051}, **{service: {8000} for service in SERVICES}}

@@ -1,22 +1,17 @@
 """The components for the Prometheus operator and for traces, on top of the base."""
 
-from pathlib import Path
 from typing import Any
 
 import kubernetes_validate
 import pytest
 
 from deploy.k8s import alert_rules
-from deploy.local.go_programs import NotBuilt
-from tests.support.kustomize import containers_of, of_kind, with_components
+from tests.support.kustomize import containers_of, of_kind, rendered
 
 
 @pytest.fixture
-def manifests(tmp_path: Path) -> tuple[dict[str, Any], ...]:
-    try:
-        return with_components(tmp_path, "prometheus-operator", "tracing")
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
+def manifests() -> tuple[dict[str, Any], ...]:
+    return rendered("monitoring")
 
 
 def test_the_rules_are_current() -> None:

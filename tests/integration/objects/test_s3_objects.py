@@ -1,9 +1,11 @@
 """The S3 store works with a remote server, whose objects others change, too."""
 
+import asyncio
+
 import pytest
 from aiohttp import web
 
-from libs.objects import StoreUnavailable, one_piece, open_store
+from libs.objects import Entry, StoreUnavailable, one_piece, open_store
 from libs.objects.s3 import S3Objects, S3Settings
 
 
@@ -52,7 +54,14 @@ async def test_links_name_the_public_address_of_the_server() -> None:
     assert url.startswith("https://files.example.com/bucket/k?")
 
 
-async def test_a_server_that_is_away_is_an_outage() -> None:
+async def test_a_server_that_is_away_is_an_outage_for_every_operation() -> None:
     settings = S3Settings(endpoint="127.0.0.1:1", bucket="bucket", access_key="a", secret_key="s" * 8, secure=False)
-    with pytest.raises(StoreUnavailable):
-        await S3Objects(settings).start()
+    store = S3Objects(settings)
+
+    async def listed() -> list[Entry]:
+        return [entry async for entry in store.entries("")]
+
+    operations = (store.start(), store.put("k", one_piece(b"x")), store.open("k"), store.size("k"), store.delete("k"))
+    outcomes = await asyncio.gather(*operations, listed(), return_exceptions=True)
+
+    assert [type(outcome) for outcome in outcomes] == [StoreUnavailable] * 6

@@ -1,4 +1,4 @@
-"""Both engines on real servers. Weaviate needs Go to be built once; without it its tests are skipped."""
+"""Both engines on real servers. Tests of Weaviate are skipped where it has not been built."""
 
 import asyncio
 import os
@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer, binary
+from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.foreground import start
-from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
@@ -18,6 +17,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import Engine
+from tests.servers.go import WEAVIATE, cached
 from tests.support import containers
 from tests.support.chunks import DIMENSIONS
 
@@ -38,10 +38,7 @@ def weaviate_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[
         yield f"http://127.0.0.1:{container.ports[8080]}", container.ports[50051]
         container.stop()
         return
-    try:
-        binary()
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
+    cached(WEAVIATE)
     directory: Path = tmp_path_factory.mktemp("weaviate")
     server = WeaviateServer(directory, {**os.environ, MARKER: str(directory)})
     with ThreadPoolExecutor(1) as executor:

@@ -11,14 +11,14 @@ from typing import TypeVar
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer, binary
+from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.foreground import start
-from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+from tests.servers.go import WEAVIATE, cached
 from tests.support.chunks import DIMENSIONS, SEA, chunk, query
 
 T = TypeVar("T")
@@ -31,10 +31,7 @@ def quiet(_: str) -> None:
 
 @pytest.mark.slow
 async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one_is_filled_anew(tmp_path: Path) -> None:
-    try:
-        await asyncio.to_thread(binary)
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
+    cached(WEAVIATE)
     server = WeaviateServer(tmp_path, {**os.environ, MARKER: str(tmp_path)})
     engine = WeaviateEngine(Address(server.url, server.grpc_port, query_timeout=3, write_timeout=3))
     index_id = new_id()

@@ -12,7 +12,6 @@ import httpx
 import pytest
 
 from benchmarks.search.weaviate_server import WeaviateServer
-from deploy.local.go_programs import NotBuilt
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
@@ -23,6 +22,7 @@ from services.ingestion.use_cases.drop_indexes import DropIndexes
 from services.ingestion.use_cases.inspect_indexes import InspectIndexes
 from services.ingestion.use_cases.lost_indexes import LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
+from tests.servers.go import WEAVIATE, cached
 from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 from tests.support.killable import Killable, weaviate_of
 
@@ -32,11 +32,9 @@ FILES = documents(30)
 @pytest.fixture(autouse=True)
 async def weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[tuple[WeaviateServer, Killable]]:
     """Starts Weaviate before the service and its workers, which get its address by their environment."""
+    cached(WEAVIATE)
     server, killable = weaviate_of(tmp_path)
-    try:
-        await killable.start()
-    except NotBuilt as reason:
-        pytest.skip(str(reason))
+    await killable.start()
     monkeypatch.setenv("AES_INGESTION_WEAVIATE_URL", server.url)
     monkeypatch.setenv("AES_INGESTION_WEAVIATE_GRPC_PORT", str(server.grpc_port))
     yield server, killable

@@ -1,0 +1,70 @@
+"""Builds programs from Go modules once and keeps them in the user's cache directory."""
+
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+_BUILD_SECONDS = 1800
+
+
+class NotBuilt(Exception):
+    """The program could not be built, with the reason."""
+
+
+@dataclass(frozen=True)
+class GoProgram:
+    """A program of a Go module, in one version."""
+
+    name: str
+    package: str
+    version: str
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+    @property
+    def path(self) -> Path:
+        """The program's place in the cache, built or not."""
+        cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        # Go names a program after its package, without the major version.
+        executable = Path(re.sub(r"/v\d+$", "", self.package)).name
+        return cache / "aes" / f"{self.name}-{self.version}" / executable
+
+
+def built(program: GoProgram) -> Path:
+    """Returns the program's path and builds it first if it is missing, which may take minutes. Raises NotBuilt."""
+    if program.path.exists():
+        return program.path
+    go = shutil.which("go")
+    if go is None:
+        raise NotBuilt(f"{program} has to be built, and Go is not installed")
+    directory = program.path.parent
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / "lock").open("w") as lock:
+        # One process builds; the others wait for it.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not program.path.exists():
+            _build(go, program)
+    return program.path
+
+
+def _build(go: str, program: GoProgram) -> None:
+    with tempfile.TemporaryDirectory(dir=program.path.parent) as unfinished:
+        command = [go, "install", f"{program.package}@v{program.version}"]
+        environment = {**os.environ, "GOBIN": unfinished}
+        try:
+            outcome = subprocess.run(
+                command, env=environment, capture_output=True, text=True, check=False, timeout=_BUILD_SECONDS
+            )
+        except subprocess.TimeoutExpired:
+            # Go's own cache keeps the compiled packages.
+            raise NotBuilt(f"{program} was not built within {_BUILD_SECONDS} s; the next attempt resumes") from None
+        if outcome.returncode != 0:
+            raise NotBuilt(f"{program} could not be built: {outcome.stderr.strip()[-500:]}")
+        # An interrupted build leaves no part of a program under the final name.
+        (Path(unfinished) / program.path.name).replace(program.path)
