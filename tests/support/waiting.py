@@ -1,4 +1,4 @@
-"""How tests wait: for a condition, for the proof that something doesn't happen, and on a clock that they control.
+"""Ways for tests to wait: for a condition, for the proof that something doesn't happen, and on a clock of their own.
 
 A test that sleeps hopes that the machine is fast enough, so no test sleeps: a rule of `./aes check` allows it in this
 module alone. `until` waits for what happens elsewhere, `never` for the event after which what must not happen would
