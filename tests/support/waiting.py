@@ -24,14 +24,15 @@ async def until(
     condition: Callable[[], Awaitable[T] | T], what: str = "", *, within: float = WITHIN, pause: float = PAUSE
 ) -> T:
     """Polls until the condition is truthy and returns what it is. Fails the test after `within` seconds."""
-    deadline = time.monotonic() + within
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
     while True:
         found = condition()
         if inspect.isawaitable(found):
             found = await found
         if found:
             return found
-        if time.monotonic() > deadline:
+        if loop.time() > deadline:
             raise AssertionError(_overdue(condition, what, within, found))
         await asyncio.sleep(pause)
 
@@ -64,6 +65,19 @@ async def never(condition: Callable[[], object], *, during: Awaitable[T]) -> T:
             await asyncio.wait((later,), timeout=PAUSE)
     finally:
         later.cancel()
+
+
+async def pace(seconds: float) -> None:
+    """Slows a stub server down, so that its answers take as long as those of the server that it stands for.
+
+    Not for tests: one whose fake must be slow holds an event, or is marked `virtual_time`.
+    """
+    await asyncio.sleep(seconds)
+
+
+def pace_blocking(seconds: float) -> None:
+    """`pace` for code without an event loop."""
+    time.sleep(seconds)
 
 
 def _overdue(condition: Callable[[], object], what: str, within: float, found: object) -> str:
