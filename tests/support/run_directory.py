@@ -28,7 +28,6 @@ from deploy.local.home import PROJECT_ROOT
 from deploy.local.orphans import end_orphans
 from deploy.local.processes import MARKER, Identity
 from tests.support.server_directories import directories, new_directory
-from tests.support.waiting import wait_until
 
 DIRECTORY: Final = "AES_TEST_RUN"
 """Environment variable by which the owner tells its workers where the directory is."""
@@ -144,6 +143,9 @@ def _clear_away(path: Path) -> None:
 
 
 def _guard(path: Path) -> None:
+    # Not above: pytest imports this module before it has seen that one, whose assertions it rewrites.
+    from tests.support.waiting import wait_until
+
     try:
         owner = RunDirectory(path).owner
     except (OSError, ValueError):

@@ -181,8 +181,8 @@ async def test_a_client_that_reads_slowly_is_served(server: HttpServer, port: in
                 taken += len(await reader.readexactly(256 * 1024))
         timer = connection._reader_timer
         assert timer is not None
-        timer.cancel()
         timer._run()  # type: ignore[attr-defined]
+        timer.cancel()
         assert connection._reader_timer not in (None, timer)
     assert taken < len(LARGE)
     assert not connection.transport.is_closing(), "it was ended although its client read"

@@ -82,7 +82,7 @@ class Group:
             group="things",
             topics=[TOPIC],
             high_water=high_water,
-            retries=RetryPolicy(first=0.001, longest=0.002, give_up_after=900, clock=self.clock),
+            retries=RetryPolicy(first=0.1, longest=0.2, give_up_after=900, clock=self.clock),
         )
         self.loops.append((loop, asyncio.create_task(loop.run())))
         return loop
