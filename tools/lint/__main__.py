@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tools.lint import vocabulary
+from tools.lint import sleeps, vocabulary
 
-_RULES = (vocabulary.findings,)
+_RULES = (sleeps.findings, vocabulary.findings)
 
 
 def main() -> int:
