@@ -1,4 +1,4 @@
-"""`aes check`: the linters, the type check, the import rules and the vocabulary."""
+"""`aes check`: the linters, the type check, the import rules and the rules of `tools/lint`."""
 
 import os
 import subprocess
@@ -15,13 +15,13 @@ _CHECKS = (
     # The client is for older versions of Python, too.
     ("mypy", "--python-version", "3.10", "--package", "aes_client"),
     ("lint-imports", "--no-logo"),
-    ("python", "-m", "cli.vocabulary"),
+    ("python", "-m", "tools.lint"),
 )
 
 
 @app.command()
 def check() -> None:
-    """Run the linters, the type check, the import rules and the vocabulary; exits with 1 when one finds something."""
+    """Run the linters, the type check, the import rules and the project's own; exits with 1 on a finding."""
     from deploy.local.home import PROJECT_ROOT
 
     programs = Path(sys.executable).parent

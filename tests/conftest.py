@@ -1,10 +1,11 @@
 """Plugins of every test."""
 
 pytest_plugins = [
+    # First: pytest rewrites the assertions of a plugin only when nothing has imported it before.
+    "tests.support.virtual_time",
     "tests.servers.plugin",
     "tests.support.hang_limits",
     "tests.support.plain_logs",
     "tests.support.recorded_bodies",
     "tests.support.suite",
-    "tests.support.waiting",
 ]

@@ -7,7 +7,6 @@ writes ``docs/images/*.webp``.
 """
 
 import base64
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,11 +18,18 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.e2e.running_stack import ROOT, RunningStack, environment_of, temporary_home
 from tests.support.browser import page_of_its_own, running_browser
+from tests.support.waiting import wait_until
 from tests.support.web_page import WebPage
 
 IMAGES = ROOT / "docs/images"
 _SIZE: Any = {"width": 1280, "height": 800}
 _QUALITY = 80
+_PAINTED = """() => Promise.all([
+  document.fonts.ready,
+  ...document.getAnimations()
+    .filter(({ effect }) => effect.getComputedTiming().endTime !== Infinity)
+    .map(({ finished }) => finished.catch(() => null)),
+])"""
 _NO_MODEL = "http://127.0.0.1:9/v1"
 _QUESTIONS = (
     "May I take a dog on board?", "What does a bicycle cost?", "What is 3 * 12.50 + 2 * 6.25?",
@@ -127,8 +133,8 @@ def _turn_is_selected(page: Page) -> None:
 
 
 def _capture(page: Page, name: str) -> None:
-    # What is still being painted.
-    page.wait_for_timeout(700)
+    # Fonts and transitions; what goes on for ever, such as a spinner, is not waited for.
+    page.evaluate(_PAINTED)
     session = page.context.new_cdp_session(page)
     shot = session.send("Page.captureScreenshot", {"format": "webp", "quality": _QUALITY})
     target = IMAGES / f"{name}.webp"
@@ -140,10 +146,11 @@ def _knowledge_base(http: httpx.Client) -> str:
     documents = sorted((ROOT / "examples/documents").iterdir())
     ids = [http.post("/files/", files={"file": (each.name, each.read_bytes())}).json()["id"] for each in documents]
     base = _posted(http, "/knowledge-bases/", {"name": "Skarholm Line", "file_ids": ids})
-    deadline = time.monotonic() + 120
-    while http.get(f"/knowledge-bases/{base['id']}/").json()["status"] != "completed":
-        assert time.monotonic() < deadline, "the documents were not taken up"
-        time.sleep(0.3)
+    wait_until(
+        lambda: http.get(f"/knowledge-bases/{base['id']}/").json()["status"] == "completed",
+        "the documents are searchable",
+        pause=0.3,
+    )
     return str(base["id"])
 
 

@@ -111,12 +111,13 @@ class UpstreamClient:
     async def _first_answer(
         self, addresses: list[str], method: str, path: str, sent: dict[str, Any], deadline: float, *, once: bool
     ) -> UpstreamResponse:
-        ends = time.monotonic() + deadline
+        loop = asyncio.get_running_loop()
+        ends = loop.time() + deadline
         unreached = (aiohttp.ClientConnectorError,) if once else _GONE
         # With a single address a second try may reach the same process, so the first one gets all the time.
         several = len(set(addresses)) > 1 and not once
         for number, address in enumerate(addresses, start=1):
-            left = ends - time.monotonic()
+            left = ends - loop.time()
             is_last = number == len(addresses)
             try:
                 async with asyncio.timeout(left / 2 if several and not is_last else left):

@@ -14,7 +14,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks", "aes_client"}
+OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks", "tools", "aes_client"}
 # What a library brings along as part of its own interface.
 BROUGHT_ALONG = {
     "a2a-sdk": {"protobuf"},

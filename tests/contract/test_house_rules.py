@@ -87,14 +87,14 @@ def methods(node: ast.ClassDef) -> set[str]:
 
 
 def test_no_function_is_longer_than_a_screen() -> None:
-    for file in files("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients"):
+    for file in files("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tools"):
         for node in functions_in(ast.parse(file.read_text())):
             lines = (node.end_lineno or node.lineno) - node.lineno + 1
             assert lines <= MOST_LINES, f"{file}:{node.lineno} {node.name} has {lines} lines"
 
 
 def test_nothing_is_put_into_a_junk_drawer() -> None:
-    for file in files("services", "libs", "cli", "deploy", "benchmarks", "clients", "tests"):
+    for file in files("services", "libs", "cli", "deploy", "benchmarks", "clients", "tests", "tools"):
         assert not {file.stem, *file.parent.relative_to(ROOT).parts} & JUNK_DRAWERS, file
 
 

@@ -45,6 +45,7 @@ from services.runtime.domain.tools import (
     ToolsetVersion,
 )
 from services.runtime.use_cases.agent.turn_tools import AgentTools
+from tests.support.waiting import pace
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset({"runtime:execute"}))
 
@@ -183,7 +184,7 @@ class FakeTool:
         self.running += 1
         self.most_running = max(self.most_running, self.running)
         try:
-            await asyncio.sleep(self._delay)
+            await pace(self._delay)
             return ToolOutput(self._behave(arguments["text"]), citations=self._citations)
         except asyncio.CancelledError:
             self.cancelled += 1

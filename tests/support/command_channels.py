@@ -18,9 +18,9 @@ from libs.service_defaults._command_channel_route import CommandChannelRoute
 from libs.service_defaults._http_server import HttpServer
 from libs.service_defaults.command_channels import ServiceCommandChannels
 from libs.service_defaults.internal_routes import BEARER
-from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, SIGNING_KEY
 from tests.support.sample_owner import TOPICS, NoteTaken, TakeNote
+from tests.support.waiting import until
 
 STEP = "aes.notes.note.begun.v1"
 SIGNER = IdentitySigner(SIGNING_KEY)
@@ -98,7 +98,7 @@ class Process:
         app.include_router(self.route.router)
         server = HttpServer(app, host=host, port=self.port, grace_seconds=1)
         running = asyncio.create_task(server.serve_until_told())
-        await eventually(lambda: server.started)
+        await until(lambda: server.started)
         self.port = server.servers[0].sockets[0].getsockname()[1]
         try:
             yield self
@@ -135,7 +135,7 @@ class Caller:
     async def connected(self, count: int = 1) -> AsyncIterator["Caller"]:
         running = asyncio.create_task(self.channels.run())
         try:
-            await eventually(lambda: self.open == count)
+            await until(lambda: self.open == count)
             yield self
         finally:
             running.cancel()

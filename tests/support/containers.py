@@ -10,7 +10,6 @@ import json
 import os
 import secrets
 import socket
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
@@ -28,9 +27,9 @@ from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
 from deploy.local.processes import Identity
 from tests.support.run_directory import RunDirectory
+from tests.support.waiting import wait_until
 
 _OWNER: Final = "aes.tests.owner"
-_TIMEOUT_SECONDS: Final = 180.0
 # Nothing of a test run outlives the machine, so nothing needs to reach the disk.
 _FAST: Final = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "max_connections=300", "jit=off")
 
@@ -187,15 +186,19 @@ def _prepare() -> None:
 
 
 def _wait(running: Running, answers: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while not answers():
-        container: Any = running.container.get_wrapped_container()
+    container: Any = running.container.get_wrapped_container()
+
+    def answers_while_it_runs() -> bool:
         container.reload()
-        if container.status == "exited" or time.monotonic() > deadline:
-            said = b"".join(running.container.get_logs())[-3000:].decode(errors="replace")
-            running.stop()
-            raise RuntimeError(f"{container.image.tags} did not come up ({container.status}):\n{said}")
-        time.sleep(0.2)
+        assert container.status != "exited", "it has ended"
+        return answers()
+
+    try:
+        wait_until(answers_while_it_runs, "it answers", pause=0.2)
+    except AssertionError as problem:
+        said = b"".join(running.container.get_logs())[-3000:].decode(errors="replace")
+        running.stop()
+        raise RuntimeError(f"{container.image.tags} did not come up ({container.status}):\n{said}") from problem
 
 
 def _kafka_answers(port: int) -> bool:

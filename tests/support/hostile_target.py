@@ -6,6 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
+from tests.support.waiting import pace
+
 
 @dataclass(frozen=True, slots=True)
 class Taken:
@@ -33,7 +35,7 @@ def redirecting(location: str, status: str = "302 Found") -> Answer:
 
 
 async def hanging(_request: Taken, _writer: asyncio.StreamWriter) -> None:
-    await asyncio.sleep(3600)
+    await asyncio.Event().wait()
 
 
 async def dripping(_request: Taken, writer: asyncio.StreamWriter) -> None:
@@ -41,7 +43,7 @@ async def dripping(_request: Taken, writer: asyncio.StreamWriter) -> None:
     while True:
         writer.write(b"x")
         await writer.drain()
-        await asyncio.sleep(0.02)
+        await pace(0.02)
 
 
 async def flooding(_request: Taken, writer: asyncio.StreamWriter) -> None:

@@ -1,6 +1,5 @@
 """Finds out a Kafka user's rights by trying: one request for all topics, with a result for each."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -12,12 +11,11 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from libs.contracts.topics import with_dead_letters
 from libs.eventing import KafkaConnection
+from tests.support.waiting import until
 
 _DONE, _NOT_ALLOWED = 0, 29
 # Unknown, without a leader, or not led here: a topic was made a moment ago.
 _NOT_YET = {3, 5, 6}
-_PAUSE_SECONDS = 0.1
-_LONGEST_SECONDS = 60
 _NAMES = [topic.name for topic in with_dead_letters()]
 
 
@@ -34,13 +32,14 @@ async def readable(kafka: KafkaConnection) -> set[str]:
 
 
 async def _allowed(kafka: KafkaConnection, request: Any) -> set[str]:
-    async with _client(kafka) as admin, asyncio.timeout(_LONGEST_SECONDS):
-        while True:
+    async with _client(kafka) as admin:
+
+        async def answer() -> dict[str, int]:
             response = await admin._send_request(request)
             codes = {topic: parts[0][1] for topic, parts in response.topics}
-            if not _NOT_YET & set(codes.values()):
-                break
-            await asyncio.sleep(_PAUSE_SECONDS)
+            return {} if _NOT_YET & set(codes.values()) else codes
+
+        codes = await until(answer, "every topic has its leader", pause=0.1)
     assert codes.keys() == set(_NAMES)
     assert set(codes.values()) <= {_DONE, _NOT_ALLOWED}, codes
     return {topic for topic, code in codes.items() if code == _DONE}

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
+from itertools import count
+from math import inf
 from pathlib import Path
 
 from benchmarks.search.weaviate_server import WeaviateServer
@@ -16,6 +18,7 @@ from deploy.local.managed_process import ManagedProcess
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
+from tests.support.waiting import until
 
 _TRIES = 30
 
@@ -30,14 +33,17 @@ class Killable:
 
     async def start(self) -> None:
         """Processes of a server that was killed may hold on to what the next one needs for a moment."""
-        for attempt in range(1, _TRIES + 1):
+        tries = count(1)
+
+        async def started() -> RunningProcess | None:
             try:
-                self._running = await start(self._part, lambda _: None)
-                return
+                return await start(self._part, lambda _: None)
             except ProcessFailed:
-                if attempt == _TRIES:
+                if next(tries) == _TRIES:
                     raise
-                await asyncio.sleep(0.5)
+                return None
+
+        self._running = await until(started, within=inf, pause=0.5)
 
     async def kill(self) -> None:
         assert self._running is not None

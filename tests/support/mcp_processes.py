@@ -1,15 +1,15 @@
 """Real MCP servers as processes: started, killed, started again at the same port."""
 
-import asyncio
 import json
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tests.support.waiting import until, wait_until
 
 ROOT = Path(__file__).parents[2]
 
@@ -33,11 +33,7 @@ class McpServerProcess:
     def start(self, mode: str | None = None) -> None:
         arguments = [str(self.port), str(self.journal), mode or self.mode]
         self._process = subprocess.Popen([sys.executable, "-m", "tests.support.mcp_server", *arguments], cwd=ROOT)
-        ends = time.monotonic() + 180
-        while not self._answers():
-            assert self._process.poll() is None, "the server ended by itself"
-            assert time.monotonic() < ends, "the server does not answer"
-            time.sleep(0.05)
+        wait_until(self._answers, "the server answers")
 
     def kill(self) -> None:
         """kill -9."""
@@ -46,11 +42,11 @@ class McpServerProcess:
             self._process.wait()
 
     async def called(self, count: int) -> None:
-        async with asyncio.timeout(30):
-            while len(self.calls) < count:
-                await asyncio.sleep(0.02)
+        await until(lambda: len(self.calls) >= count, f"{count} calls have reached a tool")
 
     def _answers(self) -> bool:
+        assert self._process is not None
+        assert self._process.poll() is None, "the server ended by itself"
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
 

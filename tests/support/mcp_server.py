@@ -4,7 +4,6 @@ It writes every call that reaches a tool into the journal, a JSON line each. Mod
 only the handshake with sessions of protocol versions before 2026; `others`, which has other tools.
 """
 
-import asyncio
 import base64
 import json
 import logging
@@ -25,6 +24,8 @@ from mcp.types import (
     ToolAnnotations,
 )
 from starlette.types import ASGIApp, Receive, Scope, Send
+
+from tests.support.waiting import pace
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
@@ -72,7 +73,7 @@ def server(journal: Path, mode: str) -> MCPServer:
     @made.tool()
     async def wait(seconds: float, context: Context) -> str:
         note("wait", context)
-        await asyncio.sleep(seconds)
+        await pace(seconds)
         return "waited"
 
     @made.tool()

@@ -24,6 +24,8 @@ from typing import Any
 import orjson
 from aiohttp import web
 
+from tests.support.waiting import pace
+
 TEXT = "The stub answers with this fixed text, which is as long as a short reply of a model usually is. " * 4
 EXPRESSION = "6*7"
 _USAGE = {"prompt_tokens": 42, "completion_tokens": 80, "total_tokens": 122}
@@ -185,7 +187,7 @@ class ModelStub:
         if stream:
             return await self._stream(request, events, delay, breaks="break" in how.flags)
         if delay:
-            await asyncio.sleep(delay)
+            await pace(delay)
         return web.Response(body=whole, headers=_JSON)
 
     def _failure(
@@ -228,7 +230,7 @@ class ModelStub:
             await response.write_eof(b"".join(events[1:]))
             return response
         for event in events:
-            await asyncio.sleep(delay / len(events))
+            await pace(delay / len(events))
             await response.write(event)
         await response.write_eof()
         return response

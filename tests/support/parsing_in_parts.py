@@ -1,9 +1,9 @@
 """A parsing process that tells of a part every half second, ``parts`` of them, before it answers."""
 
 import sys
-import time
 
 from services.ingestion.adapters.parsing import frames
+from tests.support.waiting import pace_blocking
 
 
 def main() -> None:
@@ -12,7 +12,7 @@ def main() -> None:
     frames.write(answers, {"ready": True})
     while (frame := frames.read(requests)) is not None:
         for _ in range(frame[0]["parts"]):
-            time.sleep(0.5)
+            pace_blocking(0.5)
             frames.write(answers, {"part_done": True})
         frames.write(answers, {"done": True}, b"all of it")
 

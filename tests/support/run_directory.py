@@ -14,10 +14,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -143,16 +143,21 @@ def _clear_away(path: Path) -> None:
 
 
 def _guard(path: Path) -> None:
+    # Not above: pytest imports this module before it has seen that one, whose assertions it rewrites.
+    from tests.support.waiting import wait_until
+
     try:
         owner = RunDirectory(path).owner
     except (OSError, ValueError):
         return
-    while path.exists() and owner.process() is not None:
-        time.sleep(_GUARD_SECONDS)
+    wait_until(lambda: not path.exists() or owner.process() is None, within=inf, pause=_GUARD_SECONDS)
     # Workers notice that their owner is gone, and end by themselves.
-    deadline = time.monotonic() + _WORKERS_END_SECONDS
-    while path.exists() and RunDirectory(path).workers() and time.monotonic() < deadline:
-        time.sleep(_GUARD_SECONDS)
+    with suppress(AssertionError):
+        wait_until(
+            lambda: not path.exists() or not RunDirectory(path).workers(),
+            within=_WORKERS_END_SECONDS,
+            pause=_GUARD_SECONDS,
+        )
     if path.exists():
         _clear_away(path)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -51,9 +51,9 @@ from services.runtime.use_cases.set_retention import SetRetention
 from services.runtime.use_cases.update_session import UpdateSession
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
+from tests.support.waiting import until
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
-TIMEOUT_SECONDS = 180.0
 # A stall of the machine must not look like the death of a worker: those that are to die are put to death.
 LEASE_SECONDS = 8.0
 Answer = Callable[[ModelRequest], ModelAnswer]
@@ -61,19 +61,6 @@ Answer = Callable[[ModelRequest], ModelAnswer]
 
 def person(user: str = "alice", company: str = "company-1", *scopes: str) -> Identity:
     return Identity(company_id=company, user_id=user, key_id=f"key of {user}", scopes=frozenset(scopes))
-
-
-async def until(condition: Callable[[], Awaitable[Any] | Any], what: str = "") -> Any:
-    """Polls until the condition is truthy; the limit is generous because it only bounds failures."""
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        while True:
-            found = condition()
-            if asyncio.iscoroutine(found):
-                found = await found
-            if found:
-                return found
-            await asyncio.sleep(0.01)
-    raise AssertionError(what)
 
 
 class ObedientModel:

@@ -1,4 +1,4 @@
-"""How tests wait: for a condition, for the proof that something doesn't happen, and on a clock that they control.
+"""Ways for tests to wait: for a condition, for the proof that something doesn't happen, and on a clock of their own.
 
 A test that sleeps hopes that the machine is fast enough, so no test sleeps: a rule of `./aes check` allows it in this
 module alone. `until` waits for what happens elsewhere, `never` for the event after which what must not happen would
@@ -9,10 +9,8 @@ import asyncio
 import inspect
 import selectors
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
-
-import pytest
 
 T = TypeVar("T")
 # Seconds. Generous, because it only bounds failures: a stalled machine must not look like a fault.
@@ -24,14 +22,15 @@ async def until(
     condition: Callable[[], Awaitable[T] | T], what: str = "", *, within: float = WITHIN, pause: float = PAUSE
 ) -> T:
     """Polls until the condition is truthy and returns what it is. Fails the test after `within` seconds."""
-    deadline = time.monotonic() + within
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + within
     while True:
         found = condition()
         if inspect.isawaitable(found):
             found = await found
         if found:
             return found
-        if time.monotonic() > deadline:
+        if loop.time() > deadline:
             raise AssertionError(_overdue(condition, what, within, found))
         await asyncio.sleep(pause)
 
@@ -64,6 +63,19 @@ async def never(condition: Callable[[], object], *, during: Awaitable[T]) -> T:
             await asyncio.wait((later,), timeout=PAUSE)
     finally:
         later.cancel()
+
+
+async def pace(seconds: float) -> None:
+    """Slows a stub server down, so that its answers take as long as those of the server that it stands for.
+
+    Not for tests: one whose fake must be slow holds an event, or is marked `virtual_time`.
+    """
+    await asyncio.sleep(seconds)
+
+
+def pace_blocking(seconds: float) -> None:
+    """`pace` for code without an event loop."""
+    time.sleep(seconds)
 
 
 def _overdue(condition: Callable[[], object], what: str, within: float, found: object) -> str:
@@ -108,20 +120,3 @@ async def elapse(seconds: float) -> None:
 def run_in_virtual_time(main: Coroutine[Any, Any, T]) -> T:
     with asyncio.Runner(loop_factory=VirtualTimeLoop) as runner:
         return runner.run(main)
-
-
-class VirtualTime:
-    """Plugin of pytest that runs tests marked `virtual_time`, and their fixtures, in a VirtualTimeLoop."""
-
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_asyncio_loop_factories(
-        self, config: pytest.Config, item: pytest.Item
-    ) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
-        if item.get_closest_marker("virtual_time") is not None:
-            return {"virtual": VirtualTimeLoop}
-        return {"real": asyncio.new_event_loop}
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "virtual_time: time passes only when no task of the test can run")
-    config.pluginmanager.register(VirtualTime())

@@ -152,10 +152,13 @@ def test_every_page_of_the_list_is_read(service: FakeKnowledgeApi) -> None:
     assert len(json.loads(run("list", "--json").out)["knowledge_bases"]) == 201
 
 
-def test_a_busy_service_is_asked_again_with_the_same_key(service: FakeKnowledgeApi, folder: Path) -> None:
+def test_a_busy_service_is_asked_again_with_the_same_key(
+    service: FakeKnowledgeApi, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("aes_client.retries.random.uniform", lambda _least, most: most)
     service.busy = 2
     assert run("create", "Towers", str(folder)).code == 0
-    assert service.pauses[:2] == [pytest.approx(1.3, abs=0.2), pytest.approx(1.4, abs=0.3)]
+    assert service.pauses[:2] == [1.25, 1.5]
     assert len(service.bases) == 1
     assert service.keys[0] is not None
     assert len(set(service.keys[:3])) == 1

@@ -18,7 +18,9 @@ async def answering(*pieces: bytes) -> AsyncIterator[int]:
         for piece in pieces:
             writer.write(piece)
             await writer.drain()
-            await asyncio.sleep(0.01)
+            # The reader, in the same loop, gets to it before the next one comes.
+            for _ in range(10):
+                await asyncio.sleep(0)
         writer.close()
 
     async with await asyncio.start_server(answer, "127.0.0.1", 0) as server:

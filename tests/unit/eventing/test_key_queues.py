@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from libs.eventing import KeyQueues
-from tests.support.bus_members import eventually
+from tests.support.waiting import until
 
 
 class Work:
@@ -33,21 +33,21 @@ class Work:
 async def test_items_of_a_key_follow_each_other_and_keys_do_not_wait() -> None:
     work = Work()
     work.put("a1", "a2", "b1")
-    await eventually(lambda: work.begun == ["a1", "b1"])
+    await until(lambda: work.begun == ["a1", "b1"])
     assert (len(work.queues), set(work.queues.keys)) == (3, {"a", "b"})
     work.gates["b1"].set()
-    await eventually(lambda: work.done == ["b1"])
+    await until(lambda: work.done == ["b1"])
     work.gates["a2"].set()
     work.gates["a1"].set()
-    await eventually(lambda: work.done == ["b1", "a1", "a2"])
-    await eventually(lambda: len(work.queues.keys) == 0)
+    await until(lambda: work.done == ["b1", "a1", "a2"])
+    await until(lambda: len(work.queues.keys) == 0)
     assert len(work.queues) == 0
 
 
 async def test_what_has_not_begun_can_be_dropped() -> None:
     work = Work()
     work.put("a1", "a2", "a3")
-    await eventually(lambda: work.begun == ["a1"])
+    await until(lambda: work.begun == ["a1"])
     assert work.queues.drop_waiting("a") == ["a2", "a3"]
     assert work.queues.drop_waiting("b") == []
     assert len(work.queues) == 1
@@ -68,7 +68,7 @@ async def test_dropping_before_the_first_has_begun_keeps_it() -> None:
 async def test_a_failure_drops_what_waits_behind_it_and_nothing_else() -> None:
     work = Work()
     work.put("a1!", "a2", "b1")
-    await eventually(lambda: work.begun == ["a1!", "b1"])
+    await until(lambda: work.begun == ["a1!", "b1"])
     failing = work.queues.task("a")
     work.gates["a1!"].set()
     with pytest.raises(RuntimeError):
@@ -77,5 +77,5 @@ async def test_a_failure_drops_what_waits_behind_it_and_nothing_else() -> None:
     work.put("a3")
     work.gates["a3"].set()
     work.gates["b1"].set()
-    await eventually(lambda: len(work.queues) == 0)
+    await until(lambda: len(work.queues) == 0)
     assert sorted(work.done) == ["a3", "b1"]

@@ -13,6 +13,9 @@ from libs.contracts.events.runtime import TurnCompleted, TurnStarted
 from libs.eventing import IdentitySigner, Outbox, OutboxMessage, OutboxSender, Publisher
 from libs.eventing import _outbox as recording
 from tests.support.fake_producer import FakeProducer
+from tests.support.waiting import elapse, until
+
+pytestmark = pytest.mark.virtual_time
 
 _FOREVER = 3600.0
 [CREATED] = (outcome.TYPE for outcome in CreateSession.OUTCOMES)
@@ -48,9 +51,7 @@ async def outbox(producer: FakeProducer, monkeypatch: pytest.MonkeyPatch) -> Asy
 
 async def sent(producer: FakeProducer, count: int) -> list[str]:
     """The ids of the messages that went out, as soon as there are so many."""
-    async with asyncio.timeout(30):
-        while len(producer.envelopes) < count:
-            await asyncio.sleep(0.001)
+    await until(lambda: len(producer.envelopes) >= count, within=1)
     return [envelope.id for envelope in producer.envelopes]
 
 
@@ -64,7 +65,7 @@ async def test_what_was_heard_lingers_until_something_else_does_not(outbox: Outb
     outbox.publish([recorded(TurnStarted.TYPE, 1, "turn")])
     outbox.publish([recorded(TurnCompleted.TYPE, 2, "turn")])
     assert told == ["e1", "e2"], "at once, in the order of the commits"
-    await asyncio.sleep(0.01)
+    await elapse(60)
     assert producer.envelopes == []
     outbox.publish([recorded(TurnCompleted.TYPE, 3, "other")])
     assert await sent(producer, 3) == ["e1", "e2", "e3"]
@@ -76,7 +77,7 @@ async def test_what_was_heard_goes_with_what_may_linger_less(
     monkeypatch.setattr(recording, "LINGER_SECONDS", 0.001)
     outbox.listeners.add("turn", ignore)
     outbox.publish([recorded(TurnStarted.TYPE, 1, "turn")])
-    await asyncio.sleep(0.02)
+    await elapse(60)
     assert producer.envelopes == []
     outbox.publish([recorded(TurnStarted.TYPE, 2, "other")])
     assert await sent(producer, 2) == ["e1", "e2"]

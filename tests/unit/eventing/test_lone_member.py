@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any, Final
 
 from libs.eventing._kafka_lone_member import LoneMember
-from tests.support.waiting import run_in_virtual_time
+from tests.support.waiting import elapse, run_in_virtual_time
 
 _INTERVAL: Final = 0.5
 
@@ -40,7 +40,7 @@ class Client:
     async def _beat(self) -> None:
         loop, pause = asyncio.get_running_loop(), _INTERVAL
         while True:
-            await asyncio.sleep(pause)
+            await elapse(pause)
             asked = loop.time()
             answered = await self._coordinator._do_heartbeat()
             pause = max(_INTERVAL - (loop.time() - asked), 0.0) if answered else _INTERVAL
@@ -91,10 +91,10 @@ def test_a_process_that_comes_ends_the_wait() -> None:
         await client.join(1)
         await client.beats(4)
         beating = asyncio.create_task(client.beats(2))
-        await asyncio.sleep(1)
+        await elapse(1)
         before = client.heartbeats
         client.unsettled.set()
-        await asyncio.sleep(0.01)
+        await elapse(0.01)
         assert client.heartbeats > before
         await beating
         assert await client.beats(3) == 6

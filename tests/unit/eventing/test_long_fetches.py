@@ -56,7 +56,7 @@ class Client:
     async def _proc_fetch_request(self, _assignment: Any, _node: int, _request: Any) -> bool:
         if self.fails:
             # The pause after a failure.
-            await asyncio.sleep(600)
+            await asyncio.Event().wait()
         try:
             await self.ends.wait()
         except asyncio.CancelledError:

@@ -14,10 +14,12 @@ from libs.contracts.identity import Identity
 from libs.contracts.timestamps import now_text, parse_time
 from libs.eventing import CommandSender, CommandState, IdentitySigner, PayloadReader, Received
 from libs.retry import RetryPolicy
-from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 from tests.support.memory_bus import MemoryBus
 from tests.support.sample_owner import TOPICS, NoteTaken, TakeNote
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.virtual_time
 
 STEP = "aes.notes.note.begun.v1"
 
@@ -90,7 +92,7 @@ async def sender(bus: MemoryBus, owner: Owner) -> AsyncIterator[CommandSender]:
         topics=TOPICS,
     )
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
-    await eventually(sender.positioned)
+    await until(sender.positioned)
     yield sender
     for task in reading:
         task.cancel()
@@ -208,7 +210,7 @@ async def test_an_outcome_that_was_missed_is_found_by_asking_the_owner(sender: C
     async with sender.replies("command", TakeNote, ALICE) as replies:
         owner.state = CommandState(known=True)
         waiting = asyncio.create_task(replies.outcome(30))
-        await eventually(lambda: len(owner.asked) >= 2)
+        await until(lambda: len(owner.asked) >= 2)
         assert replies.accepted
         owner.state = CommandState(known=True, outcome=recorded)
         assert await waiting == recorded
@@ -255,7 +257,7 @@ async def test_without_a_bus_a_command_is_refused_at_once(sender: CommandSender,
     with pytest.raises(ServiceUnavailable, match="nothing was done"):
         await take_note(sender)
     bus.down = False
-    await eventually(sender.positioned)
+    await until(sender.positioned)
     await take_note(sender)
 
 
@@ -287,11 +289,11 @@ async def test_a_broker_that_does_not_confirm_may_still_have_the_command(sender:
 
 
 async def test_freshness_goes_with_the_bus_and_comes_back(sender: CommandSender, bus: MemoryBus) -> None:
-    await eventually(sender.fresh)
+    await until(sender.fresh)
     bus.down = True
-    await eventually(lambda: not (sender.fresh() or sender.positioned()))
+    await until(lambda: not (sender.fresh() or sender.positioned()))
     bus.down = False
-    await eventually(lambda: sender.fresh() and sender.positioned())
+    await until(lambda: sender.fresh() and sender.positioned())
 
 
 async def test_callbacks_get_events_of_every_company_and_a_failing_one_disturbs_no_other(
@@ -318,6 +320,6 @@ async def test_a_reader_that_starts_anew_is_not_fresh_however_lately_it_was_answ
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("libs.eventing._tail_reader._FRESH_SECONDS", 1000.0)
-    await eventually(sender.fresh)
+    await until(sender.fresh)
     bus.down = True
-    await eventually(lambda: not sender.fresh())
+    await until(lambda: not sender.fresh())

@@ -1,32 +1,38 @@
 import asyncio
 
+import pytest
+
 from libs.persistence import renewed_leases
+from tests.support.waiting import elapse
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_leases_are_renewed_while_the_block_runs() -> None:
-    renewals = asyncio.Semaphore(0)
+    renewals = 0
 
     async def renew() -> None:
-        renewals.release()
+        nonlocal renewals
+        renewals += 1
 
-    async with renewed_leases(renew, 0.04), asyncio.timeout(60):
-        await renewals.acquire()
-        await renewals.acquire()
-    seen = renewals._value
-    await asyncio.sleep(0.05)
-    assert renewals._value == seen
+    async with renewed_leases(renew, 40):
+        await elapse(39)
+        assert renewals == 3
+    await elapse(60)
+    assert renewals == 3
 
 
 async def test_a_failed_renewal_is_followed_by_others() -> None:
-    attempts = asyncio.Semaphore(0)
+    attempts = 0
 
     async def renew() -> None:
-        attempts.release()
+        nonlocal attempts
+        attempts += 1
         raise ConnectionError("away")
 
-    async with renewed_leases(renew, 0.04), asyncio.timeout(60):
-        await attempts.acquire()
-        await attempts.acquire()
+    async with renewed_leases(renew, 40):
+        await elapse(39)
+    assert attempts == 3
 
 
 async def test_a_renewal_in_work_is_waited_for() -> None:
@@ -35,9 +41,9 @@ async def test_a_renewal_in_work_is_waited_for() -> None:
     async def renew() -> None:
         nonlocal ended
         begun.set()
-        await asyncio.sleep(0.05)
+        await elapse(5)
         ended = True
 
-    async with renewed_leases(renew, 0.04), asyncio.timeout(60):
+    async with renewed_leases(renew, 40):
         await begun.wait()
     assert ended

@@ -124,8 +124,14 @@ async def test_a_cancellation_during_a_call_is_not_retried(failures: int) -> Non
 
 
 async def test_a_cancellation_during_a_wait_ends_it() -> None:
-    task = asyncio.create_task(RetryPolicy(first=60, longest=60).run(failing(OSError())))
-    await asyncio.sleep(0.01)
+    waits = asyncio.Event()
+
+    async def wait(_seconds: float) -> None:
+        waits.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(RetryPolicy(sleep=wait).run(failing(OSError())))
+    await waits.wait()
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task

@@ -14,8 +14,11 @@ from libs.eventing import IdentitySigner, Outbox, OutboxMessage, OutboxSender, P
 from services.runtime.adapters import bus_deltas
 from services.runtime.adapters.bus_deltas import BusDeltas
 from tests.support.fake_producer import FakeProducer
-from tests.support.runtime_nodes import SIGNING_KEY, until
+from tests.support.runtime_nodes import SIGNING_KEY
 from tests.support.runtime_turns import claimed_turn
+from tests.support.waiting import elapse, until
+
+pytestmark = pytest.mark.virtual_time
 
 
 def started(turn_id: str) -> OutboxMessage:
@@ -69,7 +72,7 @@ async def test_an_event_that_lingers_goes_before_the_text_that_follows_it(
     turn = claimed_turn()
     assert outbox._publisher is not None
     outbox._publisher.publish([started(turn.id)], linger=3600.0)
-    await asyncio.sleep(0.02)
+    await elapse(600)
     assert producer.delivered == []
     deltas.send(turn, delta(turn.id), 1)
     await until(lambda: len(producer.delivered) == 2)
@@ -80,9 +83,8 @@ async def test_an_event_that_lingers_goes_before_the_text_that_follows_it(
 
 
 async def test_who_listens_has_the_text_at_once_and_the_bus_a_moment_later(
-    producer: FakeProducer, outbox: Outbox, deltas: BusDeltas, monkeypatch: pytest.MonkeyPatch
+    producer: FakeProducer, outbox: Outbox, deltas: BusDeltas
 ) -> None:
-    monkeypatch.setattr(bus_deltas, "_LINGER_SECONDS", 0.2)
     turn = claimed_turn()
     told: list[tuple[Envelope, bytes]] = []
 
@@ -93,19 +95,18 @@ async def test_who_listens_has_the_text_at_once_and_the_bus_a_moment_later(
     for text in ("Hi", " there"):
         deltas.send(turn, delta(turn.id, text), 1)
     assert [orjson.loads(payload)["text"] for _, payload in told] == ["Hi", " there"]
-    await asyncio.sleep(0.05)
+    await elapse(bus_deltas._LINGER_SECONDS * 0.9)
     assert producer.delivered == []
-    await until(lambda: len(producer.delivered) == 2)
+    await elapse(bus_deltas._LINGER_SECONDS * 0.2)
     assert [envelope.id for envelope in producer.envelopes] == [envelope.id for envelope, _ in told]
 
 
 async def test_text_that_nobody_listens_to_takes_along_what_waits(
-    producer: FakeProducer, outbox: Outbox, deltas: BusDeltas, monkeypatch: pytest.MonkeyPatch
+    producer: FakeProducer, outbox: Outbox, deltas: BusDeltas
 ) -> None:
-    monkeypatch.setattr(bus_deltas, "_LINGER_SECONDS", 3600.0)
     heard, other = claimed_turn(), claimed_turn()
     outbox.listeners.add(heard.id, lambda *_: None)
     deltas.send(heard, delta(heard.id), 1)
     deltas.send(other, delta(other.id), 1)
-    await until(lambda: len(producer.delivered) == 2)
+    await elapse(bus_deltas._LINGER_SECONDS * 0.1)
     assert [envelope.causation_id for envelope in producer.envelopes] == [heard.id, other.id]

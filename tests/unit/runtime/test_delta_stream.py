@@ -1,12 +1,15 @@
 """Text as deltas: linger, offsets, the end of a step."""
 
-import asyncio
+import pytest
 
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from services.runtime.use_cases.engine.group_commit import ClaimFuture
 from services.runtime.use_cases.engine.turn_journal import DeltaStream, TurnWatch
-from tests.support.runtime_nodes import DeltaLog, until
+from tests.support.runtime_nodes import DeltaLog
 from tests.support.runtime_turns import claimed_turn
+from tests.support.waiting import elapse, until
+
+pytestmark = pytest.mark.virtual_time
 
 
 def texts(log: DeltaLog) -> list[tuple[int, int, str]]:
@@ -47,11 +50,11 @@ async def test_silence_sends_nothing() -> None:
 
 async def test_a_stopped_stream_sends_nothing_later() -> None:
     log = DeltaLog()
-    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed(), linger=0.001)
+    stream = DeltaStream(claimed_turn(), log, ClaimFuture.confirmed())
     stream.add("a", 1, 1)
     stream.add("b", 1, 1)
     stream.stop_timer()
-    await asyncio.sleep(0.02)
+    await elapse(60)
     assert texts(log) == [(1, 0, "a")]
 
 
@@ -94,7 +97,7 @@ async def test_a_stream_that_was_stopped_before_the_commit_stays_silent() -> Non
     stream.add("one", 1, 1)
     stream.stop_timer()
     claim.settle(committed=True)
-    await asyncio.sleep(0.02)
+    await elapse(60)
     assert log.sent == []
 
 

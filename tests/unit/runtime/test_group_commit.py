@@ -8,6 +8,7 @@ from psycopg import OperationalError
 
 from services.runtime.use_cases.engine import group_commit
 from services.runtime.use_cases.engine.group_commit import GroupCommit
+from tests.support.waiting import elapse
 
 
 class Ledger:
@@ -51,29 +52,26 @@ async def test_arrivals_during_a_transaction_share_the_next(ledger: Ledger) -> N
     assert ledger.batches in ([[1, 2, 3], [4, 5]], [[1], [2, 3, 4, 5]])
 
 
-async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "_BUSY_SECONDS", 3600.0)
-    monkeypatch.setattr(group_commit, "_LINGER_SECONDS", 0.5)
+@pytest.mark.virtual_time
+async def test_right_after_a_batch_of_several_the_next_one_lingers_for_others(ledger: Ledger) -> None:
     group = GroupCommit(ledger.commit, company_of)
     await group.submit(1)
     await asyncio.gather(group.submit(2), group.submit(3))
     first = asyncio.create_task(group.submit(4))
-    await asyncio.sleep(0.01)
+    await elapse(group_commit._LINGER_SECONDS * 0.9)
+    assert len(ledger.batches) == 2
     assert await asyncio.gather(first, group.submit(5)) == [40, 50]
     assert ledger.batches == [[1], [2, 3], [4, 5]]
 
 
-async def test_a_lone_item_lingers_no_more_once_nothing_has_come_for_a_while(
-    ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(group_commit, "_BUSY_SECONDS", 0.0)
-    monkeypatch.setattr(group_commit, "_LINGER_SECONDS", 3600.0)
+@pytest.mark.virtual_time
+async def test_a_lone_item_lingers_no_more_once_nothing_has_come_for_a_while(ledger: Ledger) -> None:
     group = GroupCommit(ledger.commit, company_of)
     await asyncio.gather(group.submit(1), group.submit(2))
-    async with asyncio.timeout(10):
-        assert await group.submit(3) == 30
+    await elapse(group_commit._BUSY_SECONDS)
+    began = asyncio.get_running_loop().time()
+    assert await group.submit(3) == 30
+    assert asyncio.get_running_loop().time() == began
 
 
 async def test_a_batch_has_a_limit(ledger: Ledger) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
-from tests.support.runtime_nodes import until
+from tests.support.waiting import until
 
 
 class SlowLeases:

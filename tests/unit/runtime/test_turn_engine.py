@@ -18,8 +18,9 @@ from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
-from tests.support.runtime_nodes import DeltaLog, until
+from tests.support.runtime_nodes import DeltaLog
 from tests.support.runtime_turns import MemoryConversations, MemoryTurns, NoMetrics, claimed_turn
+from tests.support.waiting import until
 
 Run = Callable[[AgentTask, TurnJournal], Awaitable[None]]
 
@@ -100,7 +101,8 @@ async def test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory() -> Non
         after, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
-    assert after - before < 2048
+    # Less than an entry in a set for each of them. Caches of everything else that runs may grow by a few.
+    assert after - before < 1000 * 32
 
 
 async def test_the_payload_is_the_encoded_event() -> None:

@@ -13,11 +13,11 @@ from libs.eventing import IdentitySigner
 from libs.retry import RetryPolicy
 from libs.service_defaults import _command_channel_route as route
 from libs.service_defaults import command_channels
-from tests.support.bus_members import eventually
 from tests.support.command_channels import STEP, Caller, Process, command, event, own_headers
 from tests.support.command_records import ALICE
 from tests.support.sample_owner import NoteTaken
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ async def test_events_come_back_in_order_as_they_are_made() -> None:
     async with Process(in_steps).serving() as process, Caller(process.url).connected() as caller:
         given = command("n")
         assert await caller.submit(given)
-        await eventually(lambda: len(caller.events) == 3)
+        await until(lambda: len(caller.events) == 3)
     assert [(each.envelope.type, each.payload) for each in caller.events] == [
         (STEP, b"1"),
         (STEP, b""),
@@ -64,10 +64,10 @@ async def test_commands_of_a_subject_follow_each_other_and_subjects_do_not_wait(
         first, second, other = command("a"), command("a"), command("b")
         for each in (first, second, other):
             assert await caller.submit(each)
-        await eventually(lambda: len(process.begun) == 2)
+        await until(lambda: len(process.begun) == 2)
         assert process.begun == [first.envelope.id, other.envelope.id]
         gate.opened.set()
-        await eventually(lambda: len(caller.ends()) == 3)
+        await until(lambda: len(caller.ends()) == 3)
         assert process.begun[-1] == second.envelope.id
 
 
@@ -82,9 +82,9 @@ async def test_one_that_fails_is_returned_with_those_of_its_subject_behind_it() 
         given = [command("a"), command("a"), command("a"), command("b")]
         for each in given:
             assert await caller.submit(each)
-        await eventually(lambda: len(process.begun) == 2)
+        await until(lambda: len(process.begun) == 2)
         gate.set()
-        await eventually(lambda: len(caller.returned) == 4)
+        await until(lambda: len(caller.returned) == 4)
         assert [one for one in caller.returned if one != given[3].envelope.id] == [
             each.envelope.id for each in given[:3]
         ]
@@ -100,17 +100,17 @@ async def test_what_the_process_does_not_handle_or_has_no_room_for_is_returned(m
         too_many = command("b")
         for each in (unknown, *taken, too_many):
             assert await caller.submit(each)
-        await eventually(lambda: len(caller.returned) == 2)
+        await until(lambda: len(caller.returned) == 2)
         assert caller.returned == [unknown.envelope.id, too_many.envelope.id]
         gate.opened.set()
-        await eventually(lambda: len(caller.ends()) == 2)
+        await until(lambda: len(caller.ends()) == 2)
 
 
 async def test_what_is_too_large_is_not_handed_over() -> None:
     async with Process().serving() as process, Caller(process.url).connected() as caller:
         assert not await caller.submit(command("a", size=256 * 1024))
         assert await caller.submit(command("a", size=250 * 1024))
-        await eventually(lambda: len(caller.ends()) == 1)
+        await until(lambda: len(caller.ends()) == 1)
 
 
 async def test_one_that_is_taken_without_an_event_is_not_returned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,9 +121,9 @@ async def test_one_that_is_taken_without_an_event_is_not_returned(monkeypatch: p
         given = command("a")
         assert await caller.submit(given)
         (channel,) = caller.channels._channels.values()
-        await eventually(lambda: not channel._unheard)
+        await until(lambda: not channel._unheard)
         process.publish(event(given.envelope))
-        await eventually(lambda: caller.ends() == [given.envelope.id])
+        await until(lambda: caller.ends() == [given.envelope.id])
     assert caller.returned == []
 
 
@@ -135,10 +135,10 @@ async def test_a_slow_command_of_a_process_that_answers_stays_there(monkeypatch:
         assert await caller.submit(command("a"))
         (channel,) = caller.channels._channels.values()
         opened = channel._heard_at
-        await eventually(lambda: channel._heard_at > opened)
+        await until(lambda: channel._heard_at > opened)
         assert (caller.returned, caller.events) == ([], []), "it was asked for a sign of life, and gave one"
         gate.opened.set()
-        await eventually(lambda: len(caller.ends()) == 1)
+        await until(lambda: len(caller.ends()) == 1)
 
 
 async def test_commands_of_a_process_that_falls_silent_go_to_the_bus(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -153,10 +153,10 @@ async def test_commands_of_a_process_that_falls_silent_go_to_the_bus(monkeypatch
         lost = [command("a"), command("b")]
         for each in lost:
             assert await caller.submit(each)
-        await eventually(lambda: len(caller.returned) == 2)
+        await until(lambda: len(caller.returned) == 2)
         assert not await caller.submit(command("a")), "nothing is given to it meanwhile"
         await network.restore()
-        await eventually(lambda: len(caller.ends()) == 2)
+        await until(lambda: len(caller.ends()) == 2)
         assert await caller.submit(command("a")), "it has answered"
 
 
@@ -184,19 +184,19 @@ async def test_commands_of_a_connection_that_is_lost_go_to_the_bus_and_the_next_
         given = [command("a"), command("a")]
         for each in given:
             assert await caller.submit(each)
-        await eventually(lambda: len(process.begun) == 1)
+        await until(lambda: len(process.begun) == 1)
         await network.cut()
-        await eventually(lambda: len(caller.returned) == 2)
+        await until(lambda: len(caller.returned) == 2)
         assert caller.open == 0
         assert not await caller.submit(command("a"))
         gate.opened.set()
-        await eventually(lambda: len(process.begun) == 2)
+        await until(lambda: len(process.begun) == 2)
         await network.restore()
-        await eventually(lambda: caller.open == 1)
+        await until(lambda: caller.open == 1)
         assert caller.events == [], "what was taken before is told by the bus alone"
         assert not any(process.outbox.listeners.has_any(each.envelope.id) for each in given)
         assert await caller.submit(command("a"))
-        await eventually(lambda: len(caller.ends()) == 1)
+        await until(lambda: len(caller.ends()) == 1)
 
 
 async def test_a_process_that_leaves_returns_what_has_not_begun_and_tells_the_rest() -> None:
@@ -205,15 +205,21 @@ async def test_a_process_that_leaves_returns_what_has_not_begun_and_tells_the_re
         begun, waiting = command("a"), command("a")
         for each in (begun, waiting):
             assert await caller.submit(each)
-        await eventually(lambda: len(process.begun) == 1)
+        await until(lambda: len(process.begun) == 1)
         process.takes = False
         leaving = asyncio.create_task(process.route.leave())
-        await eventually(lambda: caller.returned == [waiting.envelope.id])
+        await until(lambda: caller.returned == [waiting.envelope.id])
         assert not await caller.submit(command("b")), "it said so before anything was handed over"
         assert not leaving.done()
         gate.opened.set()
         await leaving
-        await eventually(lambda: caller.ends() == [begun.envelope.id])
+        await until(lambda: caller.ends() == [begun.envelope.id])
+
+
+async def _settled() -> None:
+    """All that was to be done at once is done."""
+    for _ in range(50):
+        await asyncio.sleep(0)
 
 
 async def test_a_process_that_leaves_waits_for_commands_whose_caller_has_gone() -> None:
@@ -222,12 +228,12 @@ async def test_a_process_that_leaves_waits_for_commands_whose_caller_has_gone() 
         async with Caller(process.url).connected() as caller:
             given = command("a")
             assert await caller.submit(given)
-            await eventually(lambda: process.begun == [given.envelope.id])
-        await eventually(lambda: not process.outbox.listeners.has_any(given.envelope.id))
+            await until(lambda: process.begun == [given.envelope.id])
+        await until(lambda: not process.outbox.listeners.has_any(given.envelope.id))
         # The end of the connection has been noticed, and is over by now.
-        await asyncio.sleep(0.05)
+        await _settled()
         leaving = asyncio.create_task(process.route.leave())
-        await asyncio.sleep(0.05)
+        await _settled()
         assert not leaving.done()
         gate.opened.set()
         await leaving
@@ -238,7 +244,7 @@ async def test_what_reaches_a_process_that_leaves_is_returned() -> None:
         process.takes = False
         given = command("a")
         assert await caller.submit(given)
-        await eventually(lambda: caller.returned == [given.envelope.id])
+        await until(lambda: caller.returned == [given.envelope.id])
         assert not await caller.submit(command("a"))
         assert process.begun == []
 
@@ -253,9 +259,9 @@ async def test_one_command_by_two_callers_is_told_to_both() -> None:
         given = command("a")
         assert await one.submit(given)
         assert await two.submit(given)
-        await eventually(lambda: len(process.begun) == 2)
+        await until(lambda: len(process.begun) == 2)
         gate.opened.set()
-        await eventually(lambda: given.envelope.id in one.ends() and given.envelope.id in two.ends())
+        await until(lambda: given.envelope.id in one.ends() and given.envelope.id in two.ends())
 
 
 @pytest.mark.parametrize("who", ["nobody", "a stranger", "a caller"])
@@ -278,7 +284,7 @@ async def test_a_process_that_takes_no_commands_has_no_channels() -> None:
     async with process.serving(), Caller(process.url).connected(0) as caller:
         assert not await caller.submit(command("a"))
         process.takes = True
-        await eventually(lambda: caller.open == 1)
+        await until(lambda: caller.open == 1)
 
 
 @pytest.mark.parametrize("body", [b"", b"{}\n{}", b"[]\n{}", b"nonsense"])
@@ -306,10 +312,10 @@ async def test_a_message_that_the_caller_does_not_understand_ends_the_channel_an
     async with Process(garble).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
         assert await caller.submit(given)
-        await eventually(lambda: caller.returned == [given.envelope.id])
-        await eventually(lambda: caller.open == 1)
+        await until(lambda: caller.returned == [given.envelope.id])
+        await until(lambda: caller.open == 1)
         assert await caller.submit(given)
-        await eventually(lambda: caller.ends() == [given.envelope.id])
+        await until(lambda: caller.ends() == [given.envelope.id])
 
 
 async def test_a_caller_that_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -317,10 +323,10 @@ async def test_a_caller_that_reads_nothing_is_let_go(monkeypatch: pytest.MonkeyP
     async with Process(lambda *_: None).serving() as process, Caller(process.url).connected() as caller:
         given = command("a")
         assert await caller.submit(given)
-        await eventually(lambda: process.outbox.listeners.has_any(given.envelope.id))
+        await until(lambda: process.outbox.listeners.has_any(given.envelope.id))
         process.publish(event(given.envelope, STEP), b"x" * 2000)
-        await eventually(lambda: not process.outbox.listeners.has_any(given.envelope.id))
-        await eventually(lambda: len(process.route._channels) == 1 and caller.open == 1)
+        await until(lambda: not process.outbox.listeners.has_any(given.envelope.id))
+        await until(lambda: len(process.route._channels) == 1 and caller.open == 1)
 
 
 async def test_turns_that_wait_are_listened_to_up_to_a_number(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -333,10 +339,10 @@ async def test_turns_that_wait_are_listened_to_up_to_a_number(monkeypatch: pytes
         given = [command(subject) for subject in "abc"]
         for each in given:
             assert await caller.submit(each)
-        await eventually(lambda: len(process.begun) == 3)
+        await until(lambda: len(process.begun) == 3)
         assert [process.outbox.listeners.has_any(each.envelope.id) for each in given] == [False, True, True]
         assert len(process.outbox.listeners._by_command) == 2
-    await eventually(lambda: not process.outbox.listeners._by_command)
+    await until(lambda: not process.outbox.listeners._by_command)
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_command_to_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -351,7 +357,7 @@ async def test_a_caller_that_is_cancelled_leaves_the_command_to_the_channel(monk
         monkeypatch.setattr(channel._socket, "send_bytes", stuck)
         given = command("a")
         handing = asyncio.create_task(caller.submit(given))
-        await eventually(lambda: given.envelope.id in channel._unheard)
+        await until(lambda: given.envelope.id in channel._unheard)
         handing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await handing
@@ -375,10 +381,12 @@ async def test_what_cannot_be_written_is_left_to_the_bus_once(monkeypatch: pytes
 
 
 async def test_a_name_stands_for_processes_that_come_and_go(monkeypatch: pytest.MonkeyPatch) -> None:
-    named = ["127.0.0.1"]
+    named, asked = ["127.0.0.1"], 0
 
     async def resolve(host: str, port: int, **_: Any) -> list[tuple[Any, ...]]:
+        nonlocal asked
         assert host == "workers.test"
+        asked += 1
         if not named:
             raise OSError("the name server is away")
         return [(None, None, None, "", (address, port)) for address in named]
@@ -391,21 +399,22 @@ async def test_a_name_stands_for_processes_that_come_and_go(monkeypatch: pytest.
         async with caller.connected():
             async with two.serving("127.0.0.2"):
                 named.append("127.0.0.2")
-                await eventually(lambda: caller.open == 2)
+                await until(lambda: caller.open == 2)
                 given = [command(f"subject {number}") for number in range(100)]
                 for each in given:
                     assert await caller.submit(each)
-                await eventually(lambda: len(caller.ends()) == 100)
+                await until(lambda: len(caller.ends()) == 100)
                 assert min(len(one.begun), len(two.begun)) > 20
                 named.clear()
-                await asyncio.sleep(0.3)
+                seen = asked
+                await until(lambda: asked > seen + 2)
                 assert caller.open == 2, "what is open stays while the name cannot be asked for"
             named.append("127.0.0.1")
-            await eventually(lambda: len(caller.channels._channels) == 1)
+            await until(lambda: len(caller.channels._channels) == 1)
             again = [command(each.envelope.subject) for each in given]
             for each in again:
                 assert await caller.submit(each)
-            await eventually(lambda: len(caller.ends()) == 200)
+            await until(lambda: len(caller.ends()) == 200)
 
 
 def test_subjects_are_shared_evenly_and_only_those_of_a_process_that_goes_move() -> None:

@@ -2,11 +2,13 @@
 
 import asyncio
 import json
+from collections import deque
 from collections.abc import AsyncIterator
 
 import pytest
 
 from libs.service_defaults._http_server import LARGEST_HEAD, BoundedConnection, HttpServer
+from tests.support.waiting import until
 
 BEGINNING = b"GET / HTTP/1.1\r\nHost: x\r\n"
 
@@ -34,9 +36,7 @@ async def _application(scope: dict[str, str], _receive: object, send: object) ->
 async def server() -> AsyncIterator[HttpServer]:
     server = HttpServer(_application, host="127.0.0.1", port=0, grace_seconds=1)  # type: ignore[arg-type]
     serving = asyncio.create_task(server.serve_until_told())
-    async with asyncio.timeout(60):
-        while not server.started:
-            await asyncio.sleep(0.01)
+    await until(lambda: server.started)
     yield server
     server.should_exit = True
     await serving
@@ -108,9 +108,8 @@ async def test_turning_away_finishes_current_requests_and_accepts_no_connections
     idle_writer.write(BEGINNING + b"\r\n")
     assert (await idle.readuntil(b"ok")).startswith(b"HTTP/1.1 200 OK")
     busy = asyncio.create_task(_until_closed(port, b"GET /slow HTTP/1.1\r\nHost: x\r\n\r\n"))
+    await until(lambda: server.server_state.tasks)
     async with asyncio.timeout(60):
-        while not server.server_state.tasks:
-            await asyncio.sleep(0.01)
         server.turn_away()
         assert await idle.read() == b""
         idle_writer.close()
@@ -132,11 +131,8 @@ async def test_a_client_that_reads_nothing_of_an_answer_is_disconnected(
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
     writer.write(request)
-    async with asyncio.timeout(60):
-        while not server.server_state.connections:
-            await asyncio.sleep(0.01)
-        while server.server_state.connections or server.server_state.tasks:
-            await asyncio.sleep(0.01)
+    await until(lambda: server.server_state.connections)
+    await until(lambda: not server.server_state.connections and not server.server_state.tasks)
     writer.close()
 
 
@@ -144,10 +140,9 @@ async def _stuck(server: HttpServer, port: int) -> tuple[BoundedConnection, asyn
     """A connection whose client does not read, as soon as the server waits for it to read."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-    async with asyncio.timeout(60):
-        while not (connections := list(server.server_state.connections)) or connections[0]._reader_timer is None:
-            await asyncio.sleep(0.01)
-    return connections[0], reader, writer
+    [connection] = await until(lambda: list(server.server_state.connections))
+    await until(lambda: connection._reader_timer)
+    return connection, reader, writer
 
 
 async def test_the_buffer_shows_what_a_reader_takes(server: HttpServer, port: int) -> None:
@@ -164,28 +159,31 @@ async def test_the_buffer_shows_what_a_reader_takes(server: HttpServer, port: in
 
 async def _settled(connection: BoundedConnection) -> int:
     """The size of the buffer once the systems at both ends have taken all they can."""
-    size = connection.transport.get_write_buffer_size()
-    while True:
-        await asyncio.sleep(0.2)
-        if (now := connection.transport.get_write_buffer_size()) == size:
-            return size
-        size = now
+    looks = deque[int](maxlen=20)
+
+    def rests() -> bool:
+        looks.append(connection.transport.get_write_buffer_size())
+        return len(looks) == looks.maxlen and len(set(looks)) == 1
+
+    await until(rests)
+    return looks[0]
 
 
-async def test_a_client_that_reads_slowly_is_served(
-    server: HttpServer, port: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_client_that_reads_slowly_is_served(server: HttpServer, port: int) -> None:
     connection, reader, writer = await _stuck(server, port)
     await _settled(connection)
-    monkeypatch.setattr(BoundedConnection, "unread_seconds", 1.0)
-    connection._stop_reader_timer()
-    connection._start_reader_timer()
     taken = 0
-    async with asyncio.timeout(120):
-        # Several times as long as a client that reads nothing is waited for, and far from the end of the answer.
-        for _ in range(30):
-            taken += len(await reader.readexactly(256 * 1024))
-            await asyncio.sleep(0.1)
+    for _ in range(3):
+        before = connection.transport.get_write_buffer_size()
+        # What a client reads in the time of a timer, far from the end of the answer; then the timer ends.
+        async with asyncio.timeout(60):
+            while connection.transport.get_write_buffer_size() == before:
+                taken += len(await reader.readexactly(256 * 1024))
+        timer = connection._reader_timer
+        assert timer is not None
+        timer._run()  # type: ignore[attr-defined]
+        timer.cancel()
+        assert connection._reader_timer not in (None, timer)
     assert taken < len(LARGE)
-    assert connection in server.server_state.connections, "it was ended although its client read"
+    assert not connection.transport.is_closing(), "it was ended although its client read"
     writer.close()

@@ -40,9 +40,21 @@ async def test_until_says_what_did_not_come() -> None:
         wait_until(lambda: False, "the ferry", within=0.02)
 
 
+async def _later() -> str:
+    await elapse(10)
+    return "later"
+
+
+@pytest.mark.virtual_time
+async def test_until_gives_up_in_virtual_time_as_well(began: float) -> None:
+    with pytest.raises(AssertionError, match="the ferry"):
+        await until(lambda: False, "the ferry", within=30)
+    assert asyncio.get_running_loop().time() - began == pytest.approx(30, abs=0.1)
+
+
 @pytest.mark.virtual_time
 async def test_never_returns_the_later_event() -> None:
-    assert await never(lambda: False, during=asyncio.sleep(10, "later")) == "later"
+    assert await never(lambda: False, during=_later()) == "later"
 
 
 @pytest.mark.virtual_time
@@ -51,4 +63,4 @@ async def test_never_fails_once_it_has_happened(at: float) -> None:
     seen: list[str] = []
     asyncio.get_running_loop().call_later(at, seen.append, "it")
     with pytest.raises(AssertionError, match="never"):
-        await never(lambda: seen, during=asyncio.sleep(10))
+        await never(lambda: seen, during=_later())

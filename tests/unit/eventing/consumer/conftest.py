@@ -1,4 +1,4 @@
-"""A consumer group on the broker in memory, and a handler that does as it is told."""
+"""A consumer group on the broker in memory, and a handler that does as it is told. Its tests run in virtual time."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -82,7 +82,7 @@ class Group:
             group="things",
             topics=[TOPIC],
             high_water=high_water,
-            retries=RetryPolicy(first=0.001, longest=0.002, give_up_after=900, clock=self.clock),
+            retries=RetryPolicy(first=0.1, longest=0.2, give_up_after=900, clock=self.clock),
         )
         self.loops.append((loop, asyncio.create_task(loop.run())))
         return loop
@@ -101,11 +101,7 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-async def group(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Group]:
-    monkeypatch.setattr("libs.eventing._consumer._COMMIT_SECONDS", 0.0)
-    monkeypatch.setattr("libs.eventing._poll_wait._BUSY_SECONDS", 0.02)
-    monkeypatch.setattr("libs.eventing._consumer._REVOKE_SECONDS", 0.1)
-    monkeypatch.setattr("libs.eventing._consumer._RECONNECT", RetryPolicy(first=0.01, longest=0.01))
+async def group(clock: Clock) -> AsyncIterator[Group]:
     group = Group(MemoryBus(partitions=1), clock)
     yield group
     for loop, task in group.loops:

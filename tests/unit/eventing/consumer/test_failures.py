@@ -1,15 +1,15 @@
 """Messages that fail: tried again, given up, or dead-lettered."""
 
-import asyncio
-
 import psycopg
 import pytest
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing import BusUnavailable, DeadLetters, PoisonMessage, Record
-from tests.support.bus_members import eventually
 from tests.support.memory_bus import MemoryBus
+from tests.support.waiting import elapse, until
 from tests.unit.eventing.consumer.conftest import DEAD, TOPIC, Clock, Group, Handler, send
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_a_failure_is_tried_again_uncommitted_while_other_keys_go_on(group: Group) -> None:
@@ -19,11 +19,12 @@ async def test_a_failure_is_tried_again_uncommitted_while_other_keys_go_on(group
     await send(group, "b", b"b1")
     group.join(handler)
 
-    await eventually(lambda: handler.started.count(b"a1") >= 5 and b"b1" in handler.done)
+    await until(lambda: handler.started.count(b"a1") >= 5 and b"b1" in handler.done)
+    await elapse(5)
     assert group.committed() == 0
     assert b"a2" not in handler.started
     handler.behaviours.clear()
-    await eventually(lambda: group.committed() == 3)
+    await until(lambda: group.committed() == 3)
     assert group.bus.records(DEAD) == []
 
 
@@ -33,7 +34,7 @@ async def test_poison_goes_to_the_dead_letters_with_its_reason(group: Group) -> 
     await send(group, "a", b"a0", b"a1", b"a2")
     group.join(handler)
 
-    await eventually(lambda: group.committed() == 3)
+    await until(lambda: group.committed() == 3)
     assert handler.given_up == [(b"a1", "makes no sense")]
     (letter,) = group.bus.records(DEAD)
     headers = dict(letter.headers)
@@ -55,12 +56,12 @@ async def test_the_offset_waits_for_the_dead_letter(group: Group) -> None:
     handler.give_up = give_up  # type: ignore[method-assign]
     await send(group, "a", b"a1")
     group.join(handler)
-    await eventually(lambda: handler.started != [])
-    await asyncio.sleep(0.1)
+    await until(lambda: handler.started != [])
+    await elapse(5)
     assert group.committed() == 0
     assert group.bus.records(DEAD) == []
     broken[0] = False
-    await eventually(lambda: group.committed() == 1)
+    await until(lambda: group.committed() == 1)
     assert len(group.bus.records(DEAD)) == 1
 
 
@@ -69,13 +70,13 @@ async def test_a_failure_is_given_up_when_its_time_is_over(group: Group, clock: 
     handler.fails(b"a1", RuntimeError("never"))
     await send(group, "a", b"a1")
     group.join(handler)
-    await eventually(lambda: len(handler.started) >= 3)
+    await until(lambda: len(handler.started) >= 3)
     clock.now = 899
     seen = len(handler.started)
-    await eventually(lambda: len(handler.started) >= seen + 3)
+    await until(lambda: len(handler.started) >= seen + 3)
     assert handler.given_up == []
     clock.now = 900
-    await eventually(lambda: group.committed() == 1)
+    await until(lambda: group.committed() == 1)
     assert handler.given_up == [(b"a1", "RuntimeError('never')")]
     assert int(dict(group.bus.records(DEAD)[0].headers)["dlq_attempts"]) == len(handler.started)
 
@@ -86,9 +87,9 @@ async def test_locks_that_are_never_free_are_given_up(group: Group, clock: Clock
     handler.fails(b"a1", locked)
     await send(group, "a", b"a1")
     group.join(handler)
-    await eventually(lambda: len(handler.started) >= 2)
+    await until(lambda: len(handler.started) >= 2)
     clock.now = 900
-    await eventually(lambda: group.committed() == 1)
+    await until(lambda: group.committed() == 1)
     assert handler.given_up == [(b"a1", repr(locked))]
 
 
@@ -98,13 +99,13 @@ async def test_an_outage_is_never_given_up_and_does_not_count(group: Group, cloc
     handler.fails(b"a1", outage)
     await send(group, "a", b"a1")
     group.join(handler)
-    await eventually(lambda: len(handler.started) >= 2)
+    await until(lambda: len(handler.started) >= 2)
     clock.now = 100_000
     seen = len(handler.started)
-    await eventually(lambda: len(handler.started) >= seen + 3)
+    await until(lambda: len(handler.started) >= seen + 3)
 
     handler.fails(b"a1", RuntimeError("once more"), times=3)
-    await eventually(lambda: handler.done == [b"a1"])
+    await until(lambda: handler.done == [b"a1"])
     assert handler.given_up == []
 
 

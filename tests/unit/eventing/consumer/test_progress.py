@@ -5,9 +5,12 @@ from collections import Counter
 
 import pytest
 
+from libs.eventing import _poll_wait
 from libs.eventing._bus import Partition
-from tests.support.bus_members import eventually
+from tests.support.waiting import elapse, until
 from tests.unit.eventing.consumer.conftest import TOPIC, Group, Handler, send
+
+pytestmark = pytest.mark.virtual_time
 
 
 async def test_keys_go_on_beside_each_other_and_one_key_in_order(group: Group) -> None:
@@ -17,10 +20,10 @@ async def test_keys_go_on_beside_each_other_and_one_key_in_order(group: Group) -
     await send(group, "b", b"b1", b"b2")
     group.join(handler)
 
-    await eventually(lambda: handler.done == [b"b1", b"b2"])
+    await until(lambda: handler.done == [b"b1", b"b2"])
     assert handler.started.count(b"a2") == 0
     released.set()
-    await eventually(lambda: len(handler.done) == 5)
+    await until(lambda: len(handler.done) == 5)
     assert [value for value in handler.done if value.startswith(b"a")] == [b"a1", b"a2", b"a3"]
 
 
@@ -32,9 +35,9 @@ async def test_offsets_are_committed_only_past_what_is_done(group: Group) -> Non
     await send(group, "b", b"b1", b"b2")
     group.join(handler)
 
-    await eventually(lambda: b"b2" in handler.done and group.committed() == 1)
+    await until(lambda: b"b2" in handler.done and group.committed() == 1)
     released.set()
-    await eventually(lambda: group.committed() == 4)
+    await until(lambda: group.committed() == 4)
 
 
 async def test_a_revoked_partition_is_drained_and_its_position_handed_on(group: Group) -> None:
@@ -42,17 +45,17 @@ async def test_a_revoked_partition_is_drained_and_its_position_handed_on(group: 
     released = first.blocks(b"a1")
     await send(group, "a", b"a1", b"a2", b"a3")
     old = group.join(first)
-    await eventually(lambda: first.started == [b"a1"])
+    await until(lambda: first.started == [b"a1"])
 
     revoked = asyncio.create_task(old.revoked(frozenset({Partition(TOPIC, 0)})))
-    await asyncio.sleep(0.02)
+    await elapse(1)
     released.set()
     await revoked
     assert first.done == [b"a1"]
     assert group.committed() == 1
     await group.leave(old)
     group.join(second)
-    await eventually(lambda: second.done == [b"a2", b"a3"])
+    await until(lambda: second.done == [b"a2", b"a3"])
 
 
 async def test_what_does_not_end_in_time_is_cancelled_and_read_again(group: Group) -> None:
@@ -60,13 +63,13 @@ async def test_what_does_not_end_in_time_is_cancelled_and_read_again(group: Grou
     released = first.blocks(b"a1")
     await send(group, "a", b"a1", b"a2")
     old = group.join(first)
-    await eventually(lambda: first.started == [b"a1"])
+    await until(lambda: first.started == [b"a1"])
     group.join(second)  # with one partition and two members the first one keeps it
 
-    await eventually(lambda: first.cancelled != [])
+    await until(lambda: first.cancelled != [])
     released.set()
-    await eventually(lambda: first.done == [b"a1", b"a2"])
-    await eventually(lambda: group.committed() == 2)
+    await until(lambda: first.done == [b"a1", b"a2"])
+    await until(lambda: group.committed() == 2)
     await group.leave(old)
     assert second.done == []
 
@@ -77,13 +80,13 @@ async def test_stopping_hands_back_what_is_not_done(group: Group) -> None:
     await send(group, "b", b"b0")
     await send(group, "a", b"a1", b"a2")
     loop = group.join(first)
-    await eventually(lambda: b"a1" in first.started and b"b0" in first.done)
+    await until(lambda: b"a1" in first.started and b"b0" in first.done)
     await group.leave(loop)
     assert not loop.joined
     assert first.cancelled == [b"a1"]
     assert group.committed() == 1
     group.join(second)
-    await eventually(lambda: second.done == [b"a1", b"a2"])
+    await until(lambda: second.done == [b"a1", b"a2"])
 
 
 async def test_a_lost_broker_is_joined_again_and_nothing_stays_behind(group: Group) -> None:
@@ -91,27 +94,28 @@ async def test_a_lost_broker_is_joined_again_and_nothing_stays_behind(group: Gro
     handler.blocks(b"a1")
     await send(group, "a", b"a1", b"a2")
     loop = group.join(handler)
-    await eventually(lambda: handler.started == [b"a1"])
+    await until(lambda: handler.started == [b"a1"])
     group.bus.down = True
-    await eventually(lambda: not loop.joined)
+    await until(lambda: not loop.joined)
     handler.behaviours.clear()
     group.bus.down = False
-    await eventually(lambda: loop.joined and group.committed() == 2)
+    await until(lambda: loop.joined and group.committed() == 2)
     assert loop._over_limit() is False
     await send(group, "a", b"a3")
-    await eventually(lambda: group.committed() == 3)
+    await until(lambda: group.committed() == 3)
     assert handler.done[-1] == b"a3"
 
 
 async def test_a_member_that_waits_for_its_broker_can_be_stopped(group: Group) -> None:
     group.bus.down = True
     loop = group.join(Handler())
-    await asyncio.sleep(0.05)
+    await elapse(60)
+    left_at = asyncio.get_running_loop().time()
 
-    async with asyncio.timeout(5):
-        await group.leave(loop)
+    await group.leave(loop)
 
     assert not loop.joined
+    assert asyncio.get_running_loop().time() - left_at <= 1
 
 
 async def test_too_much_in_work_pauses_the_fetching(group: Group) -> None:
@@ -120,24 +124,24 @@ async def test_too_much_in_work_pauses_the_fetching(group: Group) -> None:
     for number in range(10):
         await send(group, f"key-{number}", b"%d" % number)
     group.join(handler, high_water=10)
-    await eventually(lambda: len(handler.started) == 10)
+    await until(lambda: len(handler.started) == 10)
     await send(group, "later", b"late")
-    await asyncio.sleep(0.2)
+    await elapse(60)
     assert b"late" not in handler.started
     for gate in gates:
         gate.set()
-    await eventually(lambda: b"late" in handler.done)
+    await until(lambda: b"late" in handler.done)
 
 
 async def test_two_members_do_everything_once(group: Group) -> None:
     group.bus.partitions = 4
     first, second = Handler(), Handler()
     loop, other = group.join(first), group.join(second)
-    await eventually(lambda: loop.joined and other.joined)
-    await asyncio.sleep(0.1)
+    await until(lambda: loop.joined and other.joined)
+    await elapse(1)
     for number in range(100):
         await send(group, f"key-{number}", b"%d" % number)
-    await eventually(lambda: group.committed() == 100)
+    await until(lambda: group.committed() == 100)
     counts = Counter([*first.done, *second.done])
     assert len(counts) == 100
     assert set(counts.values()) == {1}
@@ -145,13 +149,12 @@ async def test_two_members_do_everything_once(group: Group) -> None:
     assert second.done
 
 
-async def test_a_stop_does_not_wait_for_the_long_poll_of_a_rest(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.eventing._poll_wait._UNTIL_REST_SECONDS", 0.05)
-    monkeypatch.setattr("libs.eventing._poll_wait._REST_SECONDS", 600.0)
+async def test_a_stop_does_not_wait_for_the_long_poll_of_a_rest(group: Group) -> None:
     handler = Handler()
     loop = group.join(handler)
     await send(group, "a", b"a1")
-    await eventually(lambda: group.committed() == 1)
-    await asyncio.sleep(0.5)
-    async with asyncio.timeout(60):
-        await group.leave(loop)
+    await until(lambda: group.committed() == 1)
+    await elapse(_poll_wait._UNTIL_REST_SECONDS + _poll_wait._BUSY_SECONDS)
+    left_at = asyncio.get_running_loop().time()
+    await group.leave(loop)
+    assert asyncio.get_running_loop().time() - left_at < 0.1

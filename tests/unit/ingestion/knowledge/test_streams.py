@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from libs.eventing import KafkaConnection
 from services.ingestion.domain.runs import ItemKey, RunKey
 from services.ingestion.entrypoints.streams import IngestionStreams
+from tests.support.waiting import until
 
 
 async def no_items(_: Sequence[ItemKey]) -> None:
@@ -17,11 +18,16 @@ async def no_run(_: RunKey) -> None:
 
 
 async def test_a_broker_that_starts_later_is_waited_for() -> None:
-    answering, ends = False, 0
+    answering, asked, ends = False, 0, 0
 
     def end() -> None:
         nonlocal ends
         ends += 1
+
+    def answers() -> bool:
+        nonlocal asked
+        asked += 1
+        return answering
 
     streams = IngestionStreams(
         # Nothing can listen there.
@@ -32,7 +38,7 @@ async def test_a_broker_that_starts_later_is_waited_for() -> None:
         run=no_run,
         batch=1,
         batches=1,
-        broker_answers=lambda: answering,
+        broker_answers=answers,
         end=end,
     )
     started = asyncio.Event()
@@ -45,12 +51,11 @@ async def test_a_broker_that_starts_later_is_waited_for() -> None:
     streams.app.start = watched_start  # type: ignore[method-assign]
     serving = asyncio.create_task(streams.serve())
     try:
-        await asyncio.sleep(0.3)
+        await until(lambda: asked >= 3)
         assert (started.is_set(), ends) == (False, 0)
 
         answering = True
-        async with asyncio.timeout(10):
-            await started.wait()
+        await until(started.is_set)
     finally:
         await streams.stop()
         serving.cancel()

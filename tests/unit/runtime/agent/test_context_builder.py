@@ -23,6 +23,7 @@ from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder, ContextLimits
 from tests.support.agent_fakes import FakeTool, MemoryJournal, ScriptedModel, agent_task, answering, said, with_tools
 from tests.support.artifact_fakes import FakeArtifacts
+from tests.support.waiting import until
 
 LLM = AgentSpec("llm_agent", model="scripted:model")
 LONG = "\n".join(f"Line {number} tells of ferry{number}." for number in range(2_000))
@@ -127,8 +128,7 @@ async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifact
 async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "The ferry leaves at nine.", status="pending")
     waiting = asyncio.create_task(given(artifacts, asking("When?", note), ContextLimits(pause=0.001)))
-    while len(artifacts.asked) < 3:
-        await asyncio.sleep(0.001)
+    await until(lambda: len(artifacts.asked) >= 3)
     artifacts.processed(note, status="ready")
     request, warnings = await waiting
     assert "leaves at nine" in request.messages[0].text  # type: ignore[union-attr]

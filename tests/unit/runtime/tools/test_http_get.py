@@ -12,7 +12,7 @@ from services.runtime.domain.tools import ToolContext, ToolFailed
 from tests.support.agent_fakes import CALLER
 
 CONTEXT = ToolContext("call", "turn", "session", CALLER)
-LIMITS = HttpLimits(timeout=2.0, largest_bytes=1000, longest_text=100, redirects=2)
+LIMITS = HttpLimits(timeout=60.0, largest_bytes=1000, longest_text=100, redirects=2)
 
 
 class Site:
@@ -28,7 +28,7 @@ class Site:
     async def handle(self, request: web.BaseRequest) -> web.Response:
         self.asked.append(f"{request.host.partition(':')[0]}{request.path}")
         if request.path == "/slow":
-            await asyncio.sleep(30)
+            await asyncio.Event().wait()
         return web.Response(**self.answers.get(request.path, {"text": "hello"}))
 
     async def resolve(self, host: str, _port: int) -> list[str]:

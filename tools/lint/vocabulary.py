@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
-_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests")
+_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
 _RETIRED: Final = re.compile(r"^\| `(\w+)` \| (.+) \|$", re.MULTILINE)
 _FIRST_WORD: Final = re.compile(r"\s*(\w+)")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
@@ -63,13 +63,3 @@ def _relative_clauses(place: Path, source: str) -> Iterator[str]:
             text = node.value.value
             if (first := _FIRST_WORD.match(text)) and first[1] in _OPENINGS:
                 yield f"{place}:{node.lineno}: begins with a relative clause: {text.strip()[:60]}"
-
-
-def main() -> int:
-    found = list(findings(Path(__file__).parents[1]))
-    print("\n".join(found) if found else "Names and docstrings keep to the vocabulary.")
-    return 1 if found else 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

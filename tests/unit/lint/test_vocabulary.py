@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.vocabulary import _retired_names
+from tools.lint.vocabulary import _retired_names
 
 RETIRED = {"Patience": "RetryPolicy", "carry_out": "dispatch", "Keeper": "ProcessSupervisor"}
 

@@ -1,0 +1,17 @@
+"""Runs every rule and exits with 1 when one of them finds something."""
+
+from pathlib import Path
+
+from tools.lint import sleeps, vocabulary
+
+_RULES = (sleeps.findings, vocabulary.findings)
+
+
+def main() -> int:
+    found = [finding for findings in _RULES for finding in findings(Path(__file__).parents[2])]
+    print("\n".join(found) if found else "Every rule of the project is kept.")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

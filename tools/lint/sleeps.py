@@ -1,0 +1,80 @@
+"""Forbids tests to sleep: a test that waits for a time instead of an event fails, or passes, by chance."""
+
+import ast
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+_ROOM: Final = "tests"
+_WAITING: Final = "tests/support/waiting.py"
+_INSTEAD: Final = (
+    "wait for the event (`until`, `wait_until`), for a later one (`never`), or in virtual time (`elapse`): "
+    f"see {_WAITING}"
+)
+_IN_BROWSERS: Final = "poll for the condition (`page.wait_for_function`, `expect(…)`, `eventually` of a script)"
+_MODULES: Final = frozenset({"anyio", "asyncio", "gevent", "time", "trio"})
+# A call with a number in the source of a script, such as `await sleep(20)`; `pg_sleep` is PostgreSQL's.
+_IN_SCRIPTS: Final = re.compile(r"(?<!\w)sleep\(\s*(?!0(?:\.0*)?\s*\))\.?\d|setTimeout\(\s*\w+,\s*[1-9]")
+_STAYS_ALIVE: Final = "a process whose script has to stay alive until the test ends it"
+_PACED: Final = "run by name, for an hour or so: its load keeps a pace, and it watches a cluster from outside"
+_EXCEPTED: Final[Mapping[str, str]] = {
+    _WAITING: "the one place that waits for tests",
+    "tests/cluster": _PACED,
+    "tests/outages": _PACED,
+    "tests/rolling_restart": _PACED,
+}
+_EXCEPTED_SCRIPTS: Final[Mapping[str, str]] = {
+    "tests/integration/deploy_local/conftest.py": _STAYS_ALIVE,
+    "tests/integration/deploy_local/test_process_supervisor.py": _STAYS_ALIVE,
+    "tests/unit/lint/test_sleeps.py": "examples of what this rule finds",
+    "tests/unit/suite/test_hang_limits.py": "the pytest that this script is for has to end it",
+}
+
+
+def findings(root: Path) -> Iterator[str]:
+    for file in sorted((root / _ROOM).rglob("*.py")):
+        place = file.relative_to(root).as_posix()
+        if not any(place == excepted or place.startswith(f"{excepted}/") for excepted in _EXCEPTED):
+            yield from _sleeps(place, file.read_text(), scripts=place not in _EXCEPTED_SCRIPTS)
+
+
+def _sleeps(place: str, source: str, *, scripts: bool) -> Iterator[str]:
+    tree = ast.parse(source)
+    modules, names = _imported(tree)
+    yielding = {id(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call) and _is_zero(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr == "wait_for_timeout":
+            yield f"{place}:{node.lineno}: wait_for_timeout: {_IN_BROWSERS}"
+        elif isinstance(node, ast.expr) and (name := _sleep(node, modules, names)) and id(node) not in yielding:
+            yield f"{place}:{node.lineno}: {name}: {_INSTEAD}"
+        elif scripts and isinstance(node, ast.Constant) and isinstance(node.value, str):
+            for found in _IN_SCRIPTS.finditer(node.value):
+                # A constant of several lines has its first one, and a script is indented like the code around it.
+                line = node.lineno + node.value.count("\n", 0, found.start())
+                yield f"{place}:{line}: {found[0]}…) in a script: {_IN_BROWSERS}"
+
+
+def _imported(tree: ast.AST) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Modules that have a `sleep`, and such functions, each by the name under which the file imports it."""
+    modules: dict[str, str] = {}
+    names: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            modules |= {alias.asname or alias.name: alias.name for alias in node.names if alias.name in _MODULES}
+        elif isinstance(node, ast.ImportFrom) and node.module in _MODULES:
+            found = {alias.asname or alias.name: alias.name for alias in node.names}
+            names |= {name: f"{node.module}.sleep" for name, original in found.items() if original == "sleep"}
+    return modules, names
+
+
+def _sleep(node: ast.expr, modules: Mapping[str, str], names: Mapping[str, str]) -> str | None:
+    if isinstance(node, ast.Attribute) and node.attr.startswith("sleep") and isinstance(node.value, ast.Name):
+        return f"{modules[node.value.id]}.{node.attr}" if node.value.id in modules else None
+    return names.get(node.id) if isinstance(node, ast.Name) else None
+
+
+def _is_zero(call: ast.Call) -> bool:
+    """Only lets others run: `sleep(0)`, also with a result."""
+    first = call.args[0] if call.args else None
+    return isinstance(first, ast.Constant) and first.value == 0
