@@ -38,7 +38,10 @@ async def present(
 
 async def looked(url: str, name: str = "observer") -> None:
     """Waits until the process of that name has looked, from beginning to end, who else lives."""
-    asked = "SELECT clock_timestamp(), max(query_start) FROM pg_stat_activity WHERE application_name = %s"
+    asked = """
+        SELECT clock_timestamp(), max(query_start) FROM pg_stat_activity
+        WHERE datname = current_database() AND application_name = %s
+    """
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
 
         async def times() -> tuple[datetime, datetime | None]:

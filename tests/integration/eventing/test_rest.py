@@ -26,7 +26,7 @@ async def test_a_service_at_rest_leaves_its_database_alone(owner: Service, monke
         return await execute(cursor, query, *arguments, **options)
 
     monkeypatch.setattr(psycopg.AsyncCursor, "execute", counted)
-    await until(lambda: asked["look"] == 2)
+    await until(lambda: asked["look"] >= 2)
     asked.clear()
-    await until(lambda: asked["look"] == _LOOKS)
-    assert 0 < asked.total() - _LOOKS <= _MOST_A_LOOK * _LOOKS, asked
+    await until(lambda: asked["look"] >= _LOOKS)
+    assert 0 < asked.total() - asked["look"] <= _MOST_A_LOOK * _LOOKS, asked
