@@ -166,7 +166,8 @@ async def test_a_member_that_rests_goes_on_with_its_share_at_once(
     await until(lambda: first.consumer.joined)
     await until(resting.is_set)
     second = join()
-    await until(lambda: second.consumer.joined)
+    # Records would end the first one's rest, too.
+    await until(lambda: second.consumer.joined and first.consumer.joined)
     values = await send(producer, 0, 24)
     await until(lambda: len(sink.stored) == 24)
     assert sorted(sink.stored) == sorted(values)
