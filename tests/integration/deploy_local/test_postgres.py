@@ -4,7 +4,9 @@ import asyncio
 import os
 import signal
 from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import psycopg
 import pytest
@@ -16,6 +18,13 @@ from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
 
 PASSWORDS = {"gateway": "g-secret", "runtime": "r-secret"}
+
+
+@contextmanager
+def new_server() -> Iterator[Postgres]:
+    """Not in pytest's directory, which each new run of this user's closes to others, PostgreSQL's user among them."""
+    with TemporaryDirectory(prefix="aes-test-postgres-") as directory:
+        yield server_in(Path(directory))
 
 
 def server_in(directory: Path) -> Postgres:
@@ -30,17 +39,18 @@ def server_in(directory: Path) -> Postgres:
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Postgres]:
-    server = server_in(tmp_path_factory.mktemp("server"))
-    running = asyncio.run(start(server, lambda detail: None))
-    yield server
-    running.stop()
+def server() -> Iterator[Postgres]:
+    with new_server() as server:
+        running = asyncio.run(start(server, lambda detail: None))
+        yield server
+        running.stop()
 
 
 @pytest.fixture
-def doomed(tmp_path: Path) -> Postgres:
+def doomed() -> Iterator[Postgres]:
     """Not the one that other tests use."""
-    return server_in(tmp_path)
+    with new_server() as server:
+        yield server
 
 
 @pytest.fixture
