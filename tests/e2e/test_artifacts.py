@@ -13,8 +13,8 @@ import pytest
 
 from tests.e2e.api import Api
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.office_files import pdf, xlsx
+from tests.support.waiting import until
 
 MEGABYTE = 1024 * 1024
 FARES = xlsx({"Fares": [["port", "price"], ["Aberdeen", 12.5], ["Kirkwall", 30]]})
@@ -39,7 +39,7 @@ async def processed(api: Api, artifact: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = reply.json()
         return None if state.get("processing_status") in (None, "pending") else state
 
-    return await eventually(ended)
+    return await until(ended)
 
 
 async def test_from_the_upload_to_the_end_of_the_session(
@@ -75,7 +75,7 @@ async def test_from_the_upload_to_the_end_of_the_session(
         bytes_left = list((stack.home / "objects" / "artifacts").rglob(f"{guide['artifact_id']}/*"))
         return (await anonymous.get(record["url"])).status_code == 404 and not bytes_left
 
-    await eventually(gone)
+    await until(gone)
     assert (await api.http.get(f"/artifacts/{guide['artifact_id']}/")).status_code == 404
 
 

@@ -13,9 +13,9 @@ import pytest
 
 from tests.e2e.api import Api, unique
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.corpus import write_corpus
 from tests.support.office_files import pdf
+from tests.support.waiting import until
 
 MOST_MEMORY = 1024**3
 QUOTING = "builtin:extractive"
@@ -41,7 +41,7 @@ async def knowledge_base(api: Api) -> str:
         base = (await api.http.get(f"/knowledge-bases/{base_id}/")).json()
         return base if base["status"] in ("completed", "failed") else None
 
-    base = await eventually(ended)
+    base = await until(ended)
     assert base["status"] == "completed", base["datasource_errors"]
     return base_id
 

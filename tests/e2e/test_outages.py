@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 # Five are promised; the rest is for a busy machine. Callers give up after a minute or so.
 LIMIT_SECONDS = 50.0
@@ -74,11 +74,11 @@ async def test_a_turn_that_ends_while_kafka_is_away_is_answered(
     session, text = await api.session("openai:stub-hold-echo"), unique("meanwhile")
     with model.held():
         caller = asyncio.create_task(api.execute(session, text))
-        await eventually(lambda: _asked(model, text))
+        await until(lambda: _asked(model, text))
         with breakable.stopped("kafka"):
             model.release()
             # The database has the reply. The channel tells whoever asked for it; to others the news cannot leave.
-            await eventually(lambda: _answered(api, session))
+            await until(lambda: _answered(api, session))
     reply = await caller
     assert reply.status_code == 200
     assert reply.json()["response"]["content"] == f"You said: {text}"
@@ -98,7 +98,7 @@ async def test_keys_are_checked_while_kafka_is_away(
         async def refused() -> bool:
             return (await anonymous.get("/me/", headers=used)).status_code == 401
 
-        await eventually(refused)
+        await until(refused)
 
 
 async def test_the_runtime_is_away(breakable: RunningStack, api: Api, model: HeldModel) -> None:
@@ -146,7 +146,7 @@ async def test_the_database_is_away(breakable: RunningStack, api: Api, anonymous
         serving = psutil.Process(breakable.pid("postgres")).children()
         killed = breakable.kill("postgres")
         # Until they notice, the processes of the killed server answer.
-        await eventually(partial(_have_ended, serving))
+        await until(partial(_have_ended, serving))
         replies = await asyncio.gather(
             *(api.http.get(path) for path in ("/sessions/", f"/sessions/{session}/", "/agent/", "/api-keys/")),
             api.http.post("/api-keys/", json={"name": "lost"}),

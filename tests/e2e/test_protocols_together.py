@@ -21,7 +21,7 @@ from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
 from tests.e2e.test_openai_responses import client_of as openai_client
 from tests.e2e.test_timeline import SessionReader
 from tests.e2e.test_turn_streams import Reader
-from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+from tests.support.waiting import WITHIN, until
 
 Story = list[tuple[str, str, Any]]
 """Calls with their arguments, and their results."""
@@ -39,7 +39,7 @@ class RunReader:
         self.has_ended = False
 
     async def follow(self) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout(WITHIN):
             while not self.has_ended:
                 try:
                     async for event in self.agent.events({**self.run, "messages": self.messages}):
@@ -113,7 +113,7 @@ class TaskReader:
         self.breaks = 0
 
     async def follow(self) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout(WITHIN):
             while not self.told or self.told[-1].get("state") != "ended":
                 try:
                     await self._subscribe()
@@ -151,7 +151,7 @@ class ResponseReader:
         self.breaks = 0
 
     async def follow(self) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS), self.client:
+        async with asyncio.timeout(WITHIN), self.client:
             while not self.events or self.events[-1]["type"] != "response.completed":
                 after = {"starting_after": self.events[-1]["sequence_number"]} if self.events else {}
                 try:
@@ -202,7 +202,7 @@ async def test_one_turn_looks_the_same_through_every_protocol(
     async def begun() -> tuple[str, str] | None:
         return run.place
 
-    session, turn_id = await eventually(begun)
+    session, turn_id = await until(begun)
     killed: dict[str, int] = {}
 
     async def kill(length: int) -> None:
@@ -221,7 +221,7 @@ async def test_one_turn_looks_the_same_through_every_protocol(
         async def heard() -> bool:
             return any(message["type"] == "turn.completed" for message in socket.messages)
 
-        await eventually(heard)
+        await until(heard)
     finally:
         listening.cancel()
     assert killed == pids

@@ -14,7 +14,7 @@ from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatu
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+from tests.support.waiting import WITHIN, until
 
 PAGE = f"https://{unique('shop')}.example"
 _LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
@@ -121,7 +121,7 @@ async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
         replies[reply.json()["turn_id"]] = reply.json()["response"]["content"]
 
     async with running(first, second, events):
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout(WITHIN):
             await asyncio.gather(first.connected.wait(), second.connected.wait())
         await asyncio.sleep(2)
         for number in range(3):
@@ -137,7 +137,7 @@ async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
             shown = (first.recorded, second.recorded, events.recorded)
             return len(expected) >= 10 and all(each and each[-1] == expected[-1] for each in shown)
 
-        await eventually(all_there)
+        await until(all_there)
     expected = await recorded_in(api, session)
     assert events.recorded == expected
     for reader in (first, second):
@@ -189,7 +189,7 @@ async def test_others_see_nothing_of_a_private_session(
         async def logged() -> bool:
             return len(await shown_to(client, session_id=session)) >= 3
 
-        await eventually(logged)
+        await until(logged)
         assert len(await shown_to(client, turn_id=turn)) == len(await shown_to(client, correlation_id=label)) == 2
         assert await closing_code(stack, session, **{"x-api-key": alice.secret}) is None
     for other in (bob, mallory):
