@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -143,14 +143,9 @@ class Api:
             self.problems.append(reply.text)
             return None
 
-        # Not its truth: a refusal is an answer, too.
-        reply = await until(lambda: _found(answer()), f"an answer to {method} {path}", pause=0.3)
-        return reply[0]
-
-
-async def _found(answer: Awaitable[httpx.Response | None]) -> list[httpx.Response]:
-    reply = await answer
-    return [] if reply is None else [reply]
+        found = await until(answer, f"an answer to {method} {path}", pause=0.3)
+        assert found is not None
+        return found
 
 
 def check_error(reply: httpx.Response, status: int, kind: str) -> dict[str, Any]:

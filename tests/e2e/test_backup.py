@@ -41,7 +41,6 @@ async def writing(as_alice: Api) -> AsyncIterator[list[tuple[str, str]]]:
             reply = await as_alice.execute(session, f"Turn {len(done)}.")
             assert reply.status_code == 200, reply.text
             done.append((session, reply.json()["turn_id"]))
-            await asyncio.sleep(0.1)
 
     task = asyncio.create_task(go_on())
     yield done

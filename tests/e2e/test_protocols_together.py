@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -40,15 +41,17 @@ class RunReader:
 
     async def follow(self) -> None:
         async with asyncio.timeout(WITHIN):
-            while not self.has_ended:
-                try:
-                    async for event in self.agent.events({**self.run, "messages": self.messages}):
-                        self._take(event)
-                except (httpx.TransportError, AssertionError) as problem:
-                    if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
-                        raise
-                    await asyncio.sleep(0.3)
-                self.breaks += not self.has_ended
+            await until(self._read_on, "the end of the run", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        try:
+            async for event in self.agent.events({**self.run, "messages": self.messages}):
+                self._take(event)
+        except (httpx.TransportError, AssertionError) as problem:
+            if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
+                raise
+        self.breaks += not self.has_ended
+        return self.has_ended
 
     def _take(self, event: Any) -> None:
         """By the rules of the protocol's own client."""
@@ -114,12 +117,14 @@ class TaskReader:
 
     async def follow(self) -> None:
         async with asyncio.timeout(WITHIN):
-            while not self.told or self.told[-1].get("state") != "ended":
-                try:
-                    await self._subscribe()
-                except (A2AClientError, AgentCardResolutionError):
-                    self.breaks += 1
-                    await asyncio.sleep(0.3)
+            await until(self._read_on, "the end of the task", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        try:
+            await self._subscribe()
+        except (A2AClientError, AgentCardResolutionError):
+            self.breaks += 1
+        return bool(self.told) and self.told[-1].get("state") == "ended"
 
     async def _subscribe(self) -> None:
         async with client_of(self.stack, self.stack.api_key, self.agent) as client:
@@ -152,15 +157,17 @@ class ResponseReader:
 
     async def follow(self) -> None:
         async with asyncio.timeout(WITHIN), self.client:
-            while not self.events or self.events[-1]["type"] != "response.completed":
-                after = {"starting_after": self.events[-1]["sequence_number"]} if self.events else {}
-                try:
-                    stream = await self.client.responses.retrieve(self.response_id, stream=True, **after)
-                    async for event in stream:
-                        self.events.append(event.to_dict())
-                except (openai.APIError, httpx.TransportError):
-                    await asyncio.sleep(0.3)
-                self.breaks += self.events[-1:] == [] or self.events[-1]["type"] != "response.completed"
+            await until(self._read_on, "the end of the response", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        after = {"starting_after": self.events[-1]["sequence_number"]} if self.events else {}
+        with suppress(openai.APIError, httpx.TransportError):
+            stream = await self.client.responses.retrieve(self.response_id, stream=True, **after)
+            async for event in stream:
+                self.events.append(event.to_dict())
+        has_ended = bool(self.events) and self.events[-1]["type"] == "response.completed"
+        self.breaks += not has_ended
+        return has_ended
 
     @property
     def text(self) -> str:

@@ -47,16 +47,20 @@ class Reader:
 
     async def follow(self) -> None:
         """Until the turn's end, however often the connection is lost."""
+        if self.has_ended:
+            return
         async with asyncio.timeout(WITHIN):
-            while not self.has_ended:
-                try:
-                    await self._read(self.api.follow(self.session, self.turn_id, self.last_id))
-                except (httpx.TransportError, AssertionError) as problem:
-                    # Refused while something is away; anything else is a finding.
-                    if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
-                        raise
-                    await asyncio.sleep(0.3)
-                self.breaks += not self.has_ended
+            await until(self._read_on, "the end of the turn", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        try:
+            await self._read(self.api.follow(self.session, self.turn_id, self.last_id))
+        except (httpx.TransportError, AssertionError) as problem:
+            # Refused while something is away; anything else is a finding.
+            if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
+                raise
+        self.breaks += not self.has_ended
+        return self.has_ended
 
     async def _read(self, events: AsyncIterator[StreamedEvent]) -> None:
         async for event in events:
