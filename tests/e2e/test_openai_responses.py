@@ -19,9 +19,9 @@ from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.model_stub import TEXT
 from tests.support.node_packages import node_module
+from tests.support.waiting import until
 
 JAVASCRIPT = Path(__file__).with_name("openai_client.mjs")
 CALCULATOR: dict[str, Any] = {"agent_type": "react_agent", "tools": ["calculator"]}
@@ -201,7 +201,7 @@ async def test_a_background_response_is_polled_and_cancelled(api: Api, client: A
     async def done() -> bool:
         return (await client.responses.retrieve(queued.id)).status == "completed"
 
-    await eventually(done)
+    await until(done)
     assert (await client.responses.retrieve(queued.id)).output_text == TEXT
     assert (await client.responses.cancel(other.id)).status == "cancelled"
     with pytest.raises(openai.BadRequestError):
@@ -254,7 +254,7 @@ async def test_what_is_not_stored_ends_with_its_client(
 
     with model.held():
         asking = asyncio.create_task(ask())
-        await eventually(lambda: asyncio.sleep(0, model.asked(said)))
+        await until(lambda: model.asked(said))
         asking.cancel()
 
         async def removed() -> list[str] | None:
@@ -262,7 +262,7 @@ async def test_what_is_not_stored_ends_with_its_client(
             names = [event["type"] for event in events]
             return names if "session.deleted" in names else None
 
-        assert "turn.cancelled" in await eventually(removed)
+        assert "turn.cancelled" in await until(removed)
 
 
 async def test_refusals_are_the_clients_own_errors(

@@ -9,8 +9,11 @@ import httpx
 import orjson
 import pytest
 
-from tests.integration.gateway.conftest import Installation, eventually, execute
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Installation, execute
 from tests.support.model_stub import TEXT
+from tests.support.waiting import until
+
+pytestmark = IN_ONE_LOOP
 
 
 @dataclass
@@ -111,7 +114,7 @@ async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_ro
         statement = "SELECT count(*) FROM timeline_events WHERE subject = %s"
         return (await execute(installation.gateway_database, statement, first.turn_id))[0][0] == 4
 
-    await eventually(logged)
+    await until(logged)
     await execute(installation.runtime_database, "DELETE FROM outbox WHERE subject = %s", first.turn_id)
     from_log = Reader(session, first.turn_id)
     await from_log.follow(installation.clients[1])

@@ -100,7 +100,7 @@ async def _ingest(api: Api) -> None:
     async def completed() -> bool:
         return bool((await api.http.get(f"/knowledge-bases/{base['id']}/")).json()["status"] == "completed")
 
-    await until(completed, pause=0.1)
+    await until(completed)
 
 
 async def _upload(api: Api, session: str) -> None:
@@ -113,4 +113,4 @@ async def _upload(api: Api, session: str) -> None:
         path = f"{place}{reply.json()['artifact_id']}/status/"
         return bool((await api.http.get(path)).json().get("processing_status") == "ready")
 
-    await until(ready, pause=0.1)
+    await until(ready)
