@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -13,6 +14,15 @@ from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel
 
 StartNode = Callable[..., Awaitable[Node]]
+_WAITS_FOR_A_ROW: Final = """
+    SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')
+"""
+
+
+async def waits_for_a_row(node: Node) -> bool:
+    """Whether somebody waits for a row that another transaction has locked: a session's, whose turn is changed."""
+    return bool(await node.rows(_WAITS_FOR_A_ROW))
 
 
 @pytest.fixture
