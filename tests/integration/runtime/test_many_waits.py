@@ -59,11 +59,15 @@ async def plain_work(start_node: StartNode, model: ObedientModel, database_url: 
     lost = await dead.execute(await dead.create_session(), "stuck")
     await dead.crash()
     model.open("stuck")
-    await node.worker.reconciler.reconcile()
-    await node.ended(lost)
+    await until(lambda: _looked(node, lost))
     await dead.close()
     await node.close()
     return await rows_read(database_url) - before
+
+
+async def _looked(node: Node, turn_id: str) -> bool:
+    await node.worker.reconciler.reconcile()
+    return (await node.turn(turn_id))["finished_at"] is not None
 
 
 async def test_nobody_reads_the_rows_of_waiting_turns(
@@ -99,7 +103,8 @@ async def test_turns_that_have_ended_since_the_last_vacuum_are_read_only_once(
 ) -> None:
     await add_turns_that_ended_just_now(database_url, "company-1", ENDED)
     read = await plain_work(start_node, model, database_url)
-    assert ENDED < read < 2 * ENDED, "each of the twenty admissions would read them"
+    # Once in each of two indexes.
+    assert 2 * ENDED < read < 3 * ENDED, "each of the twenty admissions would read them"
 
 
 def objects_of_turns() -> int:
