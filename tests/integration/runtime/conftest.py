@@ -12,6 +12,7 @@ from tests.support.agent_fakes import FakeTool
 from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import WITHIN
 
 StartNode = Callable[..., Awaitable[Node]]
 _WAITS_FOR_A_ROW: Final = """
@@ -42,10 +43,11 @@ def model() -> ObedientModel:
 
 @pytest.fixture
 def tools() -> list[Tool]:
+    # Their calls end when the test says so.
     return [
-        FakeTool("echo"),
-        FakeTool("careful", safe_to_repeat=False),
-        FakeTool("pay", safe_to_repeat=False, approval="always"),
+        FakeTool("echo", timeout_seconds=WITHIN),
+        FakeTool("careful", safe_to_repeat=False, timeout_seconds=WITHIN),
+        FakeTool("pay", safe_to_repeat=False, approval="always", timeout_seconds=WITHIN),
     ]
 
 

@@ -180,15 +180,15 @@ async def test_deleting_waits_for_the_running_execution(node: Node, start_node, 
 
 
 async def test_nothing_is_written_after_a_deletion(node: Node, model: ObedientModel, tools: list[FakeTool]) -> None:
-    """A tool call that ends while its session is deleted leaves no trace."""
+    """A tool call that is under way when its session is deleted is stopped, and leaves no trace."""
     session = await node.create_session(agent_type="react_agent", tools=["echo"])
     model.scripts["work"] = [calling(("echo", {"text": "x"})), answering("done")]
-    tools[0]._delay = 0.2
+    tools[0]._delay = 3600.0
     turn_id = await node.execute(session, "work")
     await until(lambda: tools[0].running)
     command = await node.delete(session)
     await node.outcome(command)
-    assert tools[0].running == 0
+    assert (tools[0].running, tools[0].cancelled) == (0, 1)
     assert await node.rows("SELECT 1 FROM steps WHERE turn_id = %s", turn_id) == []
     assert await node.rows("SELECT 1 FROM messages WHERE session_id = %s", session) == []
     assert (await node.names(turn_id))[-1] == "turn.cancelled"
