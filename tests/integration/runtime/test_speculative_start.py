@@ -20,12 +20,14 @@ from tests.support.waiting import until
 async def test_a_turn_runs_while_its_claim_is_committed_and_ends_once(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     turn_id = new_id()
+    model.shut("hello")
     async with commits_held(node.database.url, "turns"):
         accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
         # A turn that nobody else can see yet is neither lost nor to be stopped.
         for _ in range(3):
             await node.worker.reconciler.reconcile()
+        model.open("hello")
         assert await node.turn(turn_id) == {}
         assert not accepting.done()
     await accepting
