@@ -16,6 +16,7 @@ from services.ingestion.domain.files import TextKey, text_key
 from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
+from tests.support.waiting import until
 
 STRANGER = identity("user-9", company="company-2")
 
@@ -222,8 +223,7 @@ async def test_an_upload_that_was_given_up_cannot_end(ingestion: Ingestion) -> N
     async def given_up_meanwhile() -> Any:
         boundary = b"--b\r\n"
         yield boundary + b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbegin'
-        while not await ingestion.rows("SELECT id FROM blobs"):
-            await asyncio.sleep(0.01)
+        await until(lambda: ingestion.rows("SELECT id FROM blobs"))
         await ingestion.rows("UPDATE blobs SET created_at = now() - interval '3 hours'")
         await PostgresUnusedBlobs(ingestion.service.database).abandon_unused()
         yield b"end\r\n--b--\r\n"

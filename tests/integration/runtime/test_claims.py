@@ -6,7 +6,8 @@ from typing import cast
 
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.turns import OrphanedTurn
-from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import until
 
 
 async def lease_of(node: Node) -> datetime:

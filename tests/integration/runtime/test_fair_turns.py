@@ -1,7 +1,8 @@
 """Workers shared between companies: one that floods its queue keeps no other waiting."""
 
 from tests.integration.runtime.conftest import StartNode
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 FLOODING, QUIET = person("alice", "flooding"), person("bob", "quiet")
 QUESTIONS = [*(f"flood {number}" for number in range(6)), "quiet 0", "quiet 1"]

@@ -13,8 +13,9 @@ from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import ToolCall
 from services.runtime.domain.spending import NoPrices
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
-from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.runtime_turns import claimed_turn
+from tests.support.waiting import until
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:

@@ -10,7 +10,8 @@ from services.runtime.domain.conversation import Citation
 from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
-from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
+from tests.support.runtime_nodes import Node, ObedientModel, person, published
+from tests.support.waiting import until
 
 
 async def test_a_plain_turn_is_two_events_and_its_reply_stands_in_the_history(node: Node, bus: MemoryBus) -> None:

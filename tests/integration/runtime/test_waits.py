@@ -12,7 +12,8 @@ from services.runtime.domain.conversation import AssistantMessage, ToolMessage
 from services.runtime.domain.tools import Tool
 from services.runtime.use_cases.watch_turn import WatchTurn
 from tests.support.agent_fakes import FakeTool, answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 ALICE = person("alice", "company-1", "runtime:execute", "runtime:approve")
 CLIENT_TOOL = {"name": "look", "description": "…", "parameters": {"type": "object"}}

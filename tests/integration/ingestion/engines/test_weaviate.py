@@ -20,6 +20,7 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from tests.servers.go import WEAVIATE, cached
 from tests.support.chunks import DIMENSIONS, SEA, chunk, query
+from tests.support.waiting import until
 
 T = TypeVar("T")
 PASSAGES = [chunk(f"p{n}", f"ferry number {n}", SEA, file_id=f"f{n % 3}", position=n) for n in range(50)]
@@ -95,9 +96,13 @@ async def test_keyword_scores_are_right_once_finished(weaviate: WeaviateEngine) 
 
 async def _until_answered(call: Callable[[], Awaitable[T]]) -> T:
     """The calls are safe to repeat, and a busy machine makes a server late."""
-    async with asyncio.timeout(90):
-        while True:
-            try:
-                return await call()
-            except EngineUnavailable:
-                await asyncio.sleep(0.1)
+
+    async def answers() -> tuple[T] | None:
+        try:
+            return (await call(),)
+        except EngineUnavailable:
+            return None
+
+    answered = await until(answers, pause=0.1)
+    assert answered is not None
+    return answered[0]

@@ -11,8 +11,8 @@ from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaBus, KafkaConnection, create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams, lag
-from tests.support.ingestion_workers import until
 from tests.support.metrics import metric
+from tests.support.waiting import until
 
 Items = Callable[[Sequence[ItemKey]], Awaitable[None]]
 

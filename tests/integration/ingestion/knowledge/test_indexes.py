@@ -2,8 +2,9 @@
 
 from libs.contracts.commands.ingestion import DeleteFile, DeleteKnowledgeBase, UpdateKnowledgeBase
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents, until
+from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker
+from tests.support.waiting import until
 
 
 async def test_a_file_deleted_while_it_is_written_leaves_nothing(
