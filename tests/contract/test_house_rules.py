@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.service_defaults._release import RELEASE
+from libs.service_defaults import RELEASE
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
