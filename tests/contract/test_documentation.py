@@ -6,7 +6,12 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "clients" / "python" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+READMES = [page for room in ("deploy", "libs", "services") for page in sorted((ROOT / room).rglob("README.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "clients" / "python" / "README.md", *READMES),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+FILE = re.compile(r"`([\w./-]+\.(?:lock|md|py|sh|toml|txt|yaml|yml))`")
 SAMPLE = ROOT / "tests" / "support" / "sample_owner"
 
 
@@ -25,6 +30,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), f"{target} does not exist"
         if anchor:
             assert anchor in anchors(file), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_folder_is_described_by_exist(page: Path) -> None:
+    """Named from the project's root, or by the last parts of a path below the folder."""
+    below = [f"/{file.relative_to(page.parent)}" for file in page.parent.rglob("*")]
+    for name in FILE.findall(page.read_text()):
+        known = (ROOT / name).exists() or any(file.endswith(f"/{name}") for file in below)
+        assert known, f"{name} does not exist"
 
 
 def test_the_guide_quotes_the_sample_owner_as_it_is() -> None:
