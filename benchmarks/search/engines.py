@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from benchmarks.stack import benchmark_home, postgres_alone, remove
 from deploy.local.foreground import start
 from deploy.local.home import Home
@@ -16,6 +15,7 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
+from tests.servers.weaviate import WeaviateServer
 
 
 @asynccontextmanager

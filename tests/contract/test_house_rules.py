@@ -98,6 +98,16 @@ def test_nothing_is_put_into_a_junk_drawer() -> None:
         assert not {file.stem, *file.parent.relative_to(ROOT).parts} & JUNK_DRAWERS, file
 
 
+def test_tests_and_benchmarks_do_not_need_each_other() -> None:
+    """Benchmarks start servers of ``tests/servers``; of the tests only those of benchmarks know benchmarks."""
+    for file in files("benchmarks"):
+        needed = set(re.findall(r"\btests\.(\w+)", file.read_text()))
+        assert needed <= {"servers"}, f"{file}: {needed}"
+    others = [file for file in files("tests") if "benchmarks" not in file.parent.parts]
+    knowing = [file for file in others if re.search(r"^\s*(from|import) benchmarks\b", file.read_text(), re.MULTILINE)]
+    assert not knowing
+
+
 def test_no_handler_and_no_dependency_is_called_in_a_thread() -> None:
     """FastAPI calls functions that are not coroutines in its thread pool, which doubles the price of a request."""
     asked_for: set[str] = set()

@@ -16,7 +16,7 @@ from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 
 BUILTIN = "builtin:extractive"
 HELLO: Any = [{"role": "user", "content": "Hello"}]

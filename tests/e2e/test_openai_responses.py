@@ -20,7 +20,7 @@ from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.waiting import eventually
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 from tests.support.node_packages import node_module
 
 JAVASCRIPT = Path(__file__).with_name("openai_client.mjs")

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.integration.gateway.conftest import Installation, eventually, execute
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 
 
 @dataclass

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer, binary
 from deploy.local.foreground import start
 from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
@@ -18,6 +17,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import Engine
+from tests.servers.weaviate import WeaviateServer, binary
 from tests.support import containers
 from tests.support.chunks import DIMENSIONS
 

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer, binary
 from deploy.local.foreground import start
 from deploy.local.go_programs import NotBuilt
 from deploy.local.processes import MARKER
@@ -19,6 +18,7 @@ from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+from tests.servers.weaviate import WeaviateServer, binary
 from tests.support.chunks import DIMENSIONS, SEA, chunk, query
 
 T = TypeVar("T")

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.go_programs import NotBuilt
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
@@ -23,6 +22,7 @@ from services.ingestion.use_cases.drop_indexes import DropIndexes
 from services.ingestion.use_cases.inspect_indexes import InspectIndexes
 from services.ingestion.use_cases.lost_indexes import LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
+from tests.servers.weaviate import WeaviateServer
 from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
 from tests.support.killable import Killable, weaviate_of
 
