@@ -1,6 +1,7 @@
 """Links of the documentation lead somewhere, and the code that it quotes is the code that runs."""
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ PAGES = [
     *(ROOT / "README.md", ROOT / "clients" / "python" / "README.md", *READMES),
     *sorted((ROOT / "docs").rglob("*.md")),
 ]
+MADE = re.compile(r"^\W*(?:[Mm]ade|[Gg]enerated) (?:by|from|of) .*(?:\.py|python -m)", re.MULTILINE)
 FILE = re.compile(r"`([\w./-]+\.(?:lock|md|py|sh|toml|txt|yaml|yml))`")
 SAMPLE = ROOT / "tests" / "support" / "sample_owner"
 
@@ -60,3 +62,13 @@ def test_every_decision_has_its_parts() -> None:
         parts = re.findall(r"^## (.+)$", decision.read_text(), re.MULTILINE)
         assert parts == ["Context", "Decision", "Consequences", "Alternatives"], decision.name
         assert len(decision.read_text().splitlines()) < 80, f"{decision.name} is longer than a page"
+
+
+def test_what_programs_have_written_is_marked_for_those_who_review() -> None:
+    lines = (ROOT / ".gitattributes").read_text().splitlines()
+    marked = [line.split()[0] for line in lines if "linguist-generated" in line.split()]
+    texts = [file for room in ("clients", "deploy", "docs") for file in (ROOT / room).rglob("*") if file.is_file()]
+    made = [file for file in texts if file.suffix in {".md", ".py", ".yaml"} and MADE.search(file.read_text())]
+    assert made
+    for file in made:
+        assert any(fnmatch(str(file.relative_to(ROOT)), pattern) for pattern in marked), file
