@@ -48,7 +48,9 @@ COMMANDS = {
     "prices": Entry("cli.usage.prices", "Manage the prices of models."),
     "actions": Entry("cli.actions.command", "See and answer what turns are waiting for."),
     "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
-    "bench": Entry("benchmarks.command", "Measure turns, ingestion and search.", needs="benchmarks"),
+    "bench": Entry(
+        "benchmarks.command", "Measure turns, fairness, growth, rest, ingestion and search.", needs="benchmarks"
+    ),
     "test": Entry("cli.test", "Run the tests; --all adds the slow ones.", needs="tests"),
     "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),
     "restore": Entry("cli.backup.restore", "Put a backup into empty databases and object stores."),

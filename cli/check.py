@@ -19,14 +19,15 @@ class Check(StrEnum):
     VOCABULARY = "vocabulary"
 
 
-_COMMANDS: Final = {
+Commands = list[tuple[str, ...]]
+_COMMANDS: Final[dict[Check, Commands]] = {
     Check.RUFF: [("ruff", "check", "."), ("ruff", "format", "--check", ".")],
     # The client is for older versions of Python, too.
     Check.MYPY: [("mypy",), ("mypy", "--python-version", "3.10", "--package", "aes_client")],
     Check.IMPORTS: [("lint-imports", "--no-logo")],
     Check.VOCABULARY: [("python", "-m", "cli.vocabulary")],
 }
-_FIXING: Final = [("ruff", "check", "--fix-only", "--exit-zero", "."), ("ruff", "format", ".")]
+_FIXING: Final[Commands] = [("ruff", "check", "--fix-only", "--exit-zero", "."), ("ruff", "format", ".")]
 
 
 @app.command()
@@ -39,14 +40,15 @@ def check(
 
     programs = Path(sys.executable).parent
     failed = []
-    chosen = [command for name in only or Check for command in _COMMANDS[name]]
-    for name, *arguments in [*(_FIXING if fix else ()), *chosen]:
-        typer.echo(f"$ {name} {' '.join(arguments)}")
-        done = subprocess.run([programs / name, *arguments], cwd=PROJECT_ROOT, env=_environment(programs))
-        if done.returncode != 0:
-            failed.append(name)
+    for name in only or Check:
+        fixing = _FIXING if fix and name == Check.RUFF else []
+        for program, *arguments in [*fixing, *_COMMANDS[name]]:
+            typer.echo(f"$ {program} {' '.join(arguments)}")
+            done = subprocess.run([programs / program, *arguments], cwd=PROJECT_ROOT, env=_environment(programs))
+            if done.returncode != 0:
+                failed.append(name)
     if failed:
-        typer.echo(f"Failed: {', '.join(failed)}", err=True)
+        typer.echo(f"Failed: {', '.join(dict.fromkeys(failed))}", err=True)
         raise typer.Exit(1)
 
 
