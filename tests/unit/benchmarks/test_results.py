@@ -1,4 +1,4 @@
-"""What `aes bench … --json` prints says under what conditions it was measured."""
+"""Documents of `aes bench … --json` tell the conditions that they were measured under."""
 
 import json
 import subprocess
@@ -11,12 +11,12 @@ from typer.testing import CliRunner
 from benchmarks import conditions, rest, turns
 from benchmarks.command import app
 from benchmarks.fair import run as fair
-from benchmarks.scaling import run as growth
+from benchmarks.scaling import run as scaling
 
 ROOT = Path(__file__).parents[3]
 FIGURES = {"registry": 0.17}
 REST = rest.Rest(5.0, FIGURES, FIGURES, FIGURES, FIGURES, FIGURES)
-GROWN = growth.Grown(1000, 20, 10**9, FIGURES, FIGURES, FIGURES)
+GROWN = scaling.Grown(1000, 20, 10**9, FIGURES, FIGURES, FIGURES)
 
 
 def operations(ratio: float) -> dict[str, dict[str, float]]:
@@ -34,7 +34,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, module: Any, result: Any, *arguments:
 
 @pytest.mark.parametrize(
     ("module", "result", "name"),
-    [(turns, [], "turns"), (growth, GROWN, "growth"), (fair, operations(1.8), "fair"), (rest, REST, "rest")],
+    [(turns, [], "turns"), (scaling, GROWN, "growth"), (fair, operations(1.8), "fair"), (rest, REST, "rest")],
 )
 def test_a_result_says_of_which_commit_and_machine_it_is(
     monkeypatch: pytest.MonkeyPatch, module: Any, result: Any, name: str
