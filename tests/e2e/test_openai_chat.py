@@ -15,7 +15,7 @@ from services.gateway.domain.accounts import ALL_SCOPES
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.running_stack import RunningStack
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 from tests.support.waiting import until
 
 BUILTIN = "builtin:extractive"

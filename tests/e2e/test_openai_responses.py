@@ -19,7 +19,7 @@ from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 from tests.support.node_packages import node_module
 from tests.support.waiting import until
 

@@ -200,9 +200,9 @@ def _runs_slow_tests(config: pytest.Config) -> bool:
 
 def _chooses_tests(config: pytest.Config) -> bool:
     option = config.option
-    return config.args_source is pytest.Config.ArgsSource.ARGS or any(
-        (option.keyword, option.markexpr, option.lf, option.stepwise)
-    )
+    # Without the cache's plugin there are no options of its.
+    of_cache = [getattr(option, name, False) for name in ("lf", "stepwise")]
+    return config.args_source is pytest.Config.ArgsSource.ARGS or any((option.keyword, option.markexpr, *of_cache))
 
 
 def _is_worker(config: pytest.Config) -> bool:

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack
+from tests.servers.model_stub import TEXT
 from tests.support.browser import page_of_its_own, violations
-from tests.support.model_stub import TEXT
 from tests.support.web_page import WebPage
 
 EXAMPLE = ROOT / "examples/widget"

@@ -10,8 +10,8 @@ import pytest_asyncio
 
 from benchmarks.children import Children, LoadFailed, LoadGenerator
 from benchmarks.load.job import Job
+from tests.servers.model_stub import TEXT
 from tests.support.infrastructure import Infrastructure
-from tests.support.model_stub import TEXT
 
 pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
 

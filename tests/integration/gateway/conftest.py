@@ -27,10 +27,10 @@ from services.gateway.use_cases import principals
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME_MIGRATIONS
 from services.runtime.bootstrap import build as build_runtime
 from services.runtime.settings import RuntimeSettings
+from tests.servers.model_stub import ModelStub
 from tests.support import sample_owner
 from tests.support.gateway_upstream import Upstream, UpstreamSettings, UpstreamWork
 from tests.support.infrastructure import Infrastructure
-from tests.support.model_stub import ModelStub
 from tests.support.waiting import until
 
 SIGNING_KEY = SecretStr("k" * 40)

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Installation, execute
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 from tests.support.waiting import until
 
 pytestmark = IN_ONE_LOOP

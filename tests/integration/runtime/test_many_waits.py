@@ -9,12 +9,12 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from benchmarks.waiting import add_waiting_turns, remove_waiting_turns
 from services.runtime.domain.agents import AgentTask
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
 from services.runtime.use_cases.run_turn import TurnContext
 from tests.integration.runtime.conftest import StartNode
+from tests.integration.runtime.waiting_turns import add_waiting_turns, remove_waiting_turns
 from tests.support.agent_fakes import answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.waiting import until

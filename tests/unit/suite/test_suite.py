@@ -52,6 +52,7 @@ def run(tmp_path: Path) -> Run:
     ("arguments", "outcome"),
     [
         ((), "2 failed, 1 passed, 1 deselected"),
+        (("-p", "no:cacheprovider"), "2 failed, 1 passed, 1 deselected"),
         (("--all",), "2 failed, 2 passed"),
         (("--slow-only",), "1 passed, 3 deselected"),
         (("test_it.py",), "2 failed, 2 passed"),

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.foreground import start
 from deploy.local.processes import MARKER
 from libs.contracts.identifiers import new_id
@@ -19,6 +18,7 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from tests.servers.go import WEAVIATE, cached
+from tests.servers.weaviate import WeaviateServer
 from tests.support.chunks import DIMENSIONS, SEA, chunk, query
 from tests.support.waiting import until
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
@@ -23,6 +22,7 @@ from services.ingestion.use_cases.inspect_indexes import InspectIndexes
 from services.ingestion.use_cases.lost_indexes import LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
 from tests.servers.go import WEAVIATE, cached
+from tests.servers.weaviate import WeaviateServer
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.support.killable import Killable, weaviate_of
 from tests.support.waiting import until
