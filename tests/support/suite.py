@@ -83,6 +83,8 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", f"{SLOW}: runs only with --all or when named, because it takes long")
+    for kind in ("rule(*numbers)", "crash(*processes)", "outage(*parts)", "takeover(*things)"):
+        config.addinivalue_line("markers", f"{kind}: what the test proves")
     if _is_worker(config):
         RunDirectory.current().join_as_worker()
         # A port that one worker has chosen and does not listen on yet is free for the others.

@@ -24,7 +24,9 @@ from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.state import StackState
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    covered_by="integration/deploy_local/test_process_supervisor.py::test_a_killed_part_comes_back"
+)
 _TIMEOUT_SECONDS = 120.0
 PARTS = ("postgres", "kafka", "gateway", "registry", "runtime")
 

@@ -30,7 +30,7 @@ from tests.support.private_kafka import PrivateKafka, private_kafka
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.outage("Kafka, dead", "Kafka, frozen")]
 
 
 @pytest.fixture(scope="module")

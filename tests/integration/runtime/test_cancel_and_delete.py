@@ -22,6 +22,7 @@ async def test_cancelling_a_running_turn_stops_it_and_starts_the_next(node: Node
     assert [text for _, text in await node.history(session)] == ["stuck", "next", "re: next"]
 
 
+@pytest.mark.rule(8)
 async def test_cancelling_a_queued_turn_ends_it_at_once(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.shut("stuck")
@@ -69,6 +70,7 @@ async def test_turns_of_others_cannot_be_cancelled(node: Node, model: ObedientMo
     assert (await node.turn(turn_id))["status"] == "running"
 
 
+@pytest.mark.rule(14)
 async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
     """Forty races; whoever wins, the turn has one outcome and the cancel command the matching one."""
     other = await start_node()
@@ -119,6 +121,7 @@ async def test_a_deleted_session_is_not_created_again(node: Node) -> None:
     assert await node.reads.session(session, person()) is None
 
 
+@pytest.mark.rule(14)
 async def test_deleting_waits_for_the_running_execution(node: Node, start_node, model: ObedientModel) -> None:
     """While the other process cannot be told, the session stays in deletion and refuses turns."""
     worker = await start_node(reconciling=False, lease_seconds=30.0)

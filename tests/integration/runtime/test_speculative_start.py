@@ -93,6 +93,7 @@ async def _waits_for_a_lock(node: Node) -> bool:
     return bool(await node.rows(waiting))
 
 
+@pytest.mark.rule(7)
 async def test_a_turn_whose_claim_was_not_committed_leaves_nothing(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     turn_id = new_id()

@@ -105,6 +105,7 @@ def test_a_copartition_with_a_backlog_leaves_room_for_the_others() -> None:
     assert set(taken) == set(copartitions)
 
 
+@pytest.mark.rule(29)
 @seeds(50)
 def test_what_was_published_a_second_earlier_comes_first(seed: int) -> None:
     """Records arrive at random, each partition is asked at least every half second, clocks differ by 0.2 s."""

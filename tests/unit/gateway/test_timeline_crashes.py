@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import orjson
+import pytest
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.timestamps import now_text
@@ -300,6 +301,8 @@ def check(simulation: Simulation) -> None:
                 assert places[cause] < places[effect], f"{effect} before {cause}"
 
 
+@pytest.mark.rule(31)
+@pytest.mark.crash("the timeline's writer")
 @seeds(300)
 def test_readers_see_everything_once_in_order_whatever_dies(seed: int) -> None:
     simulation = Simulation(seed)

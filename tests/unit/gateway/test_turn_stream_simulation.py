@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
+import pytest
 
 from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction
 from libs.contracts.events.runtime import (
@@ -239,6 +240,7 @@ class Replica:
             self._client.take(event)
 
 
+@pytest.mark.rule(13)
 @seeds(400)
 def test_whoever_follows_a_turn_anywhere_has_all_of_it_once(seed: int) -> None:
     chance = random.Random(seed)

@@ -24,6 +24,7 @@ async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBa
     assert len(await bases.chunk_ids(knowledge_base_id)) == after["processing_metadata"]["processed_chunks"] > 6
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
     files = await bases.upload(documents(120))
@@ -40,6 +41,7 @@ async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: Wo
     assert len(chunks) == len(set(chunks)) >= 120
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -76,6 +78,7 @@ async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     assert len(chunks) == len(set(chunks)) >= len(files)
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -104,6 +107,7 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     assert len(set(await bases.chunk_ids(undisturbed))) == len(await bases.chunk_ids(undisturbed))
 
 
+@pytest.mark.outage("PostgreSQL")
 @pytest.mark.slow
 async def test_connections_lost_in_the_middle_leave_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses

@@ -187,6 +187,7 @@ async def test_an_item_that_fails_for_ever_ends_as_failed(
     assert [each["id"] for each in after["ingested_datasources"]] == [good]
 
 
+@pytest.mark.rule(22)
 async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is_no_second_claim(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -295,6 +296,8 @@ async def test_what_a_dead_worker_held_is_done_by_another(
     assert not await ingestion.rows("SELECT file_id FROM ingestion_items WHERE chunks = 99")
 
 
+@pytest.mark.crash("artifacts and ingestion")
+@pytest.mark.takeover("items of an ingestion")
 async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_end(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -360,6 +363,7 @@ async def commits_held_until_both_are_due(ingestion: Ingestion) -> AsyncIterator
         await gate.execute("SELECT pg_advisory_unlock(42)")
 
 
+@pytest.mark.rule(23)
 async def test_last_items_finishing_at_once_end_the_run(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
