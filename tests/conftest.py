@@ -6,4 +6,5 @@ pytest_plugins = [
     "tests.support.seeds",
     "tests.support.suite",
     "tests.support.waiting",
+    "tests.support.workers",
 ]
