@@ -71,9 +71,7 @@ def pytest_unconfigure() -> None:
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """Leaves out files of slow tests alone, and with them what only they import. Named ones are never asked about."""
-    if _runs_slow_tests(config) or not collection_path.match("test_*.py"):
-        return None
-    return _SLOW_FILE.search(collection_path.read_text()) is not None or None
+    return (collection_path.match("test_*.py") and is_left_out(collection_path, config)) or None
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
@@ -114,6 +112,11 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
 
 def is_slow(item: pytest.Item) -> bool:
     return item.get_closest_marker(SLOW) is not None
+
+
+def is_left_out(file: Path, config: pytest.Config) -> bool:
+    """Whether the run is without slow tests and the file has no others."""
+    return not _runs_slow_tests(config) and _SLOW_FILE.search(file.read_text()) is not None
 
 
 def names_tests(config: pytest.Config) -> bool:
