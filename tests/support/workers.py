@@ -35,9 +35,6 @@ TOGETHER: Final = {
     "tests/e2e/test_turns.py": "second stack",
     "tests/e2e/test_waits.py": "second stack",
     "tests/e2e/": "first stack",
-    "tests/integration/benchmarks/test_reference_app.py": "reference app",
-    "tests/integration/deploy_local/test_lifecycle.py": "lifecycle",
-    "tests/integration/eventing/test_outage.py": "outage",
     "tests/integration/ingestion/engines/": "engines",
     "tests/integration/secured/": "secured",
     "tests/unit/gateway/studio/": "browser",
@@ -46,6 +43,10 @@ TOGETHER: Final = {
 """Tests below these places share servers, a browser, or what is read once: one worker runs all of each group.
 
 Of two places that fit, the first one counts."""
+_SERVICES_PER_MODULE: Final = "tests/integration/"
+"""Below it one worker runs all of a file, whose tests share services that start once per module."""
+_ORDER: Final = ("tests/e2e/", "tests/unit/gateway/studio/", _SERVICES_PER_MODULE, "tests/contract/", "")
+"""What takes long in one worker begins, and single quick tests fill what is left of the others' time."""
 _SLOWEST_SHOWN: Final = 10
 _MOST_WORKERS: Final = 4
 # Seconds for workers to stop their servers in when a run is interrupted; xdist has 10.
@@ -123,25 +124,35 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling | None":
-    """Distributes single tests, but for those in TOGETHER. The largest group begins: the end-to-end tests."""
+    """Distributes single tests, but for those of a group."""
     if config.option.dist != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
 
     class Scheduling(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid) or nodeid
+            return _group(nodeid)
 
+    # The largest number of tests is not what takes longest.
+    config.option.loadscopereorder = False
     return Scheduling(config, log)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Where tests are spread, one that takes minutes must not be the last.
     if config.option.numprocesses or _is_worker(config):
-        items.sort(key=lambda item: not is_slow(item) or _group(item.nodeid) is not None)
+        items.sort(key=lambda item: (_rank(item.nodeid), not is_slow(item) or _together(item.nodeid) is not None))
 
 
-def _group(nodeid: str) -> str | None:
+def _rank(nodeid: str) -> int:
+    return next(rank for rank, place in enumerate(_ORDER) if nodeid.startswith(place))
+
+
+def _group(nodeid: str) -> str:
+    """What one worker runs: a group of TOGETHER, a file of services, or the test alone."""
+    return _together(nodeid) or (nodeid.partition("::")[0] if nodeid.startswith(_SERVICES_PER_MODULE) else nodeid)
+
+
+def _together(nodeid: str) -> str | None:
     return next((group for place, group in TOGETHER.items() if nodeid.startswith(place)), None)
 
 
