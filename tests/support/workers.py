@@ -27,6 +27,8 @@ TOGETHER: Final = {
     "tests/e2e/test_schemathesis.py": "third stack",
     # Two stacks are ready sooner than one; each has about half of the work.
     "tests/e2e/studio/": "second stack",
+    "tests/e2e/test_mcp.py": "second stack",
+    "tests/e2e/test_migrations.py": "second stack",
     "tests/e2e/test_openai_chat.py": "second stack",
     "tests/e2e/test_openai_responses.py": "second stack",
     "tests/e2e/test_timeline.py": "second stack",
