@@ -106,7 +106,7 @@ async def test_what_is_too_large_is_refused_while_it_comes_in(api: Api) -> None:
     assert (await api.http.get(f"/sessions/{session}/artifacts/")).json()["total"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="integration/artifacts/test_downloads.py::test_every_artifact_of_a_session_in_one_archive")
 async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) -> None:
     session, size, count = await api.session(), 24 * MEGABYTE, 10
     pids = [stack.pid(part) for part in ("gateway", "artifacts")]
@@ -146,6 +146,7 @@ async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) 
     assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
 
 
+@pytest.mark.crash("artifacts and ingestion")
 async def test_processes_killed_while_they_work_leave_everything_ready(breakable: RunningStack, api: Api) -> None:
     session = await api.session_persistently()
     table = b"a,b,c\n" + b"1,2,some text\n" * 150_000

@@ -67,7 +67,9 @@ async def found(api: Api, base: str) -> list[str]:
     return [result["file_name"] for result in reply.json()["results"]]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=("integration/cli/test_backup.py::test_there_and_back", "test_nothing_is_restored_over_something")
+)
 async def test_a_restored_system_goes_on(
     stack: RunningStack, elsewhere: RunningStack, alice: Caller, as_alice: Api, api: Api, writing: Any, tmp_path: Path
 ) -> None:

@@ -78,6 +78,8 @@ def check_sequences(events: Sequence[BusEvent]) -> None:
     assert all(event.key == event.correlation_id for event in events)
 
 
+@pytest.mark.rule(3)
+@pytest.mark.crash("runtime")
 async def test_runtime_killed_in_the_middle_of_20_turns(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, spans: OtlpReceiver
 ) -> None:
@@ -123,6 +125,7 @@ async def _all_asked_again(load: Load) -> bool:
     )
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api) -> None:
     session = await api.session("openai:stub-slow-4000")
@@ -147,6 +150,7 @@ async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack,
     assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"]
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_runtime_killed_twice_while_turns_wait_in_line(
     breakable: RunningStack, api: Api, event_log: EventLog
@@ -164,6 +168,7 @@ async def test_runtime_killed_twice_while_turns_wait_in_line(
     assert count_by_subject(await event_log.ended(texts), *ENDS) == dict.fromkeys(turns, 1)
 
 
+@pytest.mark.crash("registry")
 async def test_registry_killed_with_agents_being_created(
     breakable: RunningStack, api: Api, event_log: EventLog
 ) -> None:
@@ -193,6 +198,7 @@ async def _all_on_the_bus(log: EventLog, correlation_ids: Sequence[str], topic: 
     return {command.correlation_id for command in commands} == set(correlation_ids)
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.parametrize(
     "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)], ids=lambda how: how.name
 )
@@ -229,6 +235,7 @@ async def test_gateway_ended_and_callers_repeat_their_requests(
     assert created == {reply.json()["session_id"]: 1 for reply in opened}
 
 
+@pytest.mark.crash("Kafka", "PostgreSQL")
 @pytest.mark.parametrize("part", ["kafka", "postgres"])
 async def test_a_server_killed_while_turns_run(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, part: str
@@ -245,6 +252,7 @@ async def test_a_server_killed_while_turns_run(
     await check_goes_on(api, load.sessions[0])
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_runtime_killed_with_news_that_never_left(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
@@ -266,6 +274,7 @@ async def _all_answered(load: Load) -> bool:
     return all([len(await load.api.messages(session)) == 2 for session in load.sessions])
 
 
+@pytest.mark.crash("Kafka", "PostgreSQL", "gateway", "runtime")
 @pytest.mark.slow
 async def test_everything_killed_at_once(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog

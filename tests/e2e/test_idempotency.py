@@ -52,6 +52,7 @@ async def test_a_blocking_repeat_gets_the_same_bytes(api: Api) -> None:
     assert again.headers["x-correlation-id"] == label
 
 
+@pytest.mark.rule(5)
 async def test_repeats_while_the_turn_runs_wait_for_the_same_end(api: Api, model: HeldModel) -> None:
     session = await api.session("openai:stub-hold")
     text, key = unique("together"), unique("key")

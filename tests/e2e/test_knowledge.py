@@ -89,7 +89,12 @@ async def test_after_its_knowledge_base_is_deleted_an_agent_warns_and_goes_on(ap
         assert knowledge_base in warning
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=(
+        "integration/ingestion/parsing/test_pool.py::test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason",
+        "test_an_llm_agent_answers_from_what_it_retrieved",
+    )
+)
 async def test_a_mixed_folder_is_searchable_but_for_its_poison(stack: RunningStack, api: Api, tmp_path: Path) -> None:
     good, poison = write_corpus(tmp_path)
     working = [part["pid"] for part in stack.services()["ingestion"]["processes"]]

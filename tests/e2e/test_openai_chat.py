@@ -246,7 +246,9 @@ async def test_companies_do_not_see_each_other(
         assert (await own.vector_stores.retrieve(store.id)).name == "secrets"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by="integration/runtime/test_budgets.py::test_64_turns_at_once_overrun_a_budget_by_themselves_alone_on_two_workers"
+)
 async def test_turns_at_once_overrun_a_budget_by_no_more_than_themselves(stack: RunningStack) -> None:
     caller = make_caller(stack, make_company(stack), "ada", ALL_SCOPES)
     async with new_client(stack.base_url, caller.secret) as http, client_of(stack, caller.secret) as client:

@@ -430,6 +430,7 @@ async def test_calls_of_a_conversation_are_answered_in_it(api: Api, client: Asyn
     assert done.output_text == TEXT
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
     api: Api, breakable: RunningStack, client: AsyncOpenAI
@@ -459,6 +460,7 @@ async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
     assert len([event for event in events if event.type == "response.created"]) == 1
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_text_of_an_attempt_that_was_voided_is_joined_by_nobody(
     api: Api, breakable: RunningStack, client: AsyncOpenAI
@@ -481,7 +483,7 @@ async def test_text_of_an_attempt_that_was_voided_is_joined_by_nobody(
     assert (response.status, response.output_text) == ("completed", TEXT)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_a_stream_goes_on_after_any_of_its_numbers")
 async def test_the_javascript_client_works_as_it_comes(api: Api, stack: RunningStack) -> None:
     node, module = await asyncio.to_thread(node_module, "openai", "index.mjs")
     asked = {"apiKey": stack.api_key, "baseURL": f"{stack.base_url}/openai/v1", "model": await agent(api)}

@@ -32,7 +32,12 @@ async def test_operators_see_every_process_and_every_group(api: Api) -> None:
     assert found["lag"] == sum(part["lag"] for each in found["consumers"] for part in each["partitions"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=(
+        "integration/gateway/test_operations.py::test_each_company_finds_its_own_letters_page_by_page",
+        "e2e/studio/test_operators.py::test_a_letter_is_looked_at_and_replayed",
+    )
+)
 async def test_a_company_replays_its_letter_and_no_other_company_sees_it(
     api: Api, stack: RunningStack, own_company: str, mallory: Caller
 ) -> None:

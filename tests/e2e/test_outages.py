@@ -35,7 +35,13 @@ async def check_reads(api: Api, session: str, agent_path: str) -> None:
     assert (await api.http.post("/agent/validate/", json=configuration())).json()["valid"] is True
 
 
-@pytest.mark.parametrize("how", ["frozen", "dead"])
+@pytest.mark.parametrize(
+    "how",
+    [
+        pytest.param("frozen", marks=pytest.mark.outage("Kafka, frozen")),
+        pytest.param("dead", marks=pytest.mark.outage("Kafka, dead")),
+    ],
+)
 async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> None:
     session = await api.session("openai:stub-echo")
     assert (await api.execute(session, "before")).status_code == 200
@@ -96,6 +102,7 @@ async def test_keys_are_checked_while_kafka_is_away(
         await until(refused)
 
 
+@pytest.mark.outage("runtime")
 async def test_the_runtime_is_away(breakable: RunningStack, api: Api, model: HeldModel) -> None:
     session, text = await api.session("openai:stub-echo"), unique("away")
     with breakable.nobody_restarts():
@@ -118,6 +125,7 @@ async def test_the_runtime_is_away(breakable: RunningStack, api: Api, model: Hel
     assert len(model.asked(text)) == 1
 
 
+@pytest.mark.outage("registry")
 async def test_the_registry_is_away(breakable: RunningStack, api: Api) -> None:
     session = await api.session()
     with breakable.nobody_restarts():
@@ -134,6 +142,7 @@ async def test_the_registry_is_away(breakable: RunningStack, api: Api) -> None:
     assert (await api.http.get("/agent/")).status_code == 200
 
 
+@pytest.mark.outage("PostgreSQL")
 async def test_the_database_is_away(breakable: RunningStack, api: Api, anonymous: httpx.AsyncClient) -> None:
     session, text = await api.session("openai:stub-echo"), unique("away")
     unknown = {"x-api-key": "aes_" + "A" * 43}

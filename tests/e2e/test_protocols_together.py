@@ -195,6 +195,7 @@ def story_of(events: list[tuple[str, dict[str, Any]]]) -> Story:
     return told
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_one_turn_looks_the_same_through_every_protocol(
     breakable: RunningStack, api: Api, event_log: EventLog

@@ -1,5 +1,6 @@
 """Records of the bus that are produced again have no authority of their own."""
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
 from libs.contracts.identifiers import new_id
@@ -13,6 +14,7 @@ from tests.support.waiting import until
 CHANGED = {"ce_id", "ce_subject", "ce_expiresat"}
 
 
+@pytest.mark.rule(15)
 async def test_a_command_of_a_revoked_key_cannot_be_produced_again(
     api: Api, stack: RunningStack, event_log: EventLog
 ) -> None:

@@ -107,6 +107,7 @@ async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
     return [(event["position"], event["type"]) for event in page["events"]]
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["gateway", "postgres"])
 async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
@@ -177,6 +178,7 @@ async def closing_code(stack: RunningStack, session: str, query: str = "", **hea
     return None
 
 
+@pytest.mark.rule(17)
 async def test_others_see_nothing_of_a_private_session(
     stack: RunningStack, alice: Caller, bob: Caller, mallory: Caller, api: Api
 ) -> None:

@@ -106,10 +106,13 @@ async def test_targets_that_misbehave_fail_the_call_and_the_turn_goes_on(api: Ap
         assert reason in call["output"]
 
 
+@pytest.mark.rule(34)
+@pytest.mark.crash("runtime")
 async def test_a_call_that_the_runtime_was_killed_in(breakable: RunningStack, api: Api, target: HostileTarget) -> None:
     await _killed_in_the_middle(breakable, api, target, calls=8)
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_200_calls_that_the_runtime_was_killed_in(
     breakable: RunningStack, api: Api, target: HostileTarget

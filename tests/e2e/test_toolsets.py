@@ -75,6 +75,7 @@ def toolset(name: str, url: str, secret: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.rule(35)
 async def test_a_secret_is_nowhere_but_at_its_target(
     stack: RunningStack, api: Api, as_mallory: Api, echo: Target, home: Path, spans: OtlpReceiver
 ) -> None:

@@ -90,6 +90,7 @@ async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningSt
     stack.aes("prices", "remove", MODEL)
 
 
+@pytest.mark.crash("Kafka", "PostgreSQL", "gateway", "runtime")
 @pytest.mark.slow
 async def test_usage_is_the_sum_over_turns_after_everything_was_killed(
     breakable: RunningStack, customer: Caller, model: HeldModel

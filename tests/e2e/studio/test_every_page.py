@@ -12,7 +12,7 @@ from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations_in_both_looks
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(covered_by="e2e/studio/test_chat.py::test_it_fits_a_narrow_screen_in_both_looks")
 NARROW = {"width": 360, "height": 740}
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\">",

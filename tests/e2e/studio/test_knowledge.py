@@ -107,6 +107,7 @@ def test_a_collection_takes_files_and_they_get_tags(open_page: Open, http: httpx
     assert http.get("/files/", params={"tag": mark}).json()["total"] == 0
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 def test_an_upload_outlasts_the_gateway(open_page: Open, http: httpx.Client, breakable: RunningStack) -> None:
     name = f"late-{unique()}.txt"

@@ -161,6 +161,7 @@ def test_the_chat_waits_for_a_gateway_that_is_away(visit: Visit) -> None:
     expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 def test_a_turn_goes_on_when_the_gateway_was_killed(visit: Visit, model: HeldModel, breakable: RunningStack) -> None:
     page = visit(model="openai:stub-hold", tag="data-open", allowed=("CORS", "ERR_"))

@@ -24,7 +24,9 @@ from deploy.local.probes import answers_ok
 from deploy.local.state import StackState
 from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    covered_by="integration/deploy_local/test_process_supervisor.py::test_a_killed_part_comes_back"
+)
 PARTS = ("postgres", "kafka", "gateway", "registry", "runtime")
 
 

@@ -173,6 +173,7 @@ async def test_a_member_that_rests_goes_on_with_its_share_at_once(
     assert sorted(sink.stored) == sorted(values)
 
 
+@pytest.mark.rule(28)
 async def test_members_come_and_go_and_nothing_is_lost_or_doubled(producer: Producer, sink: BatchSink, join) -> None:
     first = join()
     await until(lambda: first.consumer.joined)

@@ -84,6 +84,7 @@ async def test_a_reader_that_lingers_gets_everything(producer: Producer, join) -
     assert sorted(member.values) == sorted(values)
 
 
+@pytest.mark.rule(18)
 async def test_a_new_group_starts_at_the_earliest_record(producer: Producer, join) -> None:
     before = await send(producer, 5)
     member = await join("first")
@@ -104,6 +105,7 @@ async def test_a_group_goes_on_where_it_committed(producer: Producer, join) -> N
     assert sorted(second.values) == sorted(later)
 
 
+@pytest.mark.rule(26)
 async def test_what_was_not_committed_is_read_again(producer: Producer, join) -> None:
     values = await send(producer, 10)
     first = await join()

@@ -83,6 +83,7 @@ async def test_the_outcome_comes_by_the_channel_before_the_bus_has_it(
     assert await notes(database) == [("note-1", "buy rope")]
 
 
+@pytest.mark.rule(2)
 async def test_a_repeat_gets_the_recorded_outcome_by_either_way(
     owner: Service, sender: CommandSender, channel_sender: CommandSender, database: Database
 ) -> None:

@@ -46,6 +46,7 @@ def bus(kafka: str, prefix: str, process: int) -> KafkaBus:
     return KafkaBus(kafka, prefix=prefix, process=process)
 
 
+@pytest.mark.takeover("partitions of a killed consumer")
 async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
     topics: None, kafka: str, topic_prefix: str
 ) -> None:
@@ -161,7 +162,7 @@ async def presence(database_url: str, clock: Clock) -> AsyncIterator[Presence]:
         yield presence
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_departures_take_out_whoever_is_gone")
 async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:

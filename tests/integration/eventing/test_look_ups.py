@@ -28,6 +28,7 @@ async def calls(owner: Service):
     await calls.stop()
 
 
+@pytest.mark.rule(4)
 async def test_the_state_of_a_command_is_visible_to_its_company_only(
     owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
 ) -> None:
@@ -50,6 +51,7 @@ async def test_the_state_of_a_command_is_visible_to_its_company_only(
     assert (await calls.get("notes", "/internal/commands/unheard-of", ALICE)).status == 404
 
 
+@pytest.mark.rule(19)
 async def test_a_large_payload_is_fetched_from_its_owner(
     owner: Service, sender: CommandSender, calls: UpstreamClient
 ) -> None:

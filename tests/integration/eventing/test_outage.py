@@ -29,7 +29,7 @@ from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.outage("Kafka, dead", "Kafka, frozen")]
 
 
 @pytest.fixture(scope="module")

@@ -86,6 +86,7 @@ async def test_a_stop_does_not_wait_for_a_start_that_never_ends(installation: In
     assert not service.lifecycle.started
 
 
+@pytest.mark.rule(20)
 async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installation: Installation) -> None:
     service = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
     running = asyncio.create_task(service.run())

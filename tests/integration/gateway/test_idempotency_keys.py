@@ -76,6 +76,7 @@ async def test_a_write_whose_turn_has_come_and_that_gets_no_connection_is_an_out
     await database.close()
 
 
+@pytest.mark.rule(5)
 async def test_of_many_first_requests_one_is_recorded(store: PostgresIdempotency) -> None:
     async def record() -> IdempotencyRecord:
         return await store.record(REQUEST, command_id=new_id(), correlation_id=new_id())

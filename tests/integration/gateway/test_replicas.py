@@ -104,6 +104,7 @@ async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(stoppab
     assert (await going_on).json()["response"]["content"] == "done"
 
 
+@pytest.mark.rule(21)
 @pytest.mark.usefixtures("lasting_cache")
 async def test_a_revocation_reaches_the_other_replica_before_its_cache_expires(replicas: Replicas) -> None:
     made = (await replicas.clients[0].post("/api-keys/", json={"name": "short-lived"})).json()

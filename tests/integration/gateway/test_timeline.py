@@ -126,6 +126,7 @@ async def until_stored(installation: Installation, count: int) -> None:
     await until(all_there)
 
 
+@pytest.mark.takeover("partitions of the timeline")
 async def test_members_come_and_go_and_every_event_is_there_once(installation: Installation) -> None:
     """Duplicates of the broker and rows that an outbox published again included."""
     first = await installation.start()
@@ -168,6 +169,7 @@ async def until_the_clock_shows_more() -> None:
     await until(lambda: time.time() > later)
 
 
+@pytest.mark.rule(29)
 async def test_causes_come_before_their_effects_across_services(installation: Installation) -> None:
     for number in range(10):
         await installation.publish(COMPANIES[0], f"turn-{number}", 1, turn(f"turn-{number}"), label=f"label-{number}")
@@ -222,6 +224,7 @@ class KilledProcess:
             await self._process.wait()
 
 
+@pytest.mark.crash("the timeline's writer")
 @pytest.mark.slow
 async def test_kill_9_in_the_middle_of_batches_loses_and_doubles_nothing(installation: Installation) -> None:
     """Two processes, one of which is killed and started again while events keep coming."""

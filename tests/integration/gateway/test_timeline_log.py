@@ -167,6 +167,7 @@ async def test_offsets_are_stored_with_the_events(log: TimelineLog, timeline: Ti
     assert await timeline.head(COMPANY) == 2
 
 
+@pytest.mark.rule(28)
 @pytest.mark.parametrize("before", [None, 2, 4])
 async def test_a_process_whose_partition_moved_on_stores_nothing(
     log: TimelineLog, timeline: Timeline, before: int | None
@@ -192,6 +193,7 @@ async def test_of_processes_with_the_same_records_one_stores_them(log: TimelineL
         assert await timeline.head(f"company-{number}") == 10
 
 
+@pytest.mark.rule(27)
 async def test_companies_that_many_processes_number_at_once_have_no_gaps(log: TimelineLog, timeline: Timeline) -> None:
     async def fill(number: int) -> None:
         for _ in range(10):
@@ -233,6 +235,7 @@ async def test_every_filter_finds_its_events(log: TimelineLog, timeline: Timelin
     assert await ids(session_id=session, types=("session.*",), correlation_id="mine") == []
 
 
+@pytest.mark.rule(30)
 async def test_events_of_other_users_are_seen_by_the_company_only(log: TimelineLog, timeline: Timeline) -> None:
     everybodys, adas, bobs, nobodys = (event(owner_id=owner) for owner in (None, "ada", "bob", OWNER_UNKNOWN))
     await put(log, everybodys, adas, bobs, nobodys)

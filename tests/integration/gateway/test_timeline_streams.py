@@ -65,6 +65,7 @@ async def take(client: httpx.AsyncClient, count: int, **parameters: Any) -> list
     return found
 
 
+@pytest.mark.rule(31)
 async def test_readers_who_change_replicas_see_each_event_once(replicas: Replicas, log: PostgresTimelineLog) -> None:
     company, session = replicas.company_id, new_id()
     wandered: list[int] = []

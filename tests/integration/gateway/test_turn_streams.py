@@ -77,6 +77,7 @@ class Reader:
 TOOL = ("turn.tool_call.started", "turn.tool_call.completed")
 
 
+@pytest.mark.takeover("a client's stream, by another replica")
 async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(installation: Installation) -> None:
     reader = Reader(await installation.session("openai:stub-tool-slow-2000", tools=["calculator"]))
     await reader.execute(installation.clients[0], 1)
@@ -91,7 +92,7 @@ async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(inst
     assert ended.status_code == 204
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_a_stream_goes_on_at_the_other_replica_after_every_few_events")
 async def test_a_turn_that_nobody_streamed_is_the_same_on_both_replicas(installation: Installation) -> None:
     session = await installation.session("openai:stub-tool-slow-1500", tools=["calculator"])
     begun = await installation.clients[0].post(

@@ -125,6 +125,7 @@ async def test_equal_bytes_are_stored_once_for_a_company(ingestion: Ingestion) -
     assert [row["content_type"] for row in kinds] == ["text/markdown", "text/plain", "text/plain", "text/plain"]
 
 
+@pytest.mark.rule(25)
 async def test_equal_uploads_at_once_share_one_blob(ingestion: Ingestion) -> None:
     files = await asyncio.gather(*(ingestion.file(f"{n}.txt", b"raced" * 1000) for n in range(8)))
 
@@ -253,6 +254,7 @@ async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
     assert (await ingestion.get(f"/internal/files/{file['id']}/download")).content == b"here to stay"
 
 
+@pytest.mark.rule(25)
 async def test_what_a_crash_left_of_an_upload_is_collected(ingestion: Ingestion) -> None:
     await ingestion.file("a.txt", b"good")
     good = await ingestion.stored()

@@ -51,7 +51,7 @@ async def deadlocks(ingestion: Ingestion) -> int:
     return int(row["deadlocks"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_changes_of_the_same_items")
 async def test_writers_of_the_same_chunks(ingestion: Ingestion, bases: KnowledgeBases) -> None:
     chance = random.Random(7)
     chunks = [chunk(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(40)]

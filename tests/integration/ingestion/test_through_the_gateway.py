@@ -194,6 +194,7 @@ async def test_a_caller_who_leaves_in_the_middle_leaves_nothing(front: Front, in
     assert await ingestion.stored() == []
 
 
+@pytest.mark.outage("ingestion, for the gateway")
 async def test_an_owner_that_is_away(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(front.calls._addresses.by_service, "ingestion", ["http://127.0.0.1:1"])
     up = await front.client.post("/files/", files={"file": ("a.txt", b"x" * 5_000_000)})

@@ -176,6 +176,7 @@ async def test_a_closed_server_connection_is_replaced(database: Database) -> Non
     await until_answers(database)
 
 
+@pytest.mark.outage("PostgreSQL")
 async def test_an_outage_ends_in_errors_and_the_pool_recovers(database_url: str) -> None:
     port = choose_free()
     url = make_conninfo(database_url, host="127.0.0.1", port=port)

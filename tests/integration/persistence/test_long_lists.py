@@ -53,7 +53,12 @@ OWNER_ID = f"CASE WHEN n % 10 = 0 THEN '{USER}' ELSE md5((n % 50)::text) END::uu
 OF_COMPANY = {"company_id": f"'{COMPANY}'", "created_at": "now() - n * interval '1 second'"}
 Read = Callable[[], Awaitable[Any]]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    covered_by=(
+        "integration/persistence/test_pages.py::test_the_last_page_costs_what_the_first_one_does",
+        "integration/persistence/test_pages.py::test_no_more_than_ten_thousand_are_counted",
+    )
+)
 
 
 # Of this transaction, so that nobody else's reads count: those of tables and indexes that are no system's.

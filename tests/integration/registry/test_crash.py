@@ -96,6 +96,7 @@ async def events(kafka: str, prefix: str) -> AsyncIterator[AIOKafkaConsumer]:
         await consumer.stop()
 
 
+@pytest.mark.crash("registry")
 @pytest.mark.slow
 async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
     database_url: str, kafka: str, topic_prefix: str

@@ -67,6 +67,7 @@ async def test_a_refused_command_stays_refused_when_it_would_be_welcome_later(st
     assert model.asked == ["first"]
 
 
+@pytest.mark.rule(8)
 async def test_a_session_takes_only_so_many_turns(start_node, model: ObedientModel) -> None:
     node = await start_node(max_turns_per_session=3)
     session = await node.create_session()

@@ -25,6 +25,7 @@ async def test_cancelling_a_running_turn_stops_it_and_starts_the_next(node: Node
     assert [text for _, text in await node.history(session)] == ["stuck", "next", "re: next"]
 
 
+@pytest.mark.rule(8)
 async def test_cancelling_a_queued_turn_ends_it_at_once(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.shut("stuck")
@@ -121,6 +122,7 @@ async def test_a_turn_that_is_cancelled_before_it_completes_is_cancelled(
     assert await winner(node, session, turn_id, await cancelling) == "cancelled"
 
 
+@pytest.mark.rule(14)
 async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
     """Whoever it is in each of these races: they end as they may."""
     other = await start_node()
@@ -155,6 +157,7 @@ async def test_a_deleted_session_is_not_created_again(node: Node) -> None:
     assert await node.reads.session(session, person()) is None
 
 
+@pytest.mark.rule(14)
 async def test_deleting_waits_for_the_running_execution(node: Node, start_node, model: ObedientModel) -> None:
     """While the other process cannot be told, the session stays in deletion and refuses turns."""
     worker = await start_node(reconciling=False, lease_seconds=30.0)

@@ -174,6 +174,7 @@ async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: O
     assert (await node.turn(queued))["status"] == "queued"
 
 
+@pytest.mark.rule(9)
 async def test_the_database_itself_refuses_a_second_running_turn(node: Node, model: ObedientModel) -> None:
     turn = await running_turn(node, model)
     queued = await node.execute(turn.session_id, "waiting")

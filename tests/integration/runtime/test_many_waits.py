@@ -142,7 +142,9 @@ def traced() -> Iterator[Callable[[], int]]:
         tracemalloc.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by="unit/runtime/test_turn_engine.py::test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory"
+)
 async def test_waiting_turns_leave_nothing_in_the_process(start_node: StartNode, model: ObedientModel) -> None:
     # Conversations are kept for a while whatever becomes of their turns; this node keeps one.
     node = await start_node(history_cache_characters=0)

@@ -48,6 +48,7 @@ async def test_a_turn_that_is_taken_over_keeps_its_deadline(start_node, model: O
     assert before is not None
 
 
+@pytest.mark.rule(12)
 async def test_a_resumed_turn_repeats_no_finished_tool_call(
     start_node, model: ObedientModel, tools: list[FakeTool]
 ) -> None:
@@ -92,6 +93,7 @@ async def test_a_call_whose_result_was_lost_is_repeated_only_when_that_is_safe(
     assert call["status"] == status
 
 
+@pytest.mark.rule(10)
 async def test_a_frozen_worker_that_wakes_up_changes_nothing(
     start_node, model: ObedientModel, tools: list[FakeTool]
 ) -> None:
@@ -162,6 +164,7 @@ async def test_a_worker_back_from_an_outage_keeps_unclaimed_turns(start_node, mo
     assert model.asked == ["work"], "a reply that was made is not thrown away"
 
 
+@pytest.mark.rule(11)
 async def test_a_turn_that_kills_its_workers_is_given_up(start_node, model: ObedientModel) -> None:
     nodes = [await start_node() for _ in range(3)]
     last = await start_node(max_running_turns=1)
@@ -192,6 +195,7 @@ async def test_a_queued_turn_of_a_dead_workers_session_runs_too(start_node, mode
     assert [text for _, text in await other.history(session)] == ["first", "re: first", "second", "re: second"]
 
 
+@pytest.mark.takeover("turns of a worker that stops in order")
 async def test_a_stopping_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
     node, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
     sessions = [await node.create_session() for _ in range(2)]

@@ -72,6 +72,7 @@ async def test_a_turn_ended_during_its_claim_ends_once(node: Node, model: Obedie
     assert name == ("session.deleted" if deleted else "cancel_turn.accepted")
 
 
+@pytest.mark.rule(7)
 async def test_a_turn_whose_claim_was_not_committed_leaves_nothing(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     turn_id = new_id()

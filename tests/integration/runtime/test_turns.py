@@ -172,6 +172,7 @@ async def test_text_with_nul_characters_is_taken_and_answered(node: Node) -> Non
     assert (await node.history(session))[0] == ("user", "a\N{REPLACEMENT CHARACTER}b")
 
 
+@pytest.mark.rule(11)
 async def test_a_turn_past_its_deadline_fails(start_node, model: ObedientModel) -> None:
     node = await start_node(turn_deadline_seconds=0.2, reconciling=False)
     session = await node.create_session()
@@ -216,6 +217,7 @@ async def test_a_redelivery_changes_nothing(node: Node, bus: MemoryBus, model: O
     assert len(await node.history(session)) == 2
 
 
+@pytest.mark.rule(7)
 async def test_two_deliveries_at_once_on_two_workers_make_one_turn(
     node: Node, start_node, model: ObedientModel
 ) -> None:

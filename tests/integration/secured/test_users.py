@@ -27,7 +27,12 @@ from tests.support.registry import command_envelope, configuration
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    covered_by=(
+        "integration/secured/test_rights.py::test_a_service_sends_and_reads_what_it_has_to_and_nothing_else",
+        "integration/secured/test_rights.py::test_an_outside_consumer_reads_events_and_does_nothing_else",
+    )
+)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
 SIGNING_KEY = "a key of tests, long enough to sign with"
 

@@ -69,7 +69,12 @@ def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=(
+        "integration/deploy_local/test_infrastructure.py::test_a_kafka_with_a_password_lets_nobody_in_without_it",
+        "unit/eventing/test_kafka_settings.py::test_clients_get_their_user_and_the_trusted_authorities",
+    )
+)
 async def test_everything_is_done_over_a_secured_bus(
     broker: SecuredKafka, databases: dict[str, str], tmp_path: Path
 ) -> None:

@@ -49,6 +49,7 @@ async def with_pipeline(transaction: Transaction, command: TakeNote, context: Co
         await sample_owner.take_note(transaction, command, context)
 
 
+@pytest.mark.rule(2)
 @pytest.mark.parametrize("handler", [sample_owner.take_note, with_pipeline], ids=["plain", "pipeline"])
 async def test_two_replicas_at_once_do_it_once(
     owner: EventOwner, other: EventOwner, handler: Callable[..., Awaitable[None]]
@@ -98,6 +99,7 @@ def counts() -> list[float]:
     return [*outcomes, metric("aes_inbox_hits_total", consumer="commands")]
 
 
+@pytest.mark.rule(2)
 async def test_a_repeat_sends_the_recorded_outcome_again(owner: EventOwner, router: CommandRouter) -> None:
     record = command_record(COMMAND)
     before = counts()
@@ -120,6 +122,7 @@ async def test_a_refusal_is_recorded_and_repeated(owner: EventOwner, router: Com
     assert await notes(owner) == []
 
 
+@pytest.mark.rule(3)
 async def test_a_second_outcome_aborts_everything(owner: EventOwner) -> None:
     router = router_of(owner)
 

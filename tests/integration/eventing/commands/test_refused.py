@@ -22,6 +22,7 @@ from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.waiting import until
 
 
+@pytest.mark.rule(6)
 @pytest.mark.parametrize("late", [{"expires_in": -1}, {"sent_ago": 3 * 86_400 + 1, "expires_in": 10_000_000}])
 async def test_an_expired_command_is_refused(owner: EventOwner, router: CommandRouter, late: dict[str, float]) -> None:
     await router.deliver(command_record(COMMAND, **late))
@@ -78,6 +79,7 @@ async def test_a_record_produced_again_by_another_id_does_nothing(owner: EventOw
     assert await notes(owner) == []
 
 
+@pytest.mark.rule(15)
 async def test_a_key_that_was_revoked_before_the_command_was_made_has_no_authority(owner: EventOwner) -> None:
     bus = MemoryBus()
     revoked = RevokedKeys(bus)

@@ -29,6 +29,7 @@ async def test_state_and_events_come_together_and_are_published_at_once(owner: E
     await all_published(owner)
 
 
+@pytest.mark.rule(1)
 async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: EventOwner) -> None:
     owner.run()
 
@@ -94,6 +95,7 @@ async def test_marks_are_made_in_bulk(owner: EventOwner) -> None:
     assert times[0][0] < 75
 
 
+@pytest.mark.rule(19)
 async def test_a_large_payload_travels_as_a_reference(owner: EventOwner) -> None:
     owner.run()
     name = "x" * (513 * 1024)

@@ -43,6 +43,7 @@ async def pages_read(connection: Connection, table: str) -> int:
     return int(await fetch_value(connection, reads, (table,)))
 
 
+@pytest.mark.rule(18)
 async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> None:
     owner.run()
     await owner.emit("s", "old")

@@ -12,6 +12,8 @@ from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.waiting import until
 
 
+@pytest.mark.rule(1)
+@pytest.mark.crash("runtime")
 async def test_the_sweeper_publishes_what_a_crash_left_in_order(owner: EventOwner, other: EventOwner) -> None:
     await other.commit_without_publishing("s", "one", "two")
     await other.commit_without_publishing("t", "three")
@@ -104,6 +106,7 @@ async def test_a_commit_of_unknown_outcome_defers_its_subject(
     assert owner.names() == ["first", "second"]
 
 
+@pytest.mark.rule(1)
 @pytest.mark.parametrize("later", [False, True], ids=["refused-at-once", "refused-by-the-broker"])
 async def test_a_row_refused_ten_times_is_parked_and_its_command_fails(owner: EventOwner, later: bool) -> None:
     owner.producer.refuses = lambda envelope: envelope.type == NoteTaken.TYPE
@@ -144,6 +147,7 @@ async def test_nothing_overtakes_a_refused_row_of_its_subject(owner: EventOwner)
     assert owner.names() == ["other", "first", "second"]
 
 
+@pytest.mark.takeover("sweeping of an outbox")
 async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: EventOwner) -> None:
     for number in range(300):
         await owner.commit_without_publishing(f"s{number}", str(number))

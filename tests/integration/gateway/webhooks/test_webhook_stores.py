@@ -137,6 +137,7 @@ async def test_companies_take_turns(stores: Stores) -> None:
     assert len(await stores.queue.claim(WORKER, now=START, limit=10)) == 3
 
 
+@pytest.mark.rule(32)
 async def test_the_cursor_moves_with_the_deliveries_and_once(stores: Stores) -> None:
     ada = await stores.caller()
     webhook = await stores.webhook(ada, "thing.*")
@@ -165,6 +166,7 @@ async def test_a_chain_is_due_from_its_first_delivery_on(stores: Stores) -> None
     assert sum(each.next_attempt_at is not None for each in kept) == 2
 
 
+@pytest.mark.rule(32)
 async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
     ada = await stores.caller()
     webhook = await stores.webhook(ada)
@@ -497,6 +499,7 @@ async def test_a_dead_workers_webhooks_are_claimed_when_its_lease_ends(real: Sto
     assert await real.queue.claimed(WORKER, webhook.id, now=START) is None
 
 
+@pytest.mark.takeover("webhooks")
 async def test_the_webhooks_of_a_killed_process_are_claimed_before_its_lease_ends(
     real: Stores, database: Database
 ) -> None:

@@ -109,6 +109,7 @@ async def test_secrets_rotate_while_events_are_delivered(real: Stores, receiver:
     receiver.verified(new)
 
 
+@pytest.mark.outage("a webhook's receiver")
 async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver: Receiver) -> None:
     ada, eve = await real.caller(), await real.caller("Other", "eve")
     receiver.hanging.add("/hang")
@@ -193,6 +194,7 @@ async def process(database_url: str, kafka: str, prefix: str) -> AsyncIterator[a
         await running.wait()
 
 
+@pytest.mark.crash("a webhook worker")
 async def test_two_processes_of_which_one_is_killed_deliver_everything(
     real: Stores, receiver: Receiver, kafka: str, topic_prefix: str
 ) -> None:

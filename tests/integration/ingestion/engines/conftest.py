@@ -65,7 +65,12 @@ def pgvector_indexed(database: Database) -> PgvectorEngine:
     return PgvectorEngine(database, indexed_from=1)
 
 
-@pytest.fixture(params=["pgvector", pytest.param("pgvector_indexed", marks=pytest.mark.slow), "weaviate"])
+_QUICK = "integration/ingestion/engines/test_pgvector.py::test_indexes_find_what_comparing_everything_finds"
+
+
+@pytest.fixture(
+    params=["pgvector", pytest.param("pgvector_indexed", marks=pytest.mark.slow(covered_by=_QUICK)), "weaviate"]
+)
 def engine(request: pytest.FixtureRequest) -> Engine:
     made: Engine = request.getfixturevalue(request.param)
     return made

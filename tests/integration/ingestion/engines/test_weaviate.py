@@ -30,6 +30,7 @@ def quiet(_: str) -> None:
     """Ignores reports of progress."""
 
 
+@pytest.mark.crash("Weaviate")
 @pytest.mark.slow
 async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one_is_filled_anew(tmp_path: Path) -> None:
     cached(WEAVIATE)
@@ -74,6 +75,8 @@ async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one
         running.stop()
 
 
+@pytest.mark.crash("Weaviate")
+@pytest.mark.outage("the search engine")
 async def test_a_server_that_was_never_there_is_an_outage() -> None:
     engine = WeaviateEngine(Address("http://127.0.0.1:9", 10))
     with pytest.raises(EngineUnavailable):

@@ -33,6 +33,7 @@ async def both_hold_items(ingestion: Ingestion) -> bool:
     return bool(row["holders"] == 2)
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_two_workers_share_an_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -54,6 +55,7 @@ async def test_two_workers_share_an_ingestion(
     assert len(chunks) == len(set(chunks)) >= 120
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -86,6 +88,7 @@ async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     assert len(chunks) == len(set(chunks)) >= len(files)
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -113,6 +116,7 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     assert len(set(await bases.chunk_ids(undisturbed))) == len(await bases.chunk_ids(undisturbed))
 
 
+@pytest.mark.outage("PostgreSQL")
 @pytest.mark.slow
 async def test_connections_lost_in_the_middle_leave_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses

@@ -63,6 +63,7 @@ def kafka(kafka_server: tuple[str, Killable]) -> str:
     return kafka_server[0]
 
 
+@pytest.mark.crash("Kafka")
 @pytest.mark.slow
 async def test_postgres_and_kafka_killed_in_the_middle(
     ingestion: Ingestion,

@@ -42,6 +42,8 @@ async def weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await killable.stop()
 
 
+@pytest.mark.crash("Weaviate")
+@pytest.mark.outage("the search engine")
 @pytest.mark.slow
 async def test_weaviate_killed_in_the_middle(
     weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -97,6 +99,8 @@ async def test_weaviate_killed_in_the_middle(
     await engine.close()
 
 
+@pytest.mark.crash("Weaviate")
+@pytest.mark.outage("the search engine")
 @pytest.mark.slow
 async def test_weaviate_that_comes_back_empty_is_filled_anew(
     weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses

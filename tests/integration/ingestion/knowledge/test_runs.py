@@ -182,6 +182,7 @@ async def test_an_item_that_fails_for_ever_ends_as_failed(
     assert [each["id"] for each in after["ingested_datasources"]] == [good]
 
 
+@pytest.mark.rule(22)
 async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is_no_second_claim(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -290,6 +291,8 @@ async def test_what_a_dead_worker_held_is_done_by_another(
     assert not await ingestion.rows("SELECT file_id FROM ingestion_items WHERE chunks = 99")
 
 
+@pytest.mark.crash("artifacts and ingestion")
+@pytest.mark.takeover("items of an ingestion")
 async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_end(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -335,6 +338,7 @@ async def test_what_a_living_process_holds_stays_its_own(
     assert held == [{"token": token, "holder": 8}]
 
 
+@pytest.mark.rule(23)
 async def test_last_items_finishing_at_once_end_the_run(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:

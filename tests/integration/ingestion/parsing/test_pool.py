@@ -129,7 +129,7 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
     await pool.close()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_work_that_takes_too_long_is_given_up_and_the_next_is_done")
 async def test_each_part_of_a_file_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_MODULE", "tests.support.parsing_in_parts")
     reading = await ParsingProcess.start(Limits(timeout_seconds=3))
@@ -153,6 +153,7 @@ async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, not
     await pool.close()
 
 
+@pytest.mark.crash("a parsing process")
 async def test_killed_processes_cost_no_file(pool: ParsingPool, note: Path) -> None:
     await pool.parse(note, "note.txt", "")
     (await workers())[0].kill()
@@ -248,6 +249,7 @@ asyncio.run(main())
 """
 
 
+@pytest.mark.crash("a parsing process")
 @pytest.mark.slow
 async def test_processes_end_with_a_service_that_was_killed() -> None:
     service = await asyncio.create_subprocess_exec(

@@ -144,6 +144,7 @@ async def test_a_call_that_takes_too_long_costs_no_other_call(server: McpServerP
         assert (await other).text == "waited"
 
 
+@pytest.mark.crash("a toolset's server")
 async def test_a_server_that_dies_is_called_once_and_connected_to_anew(mortal: McpServerProcess) -> None:
     async with office(mortal) as made:
         waiting = asyncio.create_task(made.call("wait", seconds=60))
