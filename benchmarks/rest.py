@@ -37,7 +37,7 @@ class Rest:
     """Figures by process. Those of a process include its children, but for the supervisor's, which are the others."""
 
     seconds: float
-    """How long the stack was watched at rest."""
+    """The time for which the stack was watched at rest."""
     idle_percent_of_a_core: Mapping[str, float]
     resident_megabytes: Mapping[str, float]
     """Memory that PostgreSQL's processes share counts for each of them."""

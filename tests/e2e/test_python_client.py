@@ -115,7 +115,7 @@ async def test_both_clients_see_the_same_turn(stack: RunningStack, client: Clien
     assert seen[-1].reply().response == reply.response == turn.reply().response
 
 
-@pytest.mark.takeover("a client's stream, by another replica")
+@pytest.mark.failover("a client's stream, by another replica")
 @pytest.mark.slow
 def test_a_stream_goes_on_when_the_gateway_is_killed(breakable: RunningStack, client: Client) -> None:
     session = client.sessions.create(config=CONFIG)

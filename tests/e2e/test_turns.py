@@ -201,7 +201,7 @@ async def test_a_session_takes_a_bounded_number_of_waiting_turns(api: Api, model
         assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
 
 
-@pytest.mark.takeover("turns of a worker that stops in order")
+@pytest.mark.failover("turns of a worker that stops in order")
 @pytest.mark.parametrize("form", ["blocking", pytest.param("in the background", marks=pytest.mark.slow)])
 async def test_the_runtime_restarts_gracefully_under_load(
     breakable: RunningStack, api: Api, event_log: EventLog, form: str

@@ -1,4 +1,4 @@
-"""What single statements read, by their own plans: statistics views also count what others read, and count late."""
+"""Rows and blocks that a single statement reads, by its own plan: statistics views count others, too, and count late."""
 
 import itertools
 import re

@@ -1,6 +1,6 @@
 """Plugin of pytest that selects the tests of a run and knows what they stand for, by their marks.
 
-`rule`, `crash`, `outage` and `takeover` name what a test proves. Whatever any test proves, the short run proves: a test
+`rule`, `crash`, `outage` and `failover` name what a test proves. Whatever any test proves, the short run proves: a test
 marked `slow` shares such a mark with a quick test, or names the quick tests of the same, or says why there are none.
 """
 
@@ -20,9 +20,9 @@ MARKS: Final = {
     f"{RULE}(*numbers)": "proves rules of flow of docs/architecture.md",
     "crash(*processes)": "a process is killed in the middle of its work",
     "outage(*parts)": "a part is away or frozen and comes back",
-    "takeover(*things)": "another process goes on with the work",
+    "failover(*things)": "another process goes on with the work",
 }
-_KINDS: Final = (RULE, "crash", "outage", "takeover")
+_KINDS: Final = (RULE, "crash", "outage", "failover")
 _RULES_OF_FLOW: Final = Path(__file__).parents[2] / "docs" / "architecture.md"
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
@@ -125,7 +125,7 @@ def names_tests(config: pytest.Config) -> bool:
 
 
 def faults(items: Iterable[pytest.Item], rules_of_flow: Iterable[int]) -> list[str]:
-    """What is wrong with the marks of these tests, which are all that there are."""
+    """The faults of the marks of these tests, which are all that there are."""
     items = list(items)
     quick = {name for item in items if not is_slow(item) for name in (item.nodeid, _function(item))}
     covered = {kind for item in items if not is_slow(item) for kind in _kinds(item)}

@@ -48,7 +48,7 @@ Of two places that fit, the first one counts."""
 _SERVICES_PER_MODULE: Final = "tests/integration/"
 """Below it one worker runs all of a file, whose tests share services that start once per module."""
 _ORDER: Final = ("tests/e2e/", "tests/unit/gateway/studio/", _SERVICES_PER_MODULE, "tests/contract/", "")
-"""What takes long in one worker begins, and single quick tests fill what is left of the others' time."""
+"""The order of groups: those that keep one worker busy longest begin, and single quick tests fill the gaps."""
 _SLOWEST_SHOWN: Final = 10
 _MOST_WORKERS: Final = 4
 # Seconds for workers to stop their servers in when a run is interrupted; xdist has 10.
@@ -150,7 +150,7 @@ def _rank(nodeid: str) -> int:
 
 
 def _group(nodeid: str) -> str:
-    """What one worker runs: a group of TOGETHER, a file of services, or the test alone."""
+    """The unit that one worker runs: a group of TOGETHER, a file of services, or the test alone."""
     return _together(nodeid) or (nodeid.partition("::")[0] if nodeid.startswith(_SERVICES_PER_MODULE) else nodeid)
 
 

@@ -46,7 +46,7 @@ def bus(kafka: str, prefix: str, process: int) -> KafkaBus:
     return KafkaBus(kafka, prefix=prefix, process=process)
 
 
-@pytest.mark.takeover("partitions of a killed consumer")
+@pytest.mark.failover("partitions of a killed consumer")
 async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
     topics: None, kafka: str, topic_prefix: str
 ) -> None:

@@ -129,7 +129,7 @@ class Replicas(Clients):
     services: list[Service]
     upstream: Upstream
     work: UpstreamWork
-    """What the upstream has carried out for this company."""
+    """The work that the upstream has carried out for this company."""
     database_url: str
 
 
@@ -192,7 +192,7 @@ async def stoppable_replicas(infrastructure: Infrastructure, kafka: str) -> Asyn
 
 @pytest.fixture
 def lasting_cache(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What gateways remember of keys does not expire: they forget it because they are told, however late that is."""
+    """Gateways' cached keys don't expire, so that they are only dropped because an event said so, however late."""
     monkeypatch.setattr(principals, "CACHE_SECONDS", 3600.0)
 
 

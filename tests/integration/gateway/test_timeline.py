@@ -126,7 +126,7 @@ async def until_stored(installation: Installation, count: int) -> None:
     await until(all_there)
 
 
-@pytest.mark.takeover("partitions of the timeline")
+@pytest.mark.failover("partitions of the timeline")
 async def test_members_come_and_go_and_every_event_is_there_once(installation: Installation) -> None:
     """Duplicates of the broker and rows that an outbox published again included."""
     first = await installation.start()

@@ -77,7 +77,7 @@ class Reader:
 TOOL = ("turn.tool_call.started", "turn.tool_call.completed")
 
 
-@pytest.mark.takeover("a client's stream, by another replica")
+@pytest.mark.failover("a client's stream, by another replica")
 async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(installation: Installation) -> None:
     reader = Reader(await installation.session("openai:stub-tool-slow-2000", tools=["calculator"]))
     await reader.execute(installation.clients[0], 1)

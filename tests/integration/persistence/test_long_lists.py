@@ -83,7 +83,7 @@ class MeasuredDatabase(Database):
             yield connection
 
     async def reads(self, read: Read) -> tuple[Any, int, int]:
-        """What was found, and the numbers of rows and of blocks that were read for it."""
+        """The result, with the numbers of rows and blocks that were read for it."""
         async with super().transaction() as connection:
             self._counting = connection
             try:

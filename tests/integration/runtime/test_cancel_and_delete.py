@@ -83,7 +83,7 @@ async def running_turn(node: Node, model: ObedientModel, text: str) -> tuple[str
 
 
 async def winner(node: Node, session: str, turn_id: str, cancel: str) -> str:
-    """How the turn has ended, the only way; the command to cancel it has the matching outcome."""
+    """The turn's one terminal status, after checking that the command to cancel it has the matching outcome."""
     [turn] = await node.ended(turn_id)
     outcome, _ = await node.outcome(cancel)
     events = [name for name in await node.names(turn_id) if name in ("turn.completed", "turn.cancelled")]
@@ -124,7 +124,7 @@ async def test_a_turn_that_is_cancelled_before_it_completes_is_cancelled(
 
 @pytest.mark.rule(14)
 async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
-    """Whoever it is in each of these races: they end as they may."""
+    """Races end either way; each has one winner."""
     other = await start_node()
     for number in range(20):
         session, turn_id = await running_turn(node, model, f"race {number}")

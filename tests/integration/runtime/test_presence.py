@@ -34,7 +34,7 @@ async def announced(node: Node) -> bool:
 
 
 @pytest.mark.rule(10)
-@pytest.mark.takeover("turns of a killed worker, before its lease ends")
+@pytest.mark.failover("turns of a killed worker, before its lease ends")
 async def test_turns_of_a_killed_worker_go_on_before_its_lease_ends(start_node, model: ObedientModel) -> None:
     killed, other = await start_node(**LEASE), await start_node(**LEASE)
     sessions = [await killed.create_session() for _ in range(5)]
@@ -112,7 +112,7 @@ async def test_a_worker_taken_for_dead_stops_its_turn_which_ends_once(start_node
     assert await other.history(session) == [("user", "work"), ("assistant", "re: work")]
 
 
-@pytest.mark.takeover("turns of a worker whose lease ran out")
+@pytest.mark.failover("turns of a worker whose lease ran out")
 async def test_a_worker_that_is_not_present_is_judged_by_its_lease(start_node, model: ObedientModel) -> None:
     """Behind a pooler that lends out connections for single transactions no lock stays."""
     alone, killed = await start_node(present=False, **LEASE), await start_node(**LEASE)

@@ -195,7 +195,7 @@ async def test_a_queued_turn_of_a_dead_workers_session_runs_too(start_node, mode
     assert [text for _, text in await other.history(session)] == ["first", "re: first", "second", "re: second"]
 
 
-@pytest.mark.takeover("turns of a worker that stops in order")
+@pytest.mark.failover("turns of a worker that stops in order")
 async def test_a_stopping_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
     node, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
     sessions = [await node.create_session() for _ in range(2)]

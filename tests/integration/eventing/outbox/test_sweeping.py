@@ -147,7 +147,7 @@ async def test_nothing_overtakes_a_refused_row_of_its_subject(owner: EventOwner)
     assert owner.names() == ["other", "first", "second"]
 
 
-@pytest.mark.takeover("sweeping of an outbox")
+@pytest.mark.failover("sweeping of an outbox")
 async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: EventOwner) -> None:
     for number in range(300):
         await owner.commit_without_publishing(f"s{number}", str(number))

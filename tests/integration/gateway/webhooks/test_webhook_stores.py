@@ -499,7 +499,7 @@ async def test_a_dead_workers_webhooks_are_claimed_when_its_lease_ends(real: Sto
     assert await real.queue.claimed(WORKER, webhook.id, now=START) is None
 
 
-@pytest.mark.takeover("webhooks")
+@pytest.mark.failover("webhooks")
 async def test_the_webhooks_of_a_killed_process_are_claimed_before_its_lease_ends(
     real: Stores, database: Database
 ) -> None:

@@ -292,7 +292,7 @@ async def test_what_a_dead_worker_held_is_done_by_another(
 
 
 @pytest.mark.crash("artifacts and ingestion")
-@pytest.mark.takeover("items of an ingestion")
+@pytest.mark.failover("items of an ingestion")
 async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_end(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
