@@ -1,4 +1,4 @@
-"""Rows and blocks that a single statement reads, by its own plan: statistics views count others, too, and count late."""
+"""Rows and blocks that a statement reads, by its own plan: statistics views count others, too, and count late."""
 
 import itertools
 import re
