@@ -62,7 +62,7 @@ def run(go: Go, tmp_path: Path) -> Callable[..., str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "AES_"))}
         # A pytest that starts closes the usual directory to other users; servers of other tests may run in there.
         environment |= {"PYTEST_DEBUG_TEMPROOT": str(tmp_path), "PYTHONPATH": str(ROOT)}
-        command = [sys.executable, "-m", "pytest", *arguments]
+        command = [sys.executable, "-m", "pytest", "test_it.py", *arguments]
         return subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300, check=False
         ).stdout
