@@ -73,7 +73,7 @@ async def test_a_fetched_document_is_compiled_and_its_operation_called() -> None
     async with receiving() as target, connector() as made:
         target.answer = lambda path: web.json_response(document() if path == "/openapi.json" else {"booked": path})
         described = toolset(document_url=target.url("/openapi.json"), headers={"X-Key": "${secret:KEY}"})
-        found = await made.discover(described)
+        found = (await made.discover(described)).tools
         ready = Toolset("company", "office", 1, "openapi", described.config, tuple(found), SECRETS)
         [tool] = made.tools(ready)
 
@@ -95,7 +95,7 @@ async def test_chosen_operations_of_a_document_of_two_megabytes() -> None:
             toolset(document=large, base_url="https://office.example", operations=["book7", "POST /shows499/{show}"])
         )
 
-    assert [tool.name for tool in found] == ["book7", "book499"]
+    assert [tool.name for tool in found.tools] == ["book7", "book499"]
 
 
 async def test_hostile_documents_are_refused_in_words() -> None:

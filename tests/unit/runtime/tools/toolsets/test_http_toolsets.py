@@ -79,7 +79,7 @@ class World:
             for name, value in (secrets or {}).items()
         }
         toolset = Toolset(CALLER.company_id, "desk", 1, "http", {"tools": [described]}, (), ciphertexts)
-        found = await self.connector.discover(toolset)
+        found = (await self.connector.discover(toolset)).tools
         # As the registry hands them out again.
         tools = tuple(ConnectedTool.model_validate_json(tool.model_dump_json()) for tool in found)
         return self.connector.tools(replace(toolset, tools=tools))[0]

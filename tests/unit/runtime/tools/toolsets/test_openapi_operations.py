@@ -34,7 +34,7 @@ def compiled(
     document_url: str | None = None,
     headers: tuple[str, ...] = (),
 ) -> list[ConnectedTool]:
-    return compile_operations(contents, Target(base_url, document_url, frozenset(headers)), chosen or None)
+    return compile_operations(contents, Target(base_url, document_url, frozenset(headers)), chosen or None).tools
 
 
 def only(
@@ -58,6 +58,26 @@ def refusal(contents: Any, *chosen: str) -> str:
         compiled(contents, *chosen)
     assert len(str(refused.value)) < 700
     return str(refused.value)
+
+
+def test_an_operation_that_cannot_be_a_tool_is_left_out_and_named() -> None:
+    contents = document(
+        {
+            "/a": {"get": {"operationId": "a"}},
+            "/b": {"post": {**body({}, kind="multipart/form-data"), "operationId": "upload"}},
+            "/c": {"get": {"parameters": [query("a", schema={"type": "text"})]}},
+            "/d": {"get": {"parameters": [query("a", schema={"$ref": "other.yaml"})]}},
+        }
+    )
+    found = compile_operations(contents, Target(), None)
+
+    assert [tool.name for tool in found.tools] == ["a"]
+    assert [tool.name for tool in found.left_out] == ["upload", "GET /c", "GET /d"]
+    reasons = [tool.reason for tool in found.left_out]
+    for reason, part in zip(reasons, ["neither JSON nor a form", "its arguments", "out of the document"], strict=True):
+        assert part in reason
+    assert compile_operations(contents, Target(), ["a"]).left_out == []
+    assert "neither JSON nor a form" in refusal(contents, "a", "upload")
 
 
 def test_an_operation_is_a_tool() -> None:

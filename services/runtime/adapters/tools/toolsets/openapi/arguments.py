@@ -54,7 +54,7 @@ class Arguments:
         try:
             compile_schema(made)
         except SchemaInvalid as problem:
-            raise JobRefused(f"{label}: its arguments: {problem}; leave it out by `operations`") from None
+            raise JobRefused(f"{label}: its arguments: {problem}") from None
         return made
 
     def parameters(self) -> list[ParameterBinding]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
-from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool
+from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
 from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
@@ -32,7 +32,7 @@ class OpenApiConnector:
         self._http = GuardedHttp(resolver=resolver, limits=_FETCH, accept=_ACCEPT)
         self._free = asyncio.Semaphore(1)
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         config = toolset.config
         document = config.get("document")
         if document is None:
@@ -46,7 +46,7 @@ class OpenApiConnector:
         }
         async with self._free:
             answer = await _compiled(job)
-        return [ConnectedTool.model_validate(tool) for tool in answer["tools"]]
+        return DiscoveredTools.model_validate(answer)
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         return [OpenApiTool(self._target, toolset, tool) for tool in toolset.tools]
