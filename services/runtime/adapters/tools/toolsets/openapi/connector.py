@@ -10,6 +10,7 @@ from typing import Any, Final
 from libs.confined import JobRefused, ProcessKilled, run_confined
 from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
 from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
 from services.runtime.adapters.tools.toolsets.openapi.rendering import render
@@ -57,11 +58,9 @@ class OpenApiConnector:
             async with self._http.get(address) as response:
                 if response.status >= 400:
                     raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
-                return (await self._http.read(response)).decode()
+                return decoded(await self._http.read(response), response.charset)
         except FetchRefused as problem:
             raise ToolsetUnusable(f"The OpenAPI document cannot be fetched: {problem}.") from None
-        except UnicodeDecodeError:
-            raise ToolsetUnusable("The OpenAPI document is not text in UTF-8.") from None
 
 
 class OpenApiTool:
