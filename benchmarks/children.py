@@ -65,7 +65,7 @@ class Children:
     @asynccontextmanager
     async def model_stub(self) -> AsyncIterator[tuple[psutil.Process, str]]:
         """The model and its base URL."""
-        async with self.started(["tests.support.model_stub"]) as process:
+        async with self.started(["tests.servers.model_stub"]) as process:
             line = await self._line(process, "the model's stub")
             yield psutil.Process(process.pid), line.decode().strip()
 

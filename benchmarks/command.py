@@ -1,12 +1,14 @@
 """`aes bench`."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from cli.terminal import Json, failures_explained, note, print_json
+from cli.terminal import Json, failures_explained, note, print_json, print_table
 
 app = typer.Typer(help="Measure the service.", no_args_is_help=True, add_completion=False)
 
@@ -15,6 +17,24 @@ Only = Annotated[
 ]
 Scenarios = Annotated[list[str] | None, typer.Option("--scenario", help="Only this one; repeatable.")]
 Rounds = Annotated[int | None, typer.Option("--rounds", min=1, max=20, help="How often both sides take turns.")]
+
+
+@contextmanager
+def _explained(as_json: bool) -> Iterator[None]:
+    import asyncio
+
+    from benchmarks.children import LoadFailed
+    from benchmarks.cpu import ProcessGone
+    from deploy.local.errors import StackError
+
+    with failures_explained(as_json):
+        try:
+            yield
+        except asyncio.CancelledError:
+            # SIGTERM asked for the end; all processes that were started have ended.
+            raise typer.Exit(143) from None
+        except (ValueError, LoadFailed, ProcessGone) as error:
+            raise StackError(str(error)) from error
 
 
 class Engine(StrEnum):
@@ -41,25 +61,18 @@ def turns(
     from rich.console import Console
 
     from benchmarks import report
-    from benchmarks.children import LoadFailed
-    from benchmarks.cpu import ProcessGone
+    from benchmarks.conditions import conditions
     from benchmarks.scenarios import FULL, QUICK
     from benchmarks.turns import SIDES, run
-    from deploy.local.errors import StackError
 
-    with failures_explained(json_output):
-        try:
-            plan = QUICK if quick else FULL
-            plan = plan.only(scenario) if scenario else plan
-            plan = replace(plan, rounds=rounds) if rounds else plan
-            windows = asyncio.run(run(plan, (only,) if only else SIDES, note))
-        except asyncio.CancelledError:
-            # SIGTERM asked for the end; all processes that were started have ended.
-            raise typer.Exit(143) from None
-        except (ValueError, LoadFailed, ProcessGone) as error:
-            raise StackError(str(error)) from error
+    under = conditions()
+    with _explained(json_output):
+        plan = QUICK if quick else FULL
+        plan = plan.only(scenario) if scenario else plan
+        plan = replace(plan, rounds=rounds) if rounds else plan
+        windows = asyncio.run(run(plan, (only,) if only else SIDES, note))
     if json_output:
-        print_json(report.as_json(windows))
+        print_json({**under, **report.as_json(windows)})
     else:
         report.show(windows, Console(highlight=False, width=120 if not Console().is_terminal else None))
 
@@ -80,21 +93,14 @@ def scaling(
     import asyncio
     from dataclasses import asdict
 
-    from benchmarks.children import LoadFailed
-    from benchmarks.cpu import ProcessGone
+    from benchmarks.conditions import conditions
     from benchmarks.scaling.run import GOAL, run
-    from cli.terminal import print_table
-    from deploy.local.errors import StackError
 
-    with failures_explained(json_output):
-        try:
-            grown = asyncio.run(run(round(scale * 1_000_000), rounds, note))
-        except asyncio.CancelledError:
-            raise typer.Exit(143) from None
-        except (ValueError, LoadFailed, ProcessGone) as error:
-            raise StackError(str(error)) from error
+    under = conditions()
+    with _explained(json_output):
+        grown = asyncio.run(run(round(scale * 1_000_000), rounds, note))
     if json_output:
-        print_json({**asdict(grown), "goal": GOAL})
+        print_json({**under, **asdict(grown), "goal": GOAL})
         return
     rows = [
         (name, f"{grown.empty[name]:.1f}", f"{grown.grown[name]:.1f}", f"{ratio:.2f}", "" if ratio <= GOAL else "over")
@@ -102,6 +108,61 @@ def scaling(
     ]
     note(f"{grown.sessions:,} sessions and {grown.passages:,} passages: {grown.bytes / 1e9:.1f} GB")
     print_table(("p50, ms", "empty", "grown", "ratio", f"goal {GOAL}"), rows)
+
+
+@app.command()
+def fair(
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="Of each of the two phases.")] = 60.0,
+    json_output: Json = False,
+) -> None:
+    """Measure a company's operations alone and beside another company that floods every queue.
+
+    Starts a stack of its own and ends it: four minutes on a quiet machine. Ends with 1 when a 95th percentile beside
+    the flood is more than twice that of the company alone.
+    """
+    import asyncio
+
+    from benchmarks.conditions import conditions
+    from benchmarks.fair.run import GOAL, run
+
+    under = conditions()
+    with _explained(json_output):
+        found = asyncio.run(run(seconds, note))
+    if json_output:
+        print_json({**under, "seconds": seconds, "goal": GOAL, "operations": found})
+    else:
+        print_table(
+            ("p95, ms", "alone", "beside the flood", "ratio"), [(name, *of.values()) for name, of in found.items()]
+        )
+    raise typer.Exit(any(of["ratio"] > GOAL for of in found.values()))
+
+
+@app.command()
+def rest(
+    seconds: Annotated[float, typer.Option("--seconds", min=5, help="How long the stack is watched.")] = 180.0,
+    kills: Annotated[int, typer.Option("--kills", min=0, help="How often each service's process is killed.")] = 3,
+    json_output: Json = False,
+) -> None:
+    """Measure a stack with nothing to do: processor, memory, imports, its start, and processes that are killed.
+
+    Starts a stack of its own and ends it. What must be downloaded for it should have been, by `aes up`.
+    """
+    import asyncio
+    from dataclasses import asdict
+
+    from benchmarks.conditions import conditions
+    from benchmarks.rest import run
+
+    under = conditions()
+    with _explained(json_output):
+        found = asdict(asyncio.run(run(seconds, kills, note)))
+    if json_output:
+        print_json({**under, **found})
+        return
+    note(f"At rest for {found.pop('seconds'):.0f} s")
+    for name, figures in found.items():
+        print_table((name.replace("_", " "), ""), [(what, f"{figure:.2f}") for what, figure in figures.items()])
+        print()
 
 
 @app.command()

@@ -1,11 +1,9 @@
 """The result of a run, for people and for scripts."""
 
-import platform
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-import psutil
 from rich.console import Console
 from rich.table import Table
 
@@ -19,7 +17,6 @@ _NOISE_CORES = 0.2
 
 def as_json(windows: Sequence[Window]) -> dict[str, Any]:
     return {
-        "machine": {"cores": psutil.cpu_count(), "python": platform.python_version(), "system": platform.system()},
         "scenarios": [
             {
                 "name": scenario,

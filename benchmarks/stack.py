@@ -61,8 +61,7 @@ def remove(home: Home) -> None:
 @asynccontextmanager
 async def whole_stack(home: Home, model_url: str, supervisor: str = SUPERVISOR) -> AsyncIterator[BenchmarkStack]:
     """Everything that `aes up` starts, or another module that runs a supervisor; the stub is its model."""
-    environment = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
-    environment |= {"AES_HOME": str(home.root), "OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
+    environment = environment_of(home) | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
     # The limit is looked at as usual, and far above the sessions of the company that has grown.
     environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9)}
     process = await asyncio.create_subprocess_exec(
@@ -135,6 +134,12 @@ async def _reference_database(server: Postgres) -> str:
     async with await psycopg.AsyncConnection.connect(server.administrator_url, autocommit=True) as connection:
         await create_database(connection, _DATABASE, owner=ADMINISTRATOR)
     return server.url(_DATABASE, ADMINISTRATOR, server.password)
+
+
+def environment_of(home: Home) -> dict[str, str]:
+    """The environment of a stack in this home, with nothing that names another one's places."""
+    usual = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
+    return {**usual, "AES_HOME": str(home.root)}
 
 
 def _names_a_place(variable: str) -> bool:

@@ -5,10 +5,13 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import cleandoc
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+_ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -17,6 +20,12 @@ class Entry:
 
     module: str
     help: str
+    needs: str = "cli"
+    """The folder of the project that the command works on. Images have no tests and no benchmarks."""
+
+    @property
+    def can_run(self) -> bool:
+        return (_ROOT / self.needs).is_dir()
 
 
 COMMANDS = {
@@ -27,7 +36,7 @@ COMMANDS = {
     "restart": Entry("cli.restart", "Restart services, one process after the other."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
     "doctor": Entry("cli.doctor.command", "Examine the installation and say what to do."),
-    "check": Entry("cli.check", "Run the linters, the type check and the import rules."),
+    "check": Entry("cli.check", "Run the linters, the type check and the import rules.", needs="tests"),
     "companies": Entry("cli.administration.companies", "Manage the companies that use the service."),
     "users": Entry("cli.administration.users", "Manage the users of a company."),
     "keys": Entry("cli.administration.keys", "Manage API keys."),
@@ -39,8 +48,10 @@ COMMANDS = {
     "prices": Entry("cli.usage.prices", "Manage the prices of models."),
     "actions": Entry("cli.actions.command", "See and answer what turns are waiting for."),
     "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
-    "bench": Entry("benchmarks.command", "Measure turns, ingestion and search."),
-    "test": Entry("cli.test", "Run the tests; --all adds the slow ones."),
+    "bench": Entry(
+        "benchmarks.command", "Measure turns, fairness, growth, rest, ingestion and search.", needs="benchmarks"
+    ),
+    "test": Entry("cli.test", "Run the tests; --all adds the slow ones.", needs="tests"),
     "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),
     "restore": Entry("cli.backup.restore", "Put a backup into empty databases and object stores."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),
@@ -53,7 +64,7 @@ class LazyCommands(TyperGroup):
     _listing = False
 
     def list_commands(self, ctx: Any) -> list[str]:  # noqa: ARG002
-        return list(COMMANDS)
+        return [name for name, entry in COMMANDS.items() if entry.can_run]
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
         entry = COMMANDS.get(cmd_name)
@@ -70,6 +81,11 @@ class LazyCommands(TyperGroup):
             similar = " or ".join(get_close_matches(args[0], COMMANDS))
             hint = f" Did you mean {similar}?" if similar else ""
             ctx.fail(f"There is no command {args[0]!r}.{hint}")
+        if not (entry := COMMANDS[args[0]]).can_run:
+            ctx.fail(
+                f"'aes {args[0]}' is for development: it needs the folder {entry.needs}/, which only a clone of the "
+                "repository has. Clone it and run ./aes there."
+            )
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -98,12 +114,9 @@ app = typer.Typer(
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        import tomllib
+        from libs.service_defaults import RELEASE
 
-        from deploy.local.home import PROJECT_ROOT
-
-        project = tomllib.loads((PROJECT_ROOT / "pyproject.toml").read_text())["project"]
-        typer.echo(f"aes {project['version']}")
+        typer.echo(f"aes {RELEASE}")
         raise typer.Exit
 
 

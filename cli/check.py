@@ -3,36 +3,52 @@
 import os
 import subprocess
 import sys
+from enum import StrEnum
 from pathlib import Path
+from typing import Annotated, Final
 
 import typer
 
 app = typer.Typer(add_completion=False)
-_CHECKS = (
-    ("ruff", "check", "."),
-    ("ruff", "format", "--check", "."),
-    ("mypy",),
+
+
+class Check(StrEnum):
+    RUFF = "ruff"
+    MYPY = "mypy"
+    IMPORTS = "imports"
+    HOUSE = "house"
+
+
+Commands = list[tuple[str, ...]]
+_COMMANDS: Final[dict[Check, Commands]] = {
+    Check.RUFF: [("ruff", "check", "."), ("ruff", "format", "--check", ".")],
     # The client is for older versions of Python, too.
-    ("mypy", "--python-version", "3.10", "--package", "aes_client"),
-    ("lint-imports", "--no-logo"),
-    ("python", "-m", "tools.lint"),
-)
+    Check.MYPY: [("mypy",), ("mypy", "--python-version", "3.10", "--package", "aes_client")],
+    Check.IMPORTS: [("lint-imports", "--no-logo")],
+    Check.HOUSE: [("python", "-m", "tools.lint")],
+}
+_FIXING: Final[Commands] = [("ruff", "check", "--fix-only", "--exit-zero", "."), ("ruff", "format", ".")]
 
 
 @app.command()
-def check() -> None:
+def check(
+    only: Annotated[list[Check] | None, typer.Argument(help="Only these.")] = None,
+    fix: Annotated[bool, typer.Option("--fix", help="Fix what ruff can fix, and format, before.")] = False,
+) -> None:
     """Run the linters, the type check, the import rules and the project's own; exits with 1 on a finding."""
     from deploy.local.home import PROJECT_ROOT
 
     programs = Path(sys.executable).parent
     failed = []
-    for name, *arguments in _CHECKS:
-        typer.echo(f"$ {name} {' '.join(arguments)}")
-        done = subprocess.run([programs / name, *arguments], cwd=PROJECT_ROOT, env=_environment(programs))
-        if done.returncode != 0:
-            failed.append(name)
+    for name in only or Check:
+        fixing = _FIXING if fix and name == Check.RUFF else []
+        for program, *arguments in [*fixing, *_COMMANDS[name]]:
+            typer.echo(f"$ {program} {' '.join(arguments)}")
+            done = subprocess.run([programs / program, *arguments], cwd=PROJECT_ROOT, env=_environment(programs))
+            if done.returncode != 0:
+                failed.append(name)
     if failed:
-        typer.echo(f"Failed: {', '.join(failed)}", err=True)
+        typer.echo(f"Failed: {', '.join(dict.fromkeys(failed))}", err=True)
         raise typer.Exit(1)
 
 

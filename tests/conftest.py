@@ -7,5 +7,7 @@ pytest_plugins = [
     "tests.support.hang_limits",
     "tests.support.plain_logs",
     "tests.support.recorded_bodies",
+    "tests.support.seeds",
     "tests.support.suite",
+    "tests.support.workers",
 ]

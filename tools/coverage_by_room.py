@@ -42,7 +42,7 @@ def _measured() -> dict[str, dict[str, dict[str, int]]]:
 
 
 def _percent(room: Counter[str]) -> float:
-    """Of lines and branches together, as coverage counts."""
+    """The share of lines and branches together, as coverage counts."""
     covered = room["covered_lines"] + room["covered_branches"]
     return round(100 * covered / max(1, room["num_statements"] + room["num_branches"]), 1)
 

@@ -5,7 +5,6 @@ import os
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from benchmarks.stack import benchmark_home, postgres_alone, remove
 from deploy.images.fallback_images.go_programs import built
 from deploy.local.foreground import start
@@ -18,6 +17,7 @@ from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.bootstrap import MIGRATIONS
 from services.ingestion.domain.engines import Engine
 from tests.servers.go import WEAVIATE
+from tests.servers.weaviate import WeaviateServer
 
 
 @asynccontextmanager

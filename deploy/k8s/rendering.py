@@ -85,7 +85,7 @@ def rendered(name: str, kustomize: Path) -> str:
 
 def build(directory: Path, kustomize: Path) -> str:
     """Renders the kustomization as `kubectl apply -k` would."""
-    command = [kustomize, "build", directory]
+    command = [str(kustomize), "build", str(directory)]
     outcome = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603
     if outcome.returncode != 0:
         raise ValueError(f"kustomize refuses {directory}: {outcome.stderr.strip()}")

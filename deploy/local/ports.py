@@ -13,7 +13,18 @@ from deploy.local.files import read_json, write_atomically
 # while its server restarts may connect to itself and keep the server from coming back.
 _CANDIDATES = range(20000, 30000)
 _ATTEMPTS = 200
+_share = _CANDIDATES
 _untried: list[int] = []
+
+
+def use_share(number: int, shares: int) -> None:
+    """Has this process choose from one of several equal shares of the candidates.
+
+    For processes side by side: a port that one has chosen and doesn't listen on yet is free for the others.
+    """
+    global _share
+    _share = _CANDIDATES[number::shares]
+    _untried.clear()
 
 
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
@@ -40,7 +51,7 @@ def choose_free(taken: set[int] | frozenset[int] = frozenset()) -> int:
 def _next_candidate() -> int:
     """All candidates in a random order: a port that was chosen is not chosen again before somebody listens on it."""
     if not _untried:
-        _untried.extend(random.sample(_CANDIDATES, len(_CANDIDATES)))
+        _untried.extend(random.sample(_share, len(_share)))
     return _untried.pop()
 
 

@@ -2,6 +2,7 @@
 
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._logging import configure_logging
+from libs.service_defaults._release import RELEASE
 from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import Caller, Cursor, Limit, Offset
 from libs.service_defaults.service import API, WORKER, Service
@@ -9,6 +10,7 @@ from libs.service_defaults.settings import ServiceSettings
 
 __all__ = [
     "API",
+    "RELEASE",
     "WORKER",
     "Caller",
     "Cursor",

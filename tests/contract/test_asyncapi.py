@@ -1,5 +1,7 @@
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +16,17 @@ from services.gateway.entrypoints.http.sockets.asyncapi import CHANNEL
 from services.gateway.entrypoints.http.sockets.client_messages import MODELS, message_of
 
 SCHEMA = json.loads((Path(__file__).parent / "asyncapi_schema" / "3.0.0.json").read_text())
-DOCUMENT = document("broker.example.com:9092", prefix="staging-")
-WITH_SOCKET = sockets.document()
+
+
+# Made by the tests: it takes a second, and every worker imports this file.
+@cache
+def with_server() -> dict[str, Any]:
+    return document("broker.example.com:9092", prefix="staging-")
+
+
+@cache
+def with_socket() -> dict[str, Any]:
+    return sockets.document()
 
 
 def references(value: Any) -> list[str]:
@@ -35,24 +46,24 @@ def resolve(reference: str, whole: dict[str, Any]) -> Any:
 
 
 @pytest.mark.parametrize(
-    "rendered", [document(), DOCUMENT, WITH_SOCKET], ids=["without a server", "with a server", "with the WebSocket"]
+    "render", [document, with_server, with_socket], ids=["without a server", "with a server", "with the WebSocket"]
 )
-def test_it_is_asyncapi_3(rendered: dict[str, Any]) -> None:
+def test_it_is_asyncapi_3(render: Callable[[], dict[str, Any]]) -> None:
     validator = jsonschema_rs.Draft7Validator(SCHEMA)
 
-    assert [(list(error.instance_path), error.message[:500]) for error in validator.iter_errors(rendered)] == []
+    assert [(list(error.instance_path), error.message[:500]) for error in validator.iter_errors(render())] == []
 
 
-@pytest.mark.parametrize("rendered", [DOCUMENT, WITH_SOCKET], ids=["the bus", "with the WebSocket"])
-def test_every_reference_leads_somewhere(rendered: dict[str, Any]) -> None:
-    for reference in references(rendered):
-        assert resolve(reference, rendered) is not None
+@pytest.mark.parametrize("render", [with_server, with_socket], ids=["the bus", "with the WebSocket"])
+def test_every_reference_leads_somewhere(render: Callable[[], dict[str, Any]]) -> None:
+    for reference in references(render()):
+        assert resolve(reference, render()) is not None
 
 
 def test_channels_are_the_declared_topics() -> None:
-    assert set(DOCUMENT["channels"]) == {topic.name for topic in TOPICS}
+    assert set(with_server()["channels"]) == {topic.name for topic in TOPICS}
     for topic in TOPICS:
-        channel = DOCUMENT["channels"][topic.name]
+        channel = with_server()["channels"][topic.name]
         binding = channel["bindings"]["kafka"]
         assert channel["address"] == f"staging-{topic.name}"
         assert binding["partitions"] == topic.partitions
@@ -62,12 +73,12 @@ def test_channels_are_the_declared_topics() -> None:
 @pytest.mark.parametrize("name", published_messages())
 def test_a_message_is_on_its_channel_and_its_examples_fit_its_schemas(name: str) -> None:
     _, topic = published_messages()[name]
-    message = DOCUMENT["components"]["messages"][name]
-    assert name in DOCUMENT["channels"][topic.name]["messages"]
+    message = with_server()["components"]["messages"][name]
+    assert name in with_server()["channels"][topic.name]["messages"]
     assert message["examples"]
     for part in ("headers", "payload"):
         # AsyncAPI names a discriminator by its property, which plain JSON Schema ignores.
-        validator = jsonschema_rs.Draft202012Validator({**message[part], "components": DOCUMENT["components"]})
+        validator = jsonschema_rs.Draft202012Validator({**message[part], "components": with_server()["components"]})
         for example in examples_of(name):
             assert [error.message for error in validator.iter_errors(example[part])] == []
 
@@ -75,7 +86,7 @@ def test_a_message_is_on_its_channel_and_its_examples_fit_its_schemas(name: str)
 def test_every_command_names_its_outcomes_as_reply() -> None:
     for model, topic in published_messages().values():
         if issubclass(model, Command):
-            operation = DOCUMENT["operations"][f"{topic.owner}-carries-out-{model.__name__}"]
+            operation = with_server()["operations"][f"{topic.owner}-carries-out-{model.__name__}"]
             replies = {reply["$ref"].rsplit("/", 1)[1] for reply in operation["reply"]["messages"]}
             assert replies == model.outcome_types()
             assert model.rejected_type() in replies
@@ -85,7 +96,7 @@ def test_senders_send_and_consumers_receive() -> None:
     for topic in TOPICS:
         operations = [
             (operation["action"], operation["tags"][0]["name"])
-            for operation in DOCUMENT["operations"].values()
+            for operation in with_server()["operations"].values()
             if operation["channel"]["$ref"] == f"#/channels/{topic.name}"
         ]
         assert topic.senders
@@ -102,26 +113,28 @@ def test_types_are_named_by_service_noun_verb_and_version() -> None:
 
 
 def test_the_websocket_names_every_message_of_both_sides() -> None:
-    assert {name for name in WITH_SOCKET["channels"][CHANNEL]["messages"] if name.startswith("client.")} == {
+    assert {name for name in with_socket()["channels"][CHANNEL]["messages"] if name.startswith("client.")} == {
         "client.execute", "client.cancel", "client.resolve", "client.subscribe", "client.ping",
     }  # fmt: skip
-    sent = {name for name in WITH_SOCKET["channels"][CHANNEL]["messages"] if name.startswith("server.")}
+    sent = {name for name in with_socket()["channels"][CHANNEL]["messages"] if name.startswith("server.")}
     of_turns = {f"server.{public_name(name)}" for name in published_messages() if ".runtime.turn." in name}
     assert sent >= {*of_turns, "server.session.deleted", "server.artifact.uploaded", "server.error", "server.pong"}
     assert not any("rejected" in name or "execute_turn" in name for name in sent)
 
 
 def test_messages_of_the_websocket_fit_their_schemas() -> None:
-    for name in WITH_SOCKET["channels"][CHANNEL]["messages"]:
-        message = WITH_SOCKET["components"]["messages"][name]
-        validator = jsonschema_rs.Draft202012Validator({**message["payload"], "components": WITH_SOCKET["components"]})
+    for name in with_socket()["channels"][CHANNEL]["messages"]:
+        message = with_socket()["components"]["messages"][name]
+        validator = jsonschema_rs.Draft202012Validator(
+            {**message["payload"], "components": with_socket()["components"]}
+        )
         for example in message["examples"]:
             assert [error.message for error in validator.iter_errors(example["payload"])] == [], name
 
 
 @pytest.mark.parametrize("kind", MODELS)
 def test_examples_of_client_messages_are_accepted(kind: str) -> None:
-    message = WITH_SOCKET["components"]["messages"][f"client.{kind}"]
+    message = with_socket()["components"]["messages"][f"client.{kind}"]
     for example in message["examples"]:
         assert message_of(example["payload"]).type == kind
 
@@ -129,8 +142,8 @@ def test_examples_of_client_messages_are_accepted(kind: str) -> None:
 def test_the_websocket_changes_nothing_about_the_bus() -> None:
     bus = document()
     for part in ("channels", "operations"):
-        assert {name: WITH_SOCKET[part][name] for name in bus[part]} == bus[part]
+        assert {name: with_socket()[part][name] for name in bus[part]} == bus[part]
     for part in ("messages", "schemas"):
-        assert {name: WITH_SOCKET["components"][part][name] for name in bus["components"][part]} == bus["components"][
+        assert {name: with_socket()["components"][part][name] for name in bus["components"][part]} == bus["components"][
             part
         ]

@@ -1,12 +1,19 @@
 """Links of the documentation lead somewhere, and the code that it quotes is the code that runs."""
 
 import re
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "clients" / "python" / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+READMES = [page for room in ("deploy", "libs", "services") for page in sorted((ROOT / room).rglob("README.md"))]
+PAGES = [
+    *(ROOT / "README.md", ROOT / "clients" / "python" / "README.md", *READMES),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
+MADE = re.compile(r"^\W*(?:[Mm]ade|[Gg]enerated) (?:by|from|of) .*(?:\.py|python -m)", re.MULTILINE)
+FILE = re.compile(r"`([\w./-]+\.(?:lock|md|py|sh|toml|txt|yaml|yml))`")
 SAMPLE = ROOT / "tests" / "support" / "sample_owner"
 
 
@@ -25,6 +32,15 @@ def test_links_lead_somewhere(page: Path) -> None:
         assert file.exists(), f"{target} does not exist"
         if anchor:
             assert anchor in anchors(file), f"{target}: no such heading"
+
+
+@pytest.mark.parametrize("page", READMES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_files_that_a_folder_is_described_by_exist(page: Path) -> None:
+    """Named from the project's root, or by the last parts of a path below the folder."""
+    below = [f"/{file.relative_to(page.parent)}" for file in page.parent.rglob("*")]
+    for name in FILE.findall(page.read_text()):
+        known = (ROOT / name).exists() or any(file.endswith(f"/{name}") for file in below)
+        assert known, f"{name} does not exist"
 
 
 def test_the_guide_quotes_the_sample_owner_as_it_is() -> None:
@@ -46,3 +62,13 @@ def test_every_decision_has_its_parts() -> None:
         parts = re.findall(r"^## (.+)$", decision.read_text(), re.MULTILINE)
         assert parts == ["Context", "Decision", "Consequences", "Alternatives"], decision.name
         assert len(decision.read_text().splitlines()) < 80, f"{decision.name} is longer than a page"
+
+
+def test_what_programs_have_written_is_marked_for_those_who_review() -> None:
+    lines = (ROOT / ".gitattributes").read_text().splitlines()
+    marked = [line.split()[0] for line in lines if "linguist-generated" in line.split()]
+    texts = [file for room in ("clients", "deploy", "docs") for file in (ROOT / room).rglob("*") if file.is_file()]
+    made = [file for file in texts if file.suffix in {".md", ".py", ".yaml"} and MADE.search(file.read_text())]
+    assert made
+    for file in made:
+        assert any(fnmatch(str(file.relative_to(ROOT)), pattern) for pattern in marked), file

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.service_defaults._release import RELEASE
+from libs.service_defaults import RELEASE
 
 ROOT = Path(__file__).parents[2]
 SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
@@ -96,6 +96,16 @@ def test_no_function_is_longer_than_a_screen() -> None:
 def test_nothing_is_put_into_a_junk_drawer() -> None:
     for file in files("services", "libs", "cli", "deploy", "benchmarks", "clients", "tests", "tools"):
         assert not {file.stem, *file.parent.relative_to(ROOT).parts} & JUNK_DRAWERS, file
+
+
+def test_tests_and_benchmarks_do_not_need_each_other() -> None:
+    """Benchmarks start servers of ``tests/servers``; of the tests only those of benchmarks know benchmarks."""
+    for file in files("benchmarks"):
+        needed = set(re.findall(r"\btests\.(\w+)", file.read_text()))
+        assert needed <= {"servers"}, f"{file}: {needed}"
+    others = [file for file in files("tests") if "benchmarks" not in file.parent.relative_to(ROOT).parts]
+    knowing = [file for file in others if re.search(r"^\s*(from|import) benchmarks\b", file.read_text(), re.MULTILINE)]
+    assert not knowing
 
 
 def test_no_handler_and_no_dependency_is_called_in_a_thread() -> None:

@@ -1,7 +1,6 @@
 """Calls of the public API, as tests make them."""
 
 import asyncio
-import time
 import uuid
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from typing import Any
 import httpx
 import orjson
 
-from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+from tests.support.waiting import until
 
 MODEL = "openai:stub"
 _REFUSALS_TO_REPEAT = (503, 504)
@@ -96,7 +95,7 @@ class Api:
             turn = await self.turn(session_id, turn_id)
             return turn if turn["status"] in ("completed", "failed", "cancelled") else None
 
-        return await eventually(look)
+        return await until(look)
 
     async def in_background(self, session_id: str, content: Any, **headers: str) -> dict[str, Any]:
         """Execute without waiting for the end; returns the body of the 202."""
@@ -132,18 +131,21 @@ class Api:
 
         What came instead of an answer is kept in ``problems``.
         """
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while True:
+
+        async def answer() -> httpx.Response | None:
             try:
                 reply = await self.http.request(method, path, **how)
             except httpx.TransportError as problem:
                 self.problems.append(repr(problem))
-            else:
-                if reply.status_code not in _REFUSALS_TO_REPEAT:
-                    return reply
-                self.problems.append(reply.text)
-            assert time.monotonic() < deadline, f"no answer to {method} {path}: {self.problems[-3:]}"
-            await asyncio.sleep(0.3)
+                return None
+            if reply.status_code not in _REFUSALS_TO_REPEAT:
+                return reply
+            self.problems.append(reply.text)
+            return None
+
+        found = await until(answer, f"an answer to {method} {path}", pause=0.3)
+        assert found is not None
+        return found
 
 
 def check_error(reply: httpx.Response, status: int, kind: str) -> dict[str, Any]:

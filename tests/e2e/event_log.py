@@ -13,7 +13,7 @@ from aiokafka.structs import ConsumerRecord, TopicPartition
 from libs.contracts.messages import public_name
 from libs.contracts.topics import EVENT_TOPICS
 from libs.eventing import KafkaConnection
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 _TOPICS = tuple(topic.name for topic in EVENT_TOPICS)
 ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
@@ -78,7 +78,7 @@ class EventLog:
                 return None
             return events if {event.correlation_id for event in events if event.name in ENDS} == wanted else None
 
-        return await eventually(look, pause=1)
+        return await until(look, pause=1)
 
 
 def count_by_subject(events: Iterable[BusEvent], *names: str) -> Counter[str]:

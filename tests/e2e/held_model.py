@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from tests.support.model_stub import ModelStub, behaviour
+from tests.servers.model_stub import ModelStub, behaviour
 
 
 class HeldModel(ModelStub):

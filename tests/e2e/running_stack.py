@@ -28,8 +28,8 @@ from deploy.local.stack import postgres_of
 from deploy.local.status import read_status
 from libs.eventing import KafkaConnection
 from services.gateway.administration import Administration, administration
-from tests.e2e.waiting import wait_until
 from tests.support.server_directories import directories, new_directory
+from tests.support.waiting import wait_until
 
 T = TypeVar("T")
 ROOT = Path(__file__).resolve().parents[2]
@@ -149,7 +149,7 @@ class RunningStack:
             return all(parts[part]["state"] == "ready" for part in PARTS)
 
         try:
-            wait_until(ready, limit=self._ready_seconds, pause=0.3)
+            wait_until(ready, within=self._ready_seconds, pause=0.3)
         except AssertionError as problem:
             self._ready_seconds = _READY_AFTER_FAILURE_SECONDS
             raise AssertionError(f"Not every part is ready:\n{self._readiness()}") from problem

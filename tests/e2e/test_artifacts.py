@@ -13,8 +13,9 @@ import pytest
 
 from tests.e2e.api import Api
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.office_files import pdf, xlsx
+from tests.support.peak_memory import PeakMemory
+from tests.support.waiting import until
 
 MEGABYTE = 1024 * 1024
 FARES = xlsx({"Fares": [["port", "price"], ["Aberdeen", 12.5], ["Kirkwall", 30]]})
@@ -39,7 +40,7 @@ async def processed(api: Api, artifact: dict[str, Any]) -> dict[str, Any]:
         state: dict[str, Any] = reply.json()
         return None if state.get("processing_status") in (None, "pending") else state
 
-    return await eventually(ended)
+    return await until(ended)
 
 
 async def test_from_the_upload_to_the_end_of_the_session(
@@ -75,7 +76,7 @@ async def test_from_the_upload_to_the_end_of_the_session(
         bytes_left = list((stack.home / "objects" / "artifacts").rglob(f"{guide['artifact_id']}/*"))
         return (await anonymous.get(record["url"])).status_code == 404 and not bytes_left
 
-    await eventually(gone)
+    await until(gone)
     assert (await api.http.get(f"/artifacts/{guide['artifact_id']}/")).status_code == 404
 
 
@@ -105,19 +106,13 @@ async def test_what_is_too_large_is_refused_while_it_comes_in(api: Api) -> None:
     assert (await api.http.get(f"/sessions/{session}/artifacts/")).json()["total"] == 0
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="integration/artifacts/test_downloads.py::test_every_artifact_of_a_session_in_one_archive")
 async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) -> None:
     session, size, count = await api.session(), 24 * MEGABYTE, 10
-    processes = [psutil.Process(stack.pid(part)) for part in ("gateway", "artifacts")]
+    pids = [stack.pid(part) for part in ("gateway", "artifacts")]
     await upload(api, session, "before.bin.txt", b"x")
-    before = [process.memory_info().rss for process in processes]
-    highest = list(before)
-
-    async def watch() -> None:
-        while True:
-            for place, process in enumerate(processes):
-                highest[place] = max(highest[place], process.memory_info().rss)
-            await asyncio.sleep(0.05)
+    memory = PeakMemory(pids)
+    before = memory.read()
 
     async def one(number: int) -> tuple[str, str]:
         digest = hashlib.sha256()
@@ -139,11 +134,8 @@ async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) 
         assert reply.status_code == 201, reply.text
         return reply.json()["artifact_id"], digest.hexdigest()
 
-    watching = asyncio.create_task(watch())
     stored = await asyncio.gather(*(one(number) for number in range(count)))
-    watching.cancel()
-
-    grown = [high - low for high, low in zip(highest, before, strict=True)]
+    grown = [high - low for high, low in zip(memory.read(), before, strict=True)]
     assert max(grown) < size * count / 2, [each // MEGABYTE for each in grown]
     for artifact_id, digest in stored:
         found = hashlib.sha256()
@@ -154,6 +146,7 @@ async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) 
     assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
 
 
+@pytest.mark.crash("artifacts and ingestion")
 async def test_processes_killed_while_they_work_leave_everything_ready(breakable: RunningStack, api: Api) -> None:
     session = await api.session_persistently()
     table = b"a,b,c\n" + b"1,2,some text\n" * 150_000

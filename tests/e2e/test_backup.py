@@ -16,7 +16,7 @@ from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack, environment_of, temporary_home
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 RULES = b"# Rules\n\nNo fires on the beach of Nordvik after sunset.\n"
 QUOTING = "builtin:extractive"
@@ -41,7 +41,6 @@ async def writing(as_alice: Api) -> AsyncIterator[list[tuple[str, str]]]:
             reply = await as_alice.execute(session, f"Turn {len(done)}.")
             assert reply.status_code == 200, reply.text
             done.append((session, reply.json()["turn_id"]))
-            await asyncio.sleep(0.1)
 
     task = asyncio.create_task(go_on())
     yield done
@@ -58,7 +57,7 @@ async def knowledge_base(api: Api) -> str:
     async def completed() -> bool:
         return bool((await api.http.get(f"/knowledge-bases/{base}/")).json()["status"] == "completed")
 
-    await eventually(completed)
+    await until(completed)
     return base
 
 
@@ -68,7 +67,9 @@ async def found(api: Api, base: str) -> list[str]:
     return [result["file_name"] for result in reply.json()["results"]]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=("integration/cli/test_backup.py::test_there_and_back", "test_nothing_is_restored_over_something")
+)
 async def test_a_restored_system_goes_on(
     stack: RunningStack, elsewhere: RunningStack, alice: Caller, as_alice: Api, api: Api, writing: Any, tmp_path: Path
 ) -> None:
@@ -81,7 +82,7 @@ async def test_a_restored_system_goes_on(
     base = await knowledge_base(api)
     key = {"idempotency_key": unique()}
     once = (await as_alice.execute(session, "Said once.", **key)).json()
-    await eventually(lambda: asyncio.sleep(0, len(writing) >= 3))
+    await until(lambda: len(writing) >= 3)
 
     answered = list(writing)
     made = await asyncio.to_thread(stack.aes, "backup", str(tmp_path))

@@ -7,7 +7,7 @@ import httpx
 from tests.e2e.api import Api, check_error, unique
 from tests.e2e.event_log import ENDS, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 
 async def test_cancelling_a_running_turn(api: Api, model: HeldModel, event_log: EventLog) -> None:
@@ -15,7 +15,7 @@ async def test_cancelling_a_running_turn(api: Api, model: HeldModel, event_log: 
     label = unique("cancelled")
     with model.held():
         caller = asyncio.create_task(api.execute(session, label, x_correlation_id=label))
-        await eventually(lambda: _asked(model, label))
+        await until(lambda: _asked(model, label))
         turn_id = await _turn_of(event_log, label)
         reply = await api.http.post(f"/runtime/{session}/turns/{turn_id}/cancel/")
         assert reply.status_code == 200
@@ -34,7 +34,7 @@ async def test_cancelling_a_turn_that_waits(api: Api, model: HeldModel) -> None:
     first, second, third = (unique("line") for _ in range(3))
     with model.held():
         running = asyncio.create_task(api.execute(session, first))
-        await eventually(lambda: _asked(model, first))
+        await until(lambda: _asked(model, first))
         waiting = await api.in_background(session, second)
         behind = asyncio.create_task(api.execute(session, third))
         reply = await api.http.post(f"/runtime/{session}/turns/{waiting['turn_id']}/cancel/")
@@ -73,7 +73,7 @@ async def test_deleting_a_session_with_a_running_turn(api: Api, model: HeldModel
     label, waiting = unique("deleted"), unique("deleted")
     with model.held():
         callers = [asyncio.create_task(api.execute(session, label, x_correlation_id=label))]
-        await eventually(lambda: _asked(model, label))
+        await until(lambda: _asked(model, label))
         callers.append(asyncio.create_task(api.execute(session, waiting, x_correlation_id=waiting)))
         await _turn_of(event_log, waiting, "turn.queued")
         deleted = await api.http.delete(f"/sessions/{session}/")
@@ -97,4 +97,4 @@ async def _turn_of(log: EventLog, label: str, name: str = "turn.started") -> str
     async def look() -> str | None:
         return next((event.subject for event in await log.read([label]) if event.name == name), None)
 
-    return await eventually(look)
+    return await until(look)

@@ -12,8 +12,8 @@ from tests.e2e.api import Api, configuration, unique
 from tests.e2e.event_log import ENDS, BusEvent, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel, tool_results
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.otlp_receiver import OtlpReceiver, SeenSpan
+from tests.support.waiting import until
 
 PLAIN, WITH_TOOL, WITH_TOOL_LATER = "openai:stub-hold", "openai:stub-hold-tool", "openai:stub-wait-tool"
 
@@ -42,7 +42,7 @@ class Load:
             called = all(any(map(tool_results, self.model.asked(text))) for text in after_tool)
             return called and all(map(self.model.asked, self.texts))
 
-        await eventually(held)
+        await until(held)
 
     async def _trusting(self, session_id: str, text: str) -> httpx.Response:
         return await self.api.execute(session_id, text, x_correlation_id=text)
@@ -78,6 +78,8 @@ def check_sequences(events: Sequence[BusEvent]) -> None:
     assert all(event.key == event.correlation_id for event in events)
 
 
+@pytest.mark.rule(3)
+@pytest.mark.crash("runtime")
 async def test_runtime_killed_in_the_middle_of_20_turns(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, spans: OtlpReceiver
 ) -> None:
@@ -88,7 +90,7 @@ async def test_runtime_killed_in_the_middle_of_20_turns(
         killed = breakable.kill("runtime")
         await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
         # A turn that was taken over asks the model again.
-        await eventually(lambda: _all_asked_again(load))
+        await until(lambda: _all_asked_again(load))
     events = await load.check(event_log)
     check_sequences(events)
     restarted = count_by_subject(events, "turn.restarted")
@@ -114,7 +116,7 @@ async def _span(spans: OtlpReceiver, correlation_id: str, name: str) -> SeenSpan
     async def look() -> SeenSpan | None:
         return next((span for span in spans.traces[trace_id_of(correlation_id)] if span.name == name), None)
 
-    return await eventually(look)
+    return await until(look)
 
 
 async def _all_asked_again(load: Load) -> bool:
@@ -123,6 +125,7 @@ async def _all_asked_again(load: Load) -> bool:
     )
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api) -> None:
     session = await api.session("openai:stub-slow-4000")
@@ -147,6 +150,7 @@ async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack,
     assert [message["role"] for message in await api.messages(session)] == ["user", "assistant"]
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_runtime_killed_twice_while_turns_wait_in_line(
     breakable: RunningStack, api: Api, event_log: EventLog
@@ -164,6 +168,7 @@ async def test_runtime_killed_twice_while_turns_wait_in_line(
     assert count_by_subject(await event_log.ended(texts), *ENDS) == dict.fromkeys(turns, 1)
 
 
+@pytest.mark.crash("registry")
 async def test_registry_killed_with_agents_being_created(
     breakable: RunningStack, api: Api, event_log: EventLog
 ) -> None:
@@ -175,7 +180,7 @@ async def test_registry_killed_with_agents_being_created(
 
     with breakable.stopped("registry"):
         callers = [asyncio.create_task(create(name)) for name in names]
-        await eventually(lambda: _all_on_the_bus(event_log, names, "registry-commands"))
+        await until(lambda: _all_on_the_bus(event_log, names, "registry-commands"))
         killed = breakable.kill("registry")
     await asyncio.to_thread(breakable.wait_replaced, "registry", killed)
     replies = await asyncio.gather(*callers)
@@ -193,6 +198,7 @@ async def _all_on_the_bus(log: EventLog, correlation_ids: Sequence[str], topic: 
     return {command.correlation_id for command in commands} == set(correlation_ids)
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.parametrize(
     "how", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)], ids=lambda how: how.name
 )
@@ -211,7 +217,7 @@ async def test_gateway_ended_and_callers_repeat_their_requests(
         await load.start(plain=8, with_tool=2, careful=True)
         with breakable.stopped("runtime"):
             opening = [asyncio.create_task(open_session(name)) for name in names]
-            await eventually(lambda: _all_on_the_bus(event_log, names, "runtime-commands"))
+            await until(lambda: _all_on_the_bus(event_log, names, "runtime-commands"))
             killed = breakable.kill("gateway", how)
         await asyncio.to_thread(breakable.wait_replaced, "gateway", killed)
         opened = await asyncio.gather(*opening)
@@ -229,6 +235,7 @@ async def test_gateway_ended_and_callers_repeat_their_requests(
     assert created == {reply.json()["session_id"]: 1 for reply in opened}
 
 
+@pytest.mark.crash("Kafka", "PostgreSQL")
 @pytest.mark.parametrize("part", ["kafka", "postgres"])
 async def test_a_server_killed_while_turns_run(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog, part: str
@@ -245,6 +252,7 @@ async def test_a_server_killed_while_turns_run(
     await check_goes_on(api, load.sessions[0])
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_runtime_killed_with_news_that_never_left(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
@@ -255,7 +263,7 @@ async def test_runtime_killed_with_news_that_never_left(
         with breakable.stopped("kafka"):
             model.release()
             # Committed, and the broker takes nothing of it.
-            await eventually(lambda: _all_answered(load))
+            await until(lambda: _all_answered(load))
             killed = breakable.kill("runtime")
     await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
     # Of the tool calls tells nothing but the outbox.
@@ -266,6 +274,7 @@ async def _all_answered(load: Load) -> bool:
     return all([len(await load.api.messages(session)) == 2 for session in load.sessions])
 
 
+@pytest.mark.crash("Kafka", "PostgreSQL", "gateway", "runtime")
 @pytest.mark.slow
 async def test_everything_killed_at_once(
     breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog

@@ -5,7 +5,7 @@ import pytest
 from tests.e2e.running_stack import RunningStack
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="unit/cli/test_doctor.py::test_a_check_that_breaks_off_is_a_finding_with_its_remedy")
 def test_a_running_stack_is_healthy(breakable: RunningStack) -> None:
     examined = breakable.aes("doctor")
 

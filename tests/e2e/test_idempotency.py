@@ -10,7 +10,7 @@ import pytest
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.event_log import EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 FORMS: dict[str, dict[str, str]] = {
     "blocking": {},
@@ -52,13 +52,14 @@ async def test_a_blocking_repeat_gets_the_same_bytes(api: Api) -> None:
     assert again.headers["x-correlation-id"] == label
 
 
+@pytest.mark.rule(5)
 async def test_repeats_while_the_turn_runs_wait_for_the_same_end(api: Api, model: HeldModel) -> None:
     session = await api.session("openai:stub-hold")
     text, key = unique("together"), unique("key")
     with model.held():
         callers = [asyncio.create_task(api.execute(session, text, idempotency_key=key)) for _ in range(6)]
         callers.append(asyncio.create_task(_last_event(api, session, text, key)))
-        await eventually(lambda: _asked(model, text))
+        await until(lambda: _asked(model, text))
     replies = await asyncio.gather(*callers)
     assert {reply.content for reply in replies[:-1]} == {replies[0].content}
     assert replies[-1] == replies[0].json()
@@ -131,7 +132,7 @@ async def test_repeated_creations_make_one(api: Api, event_log: EventLog, at_onc
         assert {reply.status_code for reply in replies} == {201}
         assert len({reply.content for reply in replies}) == 1
         # A session's event is sent with that of its first turn, or a moment after its creation.
-        created = await eventually(lambda name=name, event=event: published(event_log, name, event))
+        created = await until(lambda name=name, event=event: published(event_log, name, event))
         assert list(created.values()) == [1]
 
 

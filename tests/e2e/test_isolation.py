@@ -6,7 +6,7 @@ import pytest
 
 from tests.e2e.api import Api, check_error, configuration, unique
 from tests.e2e.held_model import HeldModel
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 UNKNOWN_ID = "01900000-0000-7000-8000-000000000000"
 MALFORMED = (
@@ -69,7 +69,7 @@ async def test_a_session_of_somebody_else(
     text, label = unique("private"), unique("label")
     with model.held():
         turn = (await as_alice.in_background(session, text, x_correlation_id=label))["turn_id"]
-        await eventually(lambda: _running(as_alice, session, turn))
+        await until(lambda: _running(as_alice, session, turn))
         endpoints: list[Endpoint] = [
             *((method, path.format(session), body) for method, path, body in SESSION),
             ("GET", f"/runtime/{session}/turns/{turn}/", None),

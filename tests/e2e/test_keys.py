@@ -10,7 +10,7 @@ from tests.e2e.api import Api, check_error, configuration, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 READS = ("/me/", "/agent/", "/sessions/", "/models/", "/tools/", "/api-keys/")
 
@@ -57,7 +57,7 @@ async def test_a_key_from_its_creation_to_its_revocation(api: Api, anonymous: ht
     used = {"x-api-key": key["secret"]}
     assert (await anonymous.get("/me/", headers=used)).json()["scopes"] == ["agents:read"]
     assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
-    reply = await eventually(lambda: refused(anonymous, key["secret"]))
+    reply = await until(lambda: refused(anonymous, key["secret"]))
     error = check_error(reply, 401, "authentication_error")
     assert "revoked" in error["message"]
     assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
@@ -71,7 +71,7 @@ async def test_a_key_revoked_by_an_operator_stops_within_seconds(
     assert (await anonymous.get("/me/", headers={"x-api-key": key["secret"]})).status_code == 200
     stack.aes("keys", "revoke", key["id"])
     # Without the event it would be remembered for 30 s.
-    await eventually(lambda: refused(anonymous, key["secret"]), limit=25)
+    await until(lambda: refused(anonymous, key["secret"]))
 
 
 async def test_revocation_ends_open_streams(stack: RunningStack, api: Api, model: HeldModel) -> None:
@@ -86,7 +86,7 @@ async def test_revocation_ends_open_streams(stack: RunningStack, api: Api, model
                     assert (await api.http.delete(f"/api-keys/{key['id']}/")).status_code == 204
     assert "turn.completed" not in names
     # The turn itself goes on.
-    await eventually(lambda: _answered(api, session))
+    await until(lambda: _answered(api, session))
 
 
 async def _answered(api: Api, session: str) -> bool:
@@ -102,7 +102,7 @@ async def test_an_expired_key(api: Api, anonymous: httpx.AsyncClient) -> None:
             break
     else:
         raise AssertionError("a key that is to expire later is refused at once")
-    reply = await eventually(lambda: refused(anonymous, key["secret"]))
+    reply = await until(lambda: refused(anonymous, key["secret"]))
     error = check_error(reply, 401, "authentication_error")
     assert "expired" in error["message"]
     check_error(await api.http.post(f"/api-keys/{key['id']}/rotate/", json={}), 409, "conflict_error")

@@ -4,18 +4,17 @@ import asyncio
 import json
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
 from tests.e2e.api import Api, unique
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.corpus import write_corpus
 from tests.support.office_files import pdf
+from tests.support.peak_memory import PeakMemory
+from tests.support.waiting import until
 
 MOST_MEMORY = 1024**3
 QUOTING = "builtin:extractive"
@@ -41,18 +40,9 @@ async def knowledge_base(api: Api) -> str:
         base = (await api.http.get(f"/knowledge-bases/{base_id}/")).json()
         return base if base["status"] in ("completed", "failed") else None
 
-    base = await eventually(ended)
+    base = await until(ended)
     assert base["status"] == "completed", base["datasource_errors"]
     return base_id
-
-
-async def watch_memory(highest: dict[int, int]) -> None:
-    """Note the most that each process has had, until cancelled."""
-    while True:
-        for pid, most in highest.items():
-            with suppress(psutil.NoSuchProcess):
-                highest[pid] = max(most, psutil.Process(pid).memory_info().rss)
-        await asyncio.sleep(0.1)
 
 
 async def ask(api: Api, session_id: str, question: str) -> dict[str, Any]:
@@ -99,19 +89,23 @@ async def test_after_its_knowledge_base_is_deleted_an_agent_warns_and_goes_on(ap
         assert knowledge_base in warning
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=(
+        "integration/ingestion/parsing/test_pool.py::test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason",
+        "test_an_llm_agent_answers_from_what_it_retrieved",
+    )
+)
 async def test_a_mixed_folder_is_searchable_but_for_its_poison(stack: RunningStack, api: Api, tmp_path: Path) -> None:
     good, poison = write_corpus(tmp_path)
-    working = {part["pid"]: 0 for part in stack.services()["ingestion"]["processes"]}
-    watching = asyncio.create_task(watch_memory(working))
+    working = [part["pid"] for part in stack.services()["ingestion"]["processes"]]
+    memory = PeakMemory(working)
     command = [sys.executable, str(ROOT / "aes"), "kb", "create", unique("Mixed"), str(tmp_path), "--json"]
     done = await asyncio.to_thread(
         subprocess.run, command, env=stack.environment, capture_output=True, text=True, timeout=600, check=False
     )
-    watching.cancel()
     assert done.returncode == 1, done.stderr
-    assert {part["pid"] for part in stack.services()["ingestion"]["processes"]} == working.keys()
-    assert 0 < max(working.values()) < MOST_MEMORY
+    assert {part["pid"] for part in stack.services()["ingestion"]["processes"]} == set(working)
+    assert 0 < max(memory.read()) < MOST_MEMORY
     document = json.loads(done.stdout.splitlines()[-1])
     base = document["knowledge_base"]
     assert (base["status"], base["datasource_count"]) == ("failed", 190)

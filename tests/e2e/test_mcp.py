@@ -15,9 +15,9 @@ from tests.e2e.running_stack import RECEIVERS, RunningStack
 from tests.e2e.test_artifacts import upload
 from tests.e2e.test_knowledge import knowledge_base  # noqa: F401
 from tests.e2e.test_waits import GUARDED, by_kind, path_of
-from tests.e2e.waiting import eventually
 from tests.support.mcp_client import ERAS, mcp_client, text_of
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import until
 
 ECHO = "openai:stub-echo"
 
@@ -149,7 +149,7 @@ async def test_a_cancelled_request_cancels_its_turn(api: Api, stack: RunningStac
     with model.held():
         async with mcp_client(stack.base_url, stack.api_key, mode=mode) as client:
             asking = asyncio.create_task(client.call_tool("ask_agent", {"agent_key": key, "message": message}))
-            await eventually(lambda: _asked(model, message))
+            await until(lambda: _asked(model, message))
             sessions = (await api.http.get("/sessions/", params={"limit": 1})).json()["sessions"]
             [said] = await api.messages(sessions[0]["session_id"])
             asking.cancel()

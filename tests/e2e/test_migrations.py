@@ -14,7 +14,7 @@ import pytest
 from tests.e2e.api import Api
 from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import ROOT, RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 SCRIPTS = ROOT / "examples" / "migrations"
 
@@ -85,7 +85,7 @@ async def searchable(api: Api, base: str) -> None:
         found: dict[str, Any] = (await api.http.get(f"/knowledge-bases/{base}/")).json()
         return found if found["status"] in ("completed", "failed") else None
 
-    assert (await eventually(ended))["status"] == "completed"
+    assert (await until(ended))["status"] == "completed"
 
 
 @pytest.fixture

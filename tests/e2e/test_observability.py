@@ -13,8 +13,8 @@ from tests.e2e.api import Api, new_client, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_artifacts import processed, upload
-from tests.e2e.waiting import eventually
 from tests.support.otlp_receiver import OtlpReceiver, SeenSpan
+from tests.support.waiting import until
 
 EXECUTE = "POST /api/v1/runtime/{session_id}/execute/"
 WANTED = {
@@ -54,7 +54,7 @@ async def test_a_correlation_is_one_trace_without_contents(
         return not _missing(seen) and not _orphans(seen)
 
     with suppress(AssertionError):
-        await eventually(complete)
+        await until(complete)
     assert (_missing(seen), _orphans(seen)) == (set(), set())
     _check_shape(seen, foreign)
     assert foreign not in spans.traces

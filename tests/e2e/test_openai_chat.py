@@ -15,8 +15,8 @@ from services.gateway.domain.accounts import ALL_SCOPES
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
+from tests.support.waiting import until
 
 BUILTIN = "builtin:extractive"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
@@ -167,7 +167,7 @@ async def test_an_approval_is_a_conflict_until_it_is_given(api: Api, client: Asy
     async def reply() -> Any:
         return (await api.http.get(path)).json().get("reply")
 
-    assert (await eventually(reply))["response"]["content"] == TEXT
+    assert (await until(reply))["response"]["content"] == TEXT
 
 
 async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI) -> None:
@@ -197,7 +197,7 @@ async def test_a_vector_store_answers_from_what_was_uploaded(client: AsyncOpenAI
         now = await client.vector_stores.retrieve(store.id)
         return now.status == "completed" and now.file_counts.total == 3
 
-    await eventually(is_out)
+    await until(is_out)
     assert (await client.vector_stores.delete(store.id)).deleted
     with pytest.raises(openai.NotFoundError):
         await client.vector_stores.retrieve(store.id)
@@ -246,7 +246,9 @@ async def test_companies_do_not_see_each_other(
         assert (await own.vector_stores.retrieve(store.id)).name == "secrets"
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by="integration/runtime/test_budgets.py::test_64_turns_at_once_overrun_a_budget_by_themselves_alone_on_two_workers"
+)
 async def test_turns_at_once_overrun_a_budget_by_no_more_than_themselves(stack: RunningStack) -> None:
     caller = make_caller(stack, make_company(stack), "ada", ALL_SCOPES)
     async with new_client(stack.base_url, caller.secret) as http, client_of(stack, caller.secret) as client:

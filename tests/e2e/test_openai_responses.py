@@ -19,9 +19,9 @@ from tests.e2e.api import Api, configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
-from tests.support.model_stub import TEXT
+from tests.servers.model_stub import TEXT
 from tests.support.node_packages import node_module
+from tests.support.waiting import until
 
 JAVASCRIPT = Path(__file__).with_name("openai_client.mjs")
 CALCULATOR: dict[str, Any] = {"agent_type": "react_agent", "tools": ["calculator"]}
@@ -201,7 +201,7 @@ async def test_a_background_response_is_polled_and_cancelled(api: Api, client: A
     async def done() -> bool:
         return (await client.responses.retrieve(queued.id)).status == "completed"
 
-    await eventually(done)
+    await until(done)
     assert (await client.responses.retrieve(queued.id)).output_text == TEXT
     assert (await client.responses.cancel(other.id)).status == "cancelled"
     with pytest.raises(openai.BadRequestError):
@@ -254,7 +254,7 @@ async def test_what_is_not_stored_ends_with_its_client(
 
     with model.held():
         asking = asyncio.create_task(ask())
-        await eventually(lambda: asyncio.sleep(0, model.asked(said)))
+        await until(lambda: model.asked(said))
         asking.cancel()
 
         async def removed() -> list[str] | None:
@@ -262,7 +262,7 @@ async def test_what_is_not_stored_ends_with_its_client(
             names = [event["type"] for event in events]
             return names if "session.deleted" in names else None
 
-        assert "turn.cancelled" in await eventually(removed)
+        assert "turn.cancelled" in await until(removed)
 
 
 async def test_refusals_are_the_clients_own_errors(
@@ -430,6 +430,7 @@ async def test_calls_of_a_conversation_are_answered_in_it(api: Api, client: Asyn
     assert done.output_text == TEXT
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
     api: Api, breakable: RunningStack, client: AsyncOpenAI
@@ -459,6 +460,7 @@ async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
     assert len([event for event in events if event.type == "response.created"]) == 1
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_text_of_an_attempt_that_was_voided_is_joined_by_nobody(
     api: Api, breakable: RunningStack, client: AsyncOpenAI
@@ -481,7 +483,7 @@ async def test_text_of_an_attempt_that_was_voided_is_joined_by_nobody(
     assert (response.status, response.output_text) == ("completed", TEXT)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_a_stream_goes_on_after_any_of_its_numbers")
 async def test_the_javascript_client_works_as_it_comes(api: Api, stack: RunningStack) -> None:
     node, module = await asyncio.to_thread(node_module, "openai", "index.mjs")
     asked = {"apiKey": stack.api_key, "baseURL": f"{stack.base_url}/openai/v1", "model": await agent(api)}

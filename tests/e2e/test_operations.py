@@ -9,7 +9,7 @@ from tests.e2e.api import Api, new_client, unique
 from tests.e2e.conftest import Caller, make_caller
 from tests.e2e.dead_letters import DLQ, put_letter
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 EXPECTED = {"gateway": 1, "registry": 1, "runtime": 1, "ingestion": 2, "artifacts": 1}
 GROUPS = {"gateway-timeline", "registry-commands", "runtime-commands"}
@@ -26,13 +26,18 @@ async def test_operators_see_every_process_and_every_group(api: Api) -> None:
         known = {each["group"] for each in answer.json().get("consumers", ())}
         return answer.json() if known >= GROUPS else None
 
-    await eventually(all_ready)
-    found = await eventually(all_groups)
+    await until(all_ready)
+    found = await until(all_groups)
     assert "dead-letter-replay" not in {each["group"] for each in found["consumers"]}
     assert found["lag"] == sum(part["lag"] for each in found["consumers"] for part in each["partitions"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=(
+        "integration/gateway/test_operations.py::test_each_company_finds_its_own_letters_page_by_page",
+        "e2e/studio/test_operators.py::test_a_letter_is_looked_at_and_replayed",
+    )
+)
 async def test_a_company_replays_its_letter_and_no_other_company_sees_it(
     api: Api, stack: RunningStack, own_company: str, mallory: Caller
 ) -> None:
@@ -57,7 +62,7 @@ async def test_a_company_replays_its_letter_and_no_other_company_sees_it(
             events = (await client.get("/events/", params={"correlation_id": label})).json()["events"]
             return [event["type"] for event in events]
 
-        assert await eventually(in_the_timeline) == ["agent.deleted"]
+        assert await until(in_the_timeline) == ["agent.deleted"]
     assert stack.aes("dlq", "show", DLQ, letter.rpartition(".")[2])["replayed"] is True
     [listed] = (await api.http.get(LETTERS, params={"correlation_id": label})).json()["dead_letters"]
     assert (listed["replayed"], listed["company_id"]) == (True, carol.company_id)

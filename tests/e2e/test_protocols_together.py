@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+from contextlib import suppress
 from typing import Any
 
 import httpx
@@ -21,7 +22,7 @@ from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
 from tests.e2e.test_openai_responses import client_of as openai_client
 from tests.e2e.test_timeline import SessionReader
 from tests.e2e.test_turn_streams import Reader
-from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+from tests.support.waiting import WITHIN, until
 
 Story = list[tuple[str, str, Any]]
 """Calls with their arguments, and their results."""
@@ -39,16 +40,18 @@ class RunReader:
         self.has_ended = False
 
     async def follow(self) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while not self.has_ended:
-                try:
-                    async for event in self.agent.events({**self.run, "messages": self.messages}):
-                        self._take(event)
-                except (httpx.TransportError, AssertionError) as problem:
-                    if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
-                        raise
-                    await asyncio.sleep(0.3)
-                self.breaks += not self.has_ended
+        async with asyncio.timeout(WITHIN):
+            await until(self._read_on, "the end of the run", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        try:
+            async for event in self.agent.events({**self.run, "messages": self.messages}):
+                self._take(event)
+        except (httpx.TransportError, AssertionError) as problem:
+            if isinstance(problem, AssertionError) and "service_unavailable" not in str(problem):
+                raise
+        self.breaks += not self.has_ended
+        return self.has_ended
 
     def _take(self, event: Any) -> None:
         """By the rules of the protocol's own client."""
@@ -113,13 +116,15 @@ class TaskReader:
         self.breaks = 0
 
     async def follow(self) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while not self.told or self.told[-1].get("state") != "ended":
-                try:
-                    await self._subscribe()
-                except (A2AClientError, AgentCardResolutionError):
-                    self.breaks += 1
-                    await asyncio.sleep(0.3)
+        async with asyncio.timeout(WITHIN):
+            await until(self._read_on, "the end of the task", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        try:
+            await self._subscribe()
+        except (A2AClientError, AgentCardResolutionError):
+            self.breaks += 1
+        return bool(self.told) and self.told[-1].get("state") == "ended"
 
     async def _subscribe(self) -> None:
         async with client_of(self.stack, self.stack.api_key, self.agent) as client:
@@ -151,16 +156,18 @@ class ResponseReader:
         self.breaks = 0
 
     async def follow(self) -> None:
-        async with asyncio.timeout(TIMEOUT_SECONDS), self.client:
-            while not self.events or self.events[-1]["type"] != "response.completed":
-                after = {"starting_after": self.events[-1]["sequence_number"]} if self.events else {}
-                try:
-                    stream = await self.client.responses.retrieve(self.response_id, stream=True, **after)
-                    async for event in stream:
-                        self.events.append(event.to_dict())
-                except (openai.APIError, httpx.TransportError):
-                    await asyncio.sleep(0.3)
-                self.breaks += self.events[-1:] == [] or self.events[-1]["type"] != "response.completed"
+        async with asyncio.timeout(WITHIN), self.client:
+            await until(self._read_on, "the end of the response", pause=0.3)
+
+    async def _read_on(self) -> bool:
+        after = {"starting_after": self.events[-1]["sequence_number"]} if self.events else {}
+        with suppress(openai.APIError, httpx.TransportError):
+            stream = await self.client.responses.retrieve(self.response_id, stream=True, **after)
+            async for event in stream:
+                self.events.append(event.to_dict())
+        has_ended = bool(self.events) and self.events[-1]["type"] == "response.completed"
+        self.breaks += not has_ended
+        return has_ended
 
     @property
     def text(self) -> str:
@@ -188,6 +195,7 @@ def story_of(events: list[tuple[str, dict[str, Any]]]) -> Story:
     return told
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_one_turn_looks_the_same_through_every_protocol(
     breakable: RunningStack, api: Api, event_log: EventLog
@@ -202,7 +210,7 @@ async def test_one_turn_looks_the_same_through_every_protocol(
     async def begun() -> tuple[str, str] | None:
         return run.place
 
-    session, turn_id = await eventually(begun)
+    session, turn_id = await until(begun)
     killed: dict[str, int] = {}
 
     async def kill(length: int) -> None:
@@ -221,7 +229,7 @@ async def test_one_turn_looks_the_same_through_every_protocol(
         async def heard() -> bool:
             return any(message["type"] == "turn.completed" for message in socket.messages)
 
-        await eventually(heard)
+        await until(heard)
     finally:
         listening.cancel()
     assert killed == pids

@@ -3,7 +3,7 @@
 import httpx
 
 from tests.e2e.api import Api, check_error, configuration, unique
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 PAGE = f"https://{unique('shop')}.example"
 ELSEWHERE = "https://elsewhere.example"
@@ -57,7 +57,7 @@ async def test_a_conversation_with_a_public_agent(api: Api, anonymous: httpx.Asy
         reply = await anonymous.post("/sessions/", json={}, **public)
         return reply if reply.status_code == 401 else None
 
-    check_error(await eventually(closed), 401, "authentication_error")
+    check_error(await until(closed), 401, "authentication_error")
 
 
 async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonymous: httpx.AsyncClient) -> None:
@@ -78,7 +78,7 @@ async def test_a_connection_to_a_private_agent(api: Api, as_mallory: Api, anonym
         reply = await anonymous.get(f"/sessions/{session}/", **public)
         return reply if reply.status_code == 401 else None
 
-    check_error(await eventually(gone), 401, "authentication_error")
+    check_error(await until(gone), 401, "authentication_error")
     assert (await api.http.get(f"/sessions/{session}/")).status_code == 200, "sessions stay the company's"
 
 
@@ -102,4 +102,4 @@ async def test_a_token_may_what_its_key_may_until_that_is_revoked(api: Api, anon
         reply = await anonymous.get(place, headers=bearer)
         return reply if reply.status_code == 401 else None
 
-    check_error(await eventually(ended), 401, "authentication_error")
+    check_error(await until(ended), 401, "authentication_error")

@@ -115,6 +115,7 @@ async def test_both_clients_see_the_same_turn(stack: RunningStack, client: Clien
     assert seen[-1].reply().response == reply.response == turn.reply().response
 
 
+@pytest.mark.failover("a client's stream, by another replica")
 @pytest.mark.slow
 def test_a_stream_goes_on_when_the_gateway_is_killed(breakable: RunningStack, client: Client) -> None:
     session = client.sessions.create(config=CONFIG)
@@ -130,6 +131,7 @@ def test_a_stream_goes_on_when_the_gateway_is_killed(breakable: RunningStack, cl
     assert [each.turn_id for each in session.messages()] == [reply.turn_id] * 2
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 def test_a_client_tool_answers_through_a_restart_of_the_runtime(breakable: RunningStack, client: Client) -> None:
     asked, killed = [], threading.Event()

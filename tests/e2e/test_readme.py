@@ -69,7 +69,7 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
     assert sum("turn.tool_call.completed" in line for line in recorded) == 3, done.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_the_walk_with_curl")
 def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     result = stack.aes("demo")
 
@@ -100,7 +100,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_the_walk_with_curl")
 def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
     environment = {name: value for name, value in stack.environment.items() if name != "COLUMNS"}
     command = [sys.executable, str(ROOT / "aes"), "demo"]

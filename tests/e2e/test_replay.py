@@ -1,5 +1,6 @@
 """Records of the bus that are produced again have no authority of their own."""
 
+import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
 from libs.contracts.identifiers import new_id
@@ -8,11 +9,12 @@ from libs.eventing import KafkaConnection
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 CHANGED = {"ce_id", "ce_subject", "ce_expiresat"}
 
 
+@pytest.mark.rule(15)
 async def test_a_command_of_a_revoked_key_cannot_be_produced_again(
     api: Api, stack: RunningStack, event_log: EventLog
 ) -> None:
@@ -37,7 +39,7 @@ async def test_a_command_of_a_revoked_key_cannot_be_produced_again(
         letters = await event_log.read([label], [dead_letter_name(REGISTRY_COMMANDS.name, "registry")])
         return changed["ce_id"] in {letter.id for letter in letters}
 
-    await eventually(dead, pause=1)
+    await until(dead, pause=1)
     assert [agent["name"] for agent in (await api.http.get("/agent/")).json()].count(name) == 1
 
 

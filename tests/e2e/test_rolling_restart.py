@@ -16,6 +16,7 @@ PLAN = Plan(
 )
 
 
+@pytest.mark.failover("turns of a worker that stops in order")
 @pytest.mark.slow
 async def test_replicas_share_the_work_and_lose_nothing_when_they_end_in_turn() -> None:
     """The whole of it, by hand and on any installation: ``python -m tests.rolling_restart``."""

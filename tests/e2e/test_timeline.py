@@ -1,8 +1,9 @@
 """Readers of the timeline and of sessions: each event once and in one order, whatever dies, and nothing of others'."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
@@ -14,7 +15,7 @@ from websockets.exceptions import ConnectionClosed, InvalidMessage, InvalidStatu
 from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+from tests.support.waiting import WITHIN, until
 
 PAGE = f"https://{unique('shop')}.example"
 _LOST = (OSError, ConnectionClosed, InvalidMessage, InvalidStatus, TimeoutError)
@@ -31,18 +32,19 @@ class SessionReader:
         self.connected = asyncio.Event()
 
     async def run(self) -> None:
-        while True:
-            try:
-                async with connect(self.url, additional_headers={"x-api-key": self.key}, proxy=None) as socket:
-                    after = {"after": self.messages[-1]["id"]} if self.messages else {}
-                    await socket.send(orjson.dumps({"type": "subscribe", **after}).decode())
-                    self.connected.set()
-                    async for text in socket:
-                        self.messages.append(orjson.loads(text))
-            except _LOST:
-                pass
-            self.lost += 1
-            await asyncio.sleep(0.3)
+        """Never ends by itself."""
+        await until(self._read_on, within=math.inf, pause=0.3)
+
+    async def _read_on(self) -> bool:
+        with suppress(*_LOST):
+            async with connect(self.url, additional_headers={"x-api-key": self.key}, proxy=None) as socket:
+                after = {"after": self.messages[-1]["id"]} if self.messages else {}
+                await socket.send(orjson.dumps({"type": "subscribe", **after}).decode())
+                self.connected.set()
+                async for text in socket:
+                    self.messages.append(orjson.loads(text))
+        self.lost += 1
+        return False
 
     @property
     def recorded(self) -> list[tuple[int, str]]:
@@ -70,22 +72,23 @@ class EventReader:
     def __init__(self, api: Api, session: str) -> None:
         self.api, self.session = api, session
         self.recorded: list[tuple[int, str]] = []
+        self._last = "0"
 
     async def run(self) -> None:
-        last = "0"
-        while True:
-            headers = {"accept": "text/event-stream", "last-event-id": last}
-            try:
-                parameters = {"session_id": self.session}
-                async with self.api.http.stream("GET", "/events/", params=parameters, headers=headers) as stream:
-                    async for line in stream.aiter_lines():
-                        if line.startswith("id: "):
-                            last = line.removeprefix("id: ")
-                        if line.startswith("data: ") and "position" in (event := orjson.loads(line[6:])):
-                            self.recorded.append((event["position"], event["type"]))
-            except httpx.HTTPError:
-                pass
-            await asyncio.sleep(0.3)
+        """Never ends by itself."""
+        await until(self._read_on, within=math.inf, pause=0.3)
+
+    async def _read_on(self) -> bool:
+        headers = {"accept": "text/event-stream", "last-event-id": self._last}
+        with suppress(httpx.HTTPError):
+            parameters = {"session_id": self.session}
+            async with self.api.http.stream("GET", "/events/", params=parameters, headers=headers) as stream:
+                async for line in stream.aiter_lines():
+                    if line.startswith("id: "):
+                        self._last = line.removeprefix("id: ")
+                    if line.startswith("data: ") and "position" in (event := orjson.loads(line[6:])):
+                        self.recorded.append((event["position"], event["type"]))
+        return False
 
 
 @asynccontextmanager
@@ -104,6 +107,7 @@ async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
     return [(event["position"], event["type"]) for event in page["events"]]
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 @pytest.mark.parametrize("part", ["gateway", "postgres"])
 async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
@@ -121,9 +125,8 @@ async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
         replies[reply.json()["turn_id"]] = reply.json()["response"]["content"]
 
     async with running(first, second, events):
-        async with asyncio.timeout(TIMEOUT_SECONDS):
+        async with asyncio.timeout(WITHIN):
             await asyncio.gather(first.connected.wait(), second.connected.wait())
-        await asyncio.sleep(2)
         for number in range(3):
             await talk(number)
         killed = await asyncio.to_thread(breakable.kill, part)
@@ -137,7 +140,7 @@ async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
             shown = (first.recorded, second.recorded, events.recorded)
             return len(expected) >= 10 and all(each and each[-1] == expected[-1] for each in shown)
 
-        await eventually(all_there)
+        await until(all_there)
     expected = await recorded_in(api, session)
     assert events.recorded == expected
     for reader in (first, second):
@@ -175,6 +178,7 @@ async def closing_code(stack: RunningStack, session: str, query: str = "", **hea
     return None
 
 
+@pytest.mark.rule(17)
 async def test_others_see_nothing_of_a_private_session(
     stack: RunningStack, alice: Caller, bob: Caller, mallory: Caller, api: Api
 ) -> None:
@@ -189,7 +193,7 @@ async def test_others_see_nothing_of_a_private_session(
         async def logged() -> bool:
             return len(await shown_to(client, session_id=session)) >= 3
 
-        await eventually(logged)
+        await until(logged)
         assert len(await shown_to(client, turn_id=turn)) == len(await shown_to(client, correlation_id=label)) == 2
         assert await closing_code(stack, session, **{"x-api-key": alice.secret}) is None
     for other in (bob, mallory):

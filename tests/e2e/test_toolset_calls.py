@@ -12,8 +12,8 @@ import pytest
 from tests.e2e.api import Api, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.running_stack import RECEIVERS, RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.hostile_target import HostileTarget, Taken, answering, dripping, hostile_target, redirecting
+from tests.support.waiting import until
 
 ORDERED = "openai:stub-ordered"
 PARAMETERS = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
@@ -106,10 +106,13 @@ async def test_targets_that_misbehave_fail_the_call_and_the_turn_goes_on(api: Ap
         assert reason in call["output"]
 
 
+@pytest.mark.rule(34)
+@pytest.mark.crash("runtime")
 async def test_a_call_that_the_runtime_was_killed_in(breakable: RunningStack, api: Api, target: HostileTarget) -> None:
     await _killed_in_the_middle(breakable, api, target, calls=8)
 
 
+@pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_200_calls_that_the_runtime_was_killed_in(
     breakable: RunningStack, api: Api, target: HostileTarget
@@ -139,7 +142,7 @@ async def _killed_in_the_middle(breakable: RunningStack, api: Api, target: Hosti
     async def all_under_way() -> bool:
         return len(target.taken) - before == calls
 
-    await eventually(all_under_way)
+    await until(all_under_way)
     killed = breakable.kill("runtime")
     released.set()
     await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)

@@ -18,8 +18,8 @@ from libs.contracts.topics import with_dead_letters
 from libs.tracing import trace_id_of
 from tests.e2e.api import Api, check_error, unique
 from tests.e2e.running_stack import RECEIVERS, RunningStack
-from tests.e2e.waiting import eventually
 from tests.support.otlp_receiver import OtlpReceiver
+from tests.support.waiting import until
 
 
 @dataclass
@@ -75,6 +75,7 @@ def toolset(name: str, url: str, secret: str) -> dict[str, Any]:
     }
 
 
+@pytest.mark.rule(35)
 async def test_a_secret_is_nowhere_but_at_its_target(
     stack: RunningStack, api: Api, as_mallory: Api, echo: Target, home: Path, spans: OtlpReceiver
 ) -> None:
@@ -163,7 +164,7 @@ async def exported(spans: OtlpReceiver, correlation_id: str, last: str) -> str:
     async def complete() -> bool:
         return last in [span.name for span in list(spans.traces[trace_id_of(correlation_id)])]
 
-    await eventually(complete)
+    await until(complete)
     return b"\n".join(list(spans.bodies)).decode(errors="replace")
 
 

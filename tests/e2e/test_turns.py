@@ -11,7 +11,7 @@ from tests.e2e.api import Api, check_error, unique
 from tests.e2e.event_log import ENDS, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 
 async def test_turns_of_one_session_run_one_after_the_other(api: Api, model: HeldModel, event_log: EventLog) -> None:
@@ -19,7 +19,7 @@ async def test_turns_of_one_session_run_one_after_the_other(api: Api, model: Hel
     first, second = unique("first"), unique("second")
     with model.held():
         early = asyncio.create_task(api.execute(session, first, x_correlation_id=first))
-        await eventually(lambda: _asked(model, first))
+        await until(lambda: _asked(model, first))
         late = await api.in_background(session, second, x_correlation_id=second)
         assert late["status"] == "queued"
         assert not model.asked(second)
@@ -57,7 +57,7 @@ async def test_fifty_sessions_run_side_by_side(api: Api, model: HeldModel) -> No
     with model.held():
         callers = [asyncio.create_task(api.execute(*turn)) for turn in zip(sessions, texts, strict=True)]
         # All of them are with the model at the same time.
-        await eventually(lambda: _asked(model, *texts))
+        await until(lambda: _asked(model, *texts))
     replies = await asyncio.gather(*callers)
     assert {reply.status_code for reply in replies} == {200}
     assert len({reply.json()["turn_id"] for reply in replies}) == 50
@@ -73,12 +73,12 @@ async def test_a_closed_connection_does_not_stop_the_turn(api: Api, model: HeldM
 
     with model.held():
         callers = [asyncio.create_task(api.execute(blocking, texts[0])), asyncio.create_task(follow())]
-        await eventually(lambda: _asked(model, *texts))
+        await until(lambda: _asked(model, *texts))
         for caller in callers:
             caller.cancel()
         await asyncio.gather(*callers, return_exceptions=True)
     for session, text in zip((blocking, streaming), texts, strict=True):
-        history = await eventually(lambda session=session: _answered(api, session))
+        history = await until(lambda session=session: _answered(api, session))
         assert [message["content"] for message in history] == [text, f"You said: {text}"]
         assert len(model.asked(text)) == 1
 
@@ -201,6 +201,7 @@ async def test_a_session_takes_a_bounded_number_of_waiting_turns(api: Api, model
         assert (await api.http.delete(f"/sessions/{session}/")).status_code == 204
 
 
+@pytest.mark.failover("turns of a worker that stops in order")
 @pytest.mark.parametrize("form", ["blocking", pytest.param("in the background", marks=pytest.mark.slow)])
 async def test_the_runtime_restarts_gracefully_under_load(
     breakable: RunningStack, api: Api, event_log: EventLog, form: str
@@ -218,12 +219,12 @@ async def test_the_runtime_restarts_gracefully_under_load(
             assert reply.status_code in (200, 202), reply.text
 
     conversations = asyncio.gather(*map(converse, sessions, texts))
-    await eventually(lambda: _answered(api, sessions[0]))
+    await until(lambda: _answered(api, sessions[0]))
     killed = await asyncio.to_thread(breakable.kill, "runtime", signal.SIGTERM)
     await conversations
     await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
     for session, own in zip(sessions, texts, strict=True):
-        history = await eventually(lambda session=session: _answered(api, session, 4))
+        history = await until(lambda session=session: _answered(api, session, 4))
         assert [message["content"] for message in history] == [
             line for text in own for line in (text, f"You said: {text}")
         ]

@@ -14,7 +14,7 @@ from tests.e2e.api import MODEL, Api, new_client, unique
 from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.waiting import eventually
+from tests.support.waiting import until
 
 COUNTED = ("input_tokens", "output_tokens", "tool_calls")
 
@@ -36,7 +36,7 @@ async def turns_counted(api: Api, number: int) -> dict[str, Any]:
         report = await usage(api, group_by="user,key,model")
         return report if report["totals"]["turns"] >= number else None
 
-    return await eventually(look)
+    return await until(look)
 
 
 def summed(turns: list[dict[str, Any]]) -> Counter[str]:
@@ -57,7 +57,7 @@ async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningSt
             reply = (await api.execute(session, "hello")).json()
             return reply if reply["usage"]["cost"] is not None else None
 
-        reply = await eventually(priced)
+        reply = await until(priced)
         cost = Decimal(reply["usage"]["cost"])
         used = reply["usage"]
         assert cost == (Decimal("0.5") * used["input_tokens"] + 2 * used["output_tokens"]) / 1_000_000
@@ -82,7 +82,7 @@ async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningSt
                     refused_turn = orjson.loads(await socket.recv())
         assert (refused_turn["ref"], refused_turn["error"]["type"]) == ("1", "budget_exceeded")
         assert refused_turn["error"]["details"][0]["budget"]["budget_id"] == made.json()["id"]
-        events = await eventually(lambda: _events(api, "budget.exceeded"))
+        events = await until(lambda: _events(api, "budget.exceeded"))
         assert [event["subject"] for event in events] == [made.json()["id"]]
         raised = await client.patch(made.headers["location"].removeprefix("/api/v1"), json={"tokens": 1_000_000})
         assert raised.json()["exceeded"] is False
@@ -90,6 +90,7 @@ async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningSt
     stack.aes("prices", "remove", MODEL)
 
 
+@pytest.mark.crash("Kafka", "PostgreSQL", "gateway", "runtime")
 @pytest.mark.slow
 async def test_usage_is_the_sum_over_turns_after_everything_was_killed(
     breakable: RunningStack, customer: Caller, model: HeldModel
@@ -108,7 +109,7 @@ async def test_usage_is_the_sum_over_turns_after_everything_was_killed(
             async def asked() -> bool:
                 return all(map(model.asked, texts))
 
-            await eventually(asked)
+            await until(asked)
             await asyncio.to_thread(breakable.kill_everything)
         await asyncio.to_thread(breakable.up)
     async with new_client(breakable.base_url, customer.secret) as client:
@@ -125,7 +126,7 @@ async def _ended(api: Api, session_id: str, turn_id: str) -> dict[str, Any]:
         turn: dict[str, Any] = reply.json()
         return turn if turn["status"] in ("completed", "failed", "cancelled") else None
 
-    return await eventually(look)
+    return await until(look)
 
 
 async def _events(api: Api, name: str) -> list[dict[str, Any]]:

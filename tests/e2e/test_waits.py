@@ -19,7 +19,7 @@ from tests.e2e.api import Api, check_error, new_client, unique
 from tests.e2e.held_model import HeldModel, tool_results
 from tests.e2e.running_stack import ROOT, RunningStack
 from tests.e2e.test_turn_streams import Reader
-from tests.e2e.waiting import eventually, wait_until
+from tests.support.waiting import until, wait_until
 
 ORDER_STATUS = {
     "name": "order_status",
@@ -130,7 +130,7 @@ async def replica(stack: RunningStack, elsewhere: str) -> AsyncIterator[Api]:
         yield Api(client)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="integration/runtime/test_waits.py::test_of_two_answers_at_the_same_instant_one_wins")
 async def test_of_two_different_answers_at_once_on_two_gateways_one_wins(
     api: Api, replica: Api, model: HeldModel
 ) -> None:
@@ -198,9 +198,10 @@ async def test_a_message_behind_a_waiting_turn_waits_with_it(api: Api) -> None:
     async def waiting() -> bool:
         return (await api.turn(session, behind["turn_id"]))["status"] == "waiting"
 
-    await eventually(waiting)
+    await until(waiting)
 
 
+@pytest.mark.crash("gateway and runtime during a wait")
 async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_go_on(
     breakable: RunningStack, api: Api, replica: Api
 ) -> None:
@@ -211,7 +212,7 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
     async def required() -> bool:
         return reader.names.count("turn.action_required") == 2
 
-    await eventually(required)
+    await until(required)
     other.turn_id = reader.turn_id
     following = asyncio.create_task(other.follow())
     for part in ("runtime", "gateway"):
@@ -231,6 +232,7 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
         assert each.names.count("turn.tool_call.completed") == 2
 
 
+@pytest.mark.crash("gateway and runtime during a wait")
 @pytest.mark.slow
 async def test_a_wait_survives_the_death_of_everything(breakable: RunningStack, api: Api, model: HeldModel) -> None:
     message = unique("refund")

@@ -9,14 +9,14 @@ from contextlib import asynccontextmanager
 from deploy.local.ports import choose_free
 from tests.e2e.api import Api, unique
 from tests.e2e.running_stack import RECEIVERS, ROOT
-from tests.e2e.waiting import TIMEOUT_SECONDS, eventually
+from tests.support.waiting import WITHIN, until
 
 EXAMPLE = ROOT / "examples" / "receive_webhooks.py"
 
 
 @asynccontextmanager
-async def receiver(port: int, secret: str, until: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    command = (sys.executable, str(EXAMPLE), "--host", RECEIVERS, "--port", str(port), "--until", until)
+async def receiver(port: int, secret: str, last: str) -> AsyncIterator[asyncio.subprocess.Process]:
+    command = (sys.executable, str(EXAMPLE), "--host", RECEIVERS, "--port", str(port), "--until", last)
     environment = {**os.environ, "WEBHOOK_SECRET": secret}
     process = await asyncio.create_subprocess_exec(*command, env=environment, stdout=asyncio.subprocess.PIPE)
 
@@ -29,7 +29,7 @@ async def receiver(port: int, secret: str, until: str) -> AsyncIterator[asyncio.
         return True
 
     try:
-        await eventually(listens)
+        await until(listens)
         yield process
     finally:
         if process.returncode is None:
@@ -39,7 +39,7 @@ async def receiver(port: int, secret: str, until: str) -> AsyncIterator[asyncio.
 
 async def printed(process: asyncio.subprocess.Process) -> list[str]:
     """The types of the events that the receiver took until it ended."""
-    async with asyncio.timeout(TIMEOUT_SECONDS):
+    async with asyncio.timeout(WITHIN):
         output, _ = await process.communicate()
     assert process.returncode == 0
     return [line.split()[2] for line in output.decode().splitlines()]
@@ -59,7 +59,7 @@ async def test_the_events_of_a_turn_reach_a_receiver_that_verifies_them(api: Api
         found = (await api.http.get(f"{place}/deliveries/")).json()["deliveries"]
         return any(each["attempts"] for each in found)
 
-    await eventually(attempted)
+    await until(attempted)
     async with receiver(port, secret, "turn.completed") as process:
         names = await printed(process)
     assert names == ["turn.started", "turn.completed"]
@@ -72,7 +72,7 @@ async def test_the_events_of_a_turn_reach_a_receiver_that_verifies_them(api: Api
         return {each["status"] for each in found} == {"delivered"}
 
     assert (await as_mallory.http.get(f"{place}/")).status_code == 404
-    await eventually(all_delivered)
+    await until(all_delivered)
     assert (await api.http.delete(f"{place}/")).status_code == 204
 
 

@@ -5,6 +5,7 @@ import os
 import secrets
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,12 @@ def migrations() -> Path | None:
 @pytest.fixture
 async def database_url(infrastructure: Infrastructure, migrations: Path | None) -> AsyncIterator[str]:
     """A database of the test's own: empty, or with the newest schema of the migrations."""
+    async with own_database(infrastructure, migrations) as url:
+        yield url
+
+
+@asynccontextmanager
+async def own_database(infrastructure: Infrastructure, migrations: Path | None) -> AsyncIterator[str]:
     name = f"test_{secrets.token_hex(6)}"
     if migrations is None:
         yield await infrastructure.create_database(name)
@@ -53,6 +60,10 @@ async def database_url(infrastructure: Infrastructure, migrations: Path | None) 
 @pytest.fixture
 def topic_prefix() -> str:
     """A prefix that keeps the test's topics and groups apart from every other test's."""
+    return new_topic_prefix()
+
+
+def new_topic_prefix() -> str:
     return f"t{secrets.token_hex(4)}-"
 
 

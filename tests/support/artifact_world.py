@@ -40,6 +40,7 @@ from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from tests.support.fake_producer import FakeProducer
 from tests.support.inline_ingestion import PlainTextReader
 from tests.support.registry import command_envelope
+from tests.support.waiting import until
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
 MAX_BYTES = 2_000_000
@@ -54,8 +55,7 @@ async def served(app: Any, listening: socket.socket) -> AsyncIterator[None]:
     """With the application answering on that socket."""
     server = HttpServer(app, host="127.0.0.1", port=0, grace_seconds=1)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await until(lambda: server.started)
     yield
     server.should_exit = True
     await serving

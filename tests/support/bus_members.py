@@ -5,15 +5,12 @@ from collections.abc import Callable, Sequence
 
 from libs.eventing import Bus, Record
 from libs.eventing._bus import Partition
-
-TIMEOUT_SECONDS = 180.0
+from tests.support.waiting import until
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
     """Wait until the condition holds."""
-    async with asyncio.timeout(TIMEOUT_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.02)
+    await until(condition)
 
 
 class Member:
@@ -25,6 +22,7 @@ class Member:
         self.assignments: list[frozenset[Partition]] = []
         self.revocations: list[frozenset[Partition]] = []
         self.largest_poll = 0
+        self.polls = 0
         self._limit = limit
         self._consumer = bus.consumer(group, topics, self, linger=linger)
         self._running: asyncio.Task[None] | None = None
@@ -47,7 +45,7 @@ class Member:
     async def start(self) -> "Member":
         await self._consumer.start()
         self._running = asyncio.create_task(self._poll())
-        await eventually(lambda: self.assignments != [])
+        await until(lambda: self.assignments != [])
         return self
 
     async def positions(self) -> dict[Partition, tuple[int, int]]:
@@ -70,5 +68,6 @@ class Member:
     async def _poll(self) -> None:
         while True:
             records = await self._consumer.poll(0.2, self._limit)
+            self.polls += 1
             self.largest_poll = max(self.largest_poll, len(records))
             self.records += records

@@ -1,5 +1,7 @@
 """A minimal registry and runtime in one service, over the real bus."""
 
+from collections import defaultdict
+from dataclasses import dataclass, field
 from typing import Any
 
 from fastapi import Request
@@ -20,7 +22,7 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandContext, MessageContext, Transaction
-from libs.service_defaults import Service, ServiceSettings
+from libs.service_defaults import Caller, Service, ServiceSettings
 from tests.support import sample_owner
 
 HELD = "hold this turn"
@@ -31,19 +33,23 @@ class UpstreamSettings(ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_OWNER_", extra="ignore", populate_by_name=True)
 
 
-class Upstream:
-    """Completes a turn at once, unless its message is ``HELD``: then ``finish`` or a cancellation ends it.
+@dataclass
+class UpstreamWork:
+    """Ids of what was carried out for one company, in order."""
 
-    Counts what it carries out.
-    """
+    turns: list[str] = field(default_factory=list)
+    cancelled: list[str] = field(default_factory=list)
+    sessions: list[str] = field(default_factory=list)
+
+
+class Upstream:
+    """Completes a turn at once, unless its message is ``HELD``: then ``finish`` or a cancellation ends it."""
 
     def __init__(self, settings: UpstreamSettings) -> None:
         self.service = Service("runtime", settings, migrations=sample_owner.MIGRATIONS)
-        self.turns: list[str] = []
-        self.cancelled: list[str] = []
-        self.sessions: list[str] = []
         self.agents: dict[str, Agent] = {}
         self._contexts: dict[str, MessageContext] = {}
+        self._work: defaultdict[str, UpstreamWork] = defaultdict(UpstreamWork)
         self.service.commands.handle(ExecuteTurn, self._execute, ends_later=True)
         self.service.commands.handle(CancelTurn, self._cancel)
         self.service.commands.handle(CreateSession, self._create)
@@ -83,8 +89,8 @@ class Upstream:
             return next(agent for agent in self.agents.values() if agent.id == agent_id)
 
         @self.service.http.get("/internal/sessions")
-        async def sessions(limit: int, offset: int) -> dict[str, Any]:
-            return {"sessions": [], "total": len(self.sessions), "has_more": False}
+        async def sessions(caller: Caller, limit: int, offset: int) -> dict[str, Any]:
+            return {"sessions": [], "total": len(self.work_of(caller.company_id).sessions), "has_more": False}
 
         @self.service.http.get("/internal/sessions/{session_id}")
         async def session(session_id: str) -> dict[str, Any]:
@@ -93,6 +99,9 @@ class Upstream:
         @self.service.http.post("/internal/sessions/{session_id}/turns/{turn_id}/watch")
         async def watch(session_id: str, turn_id: str) -> WatchedTurn:
             return WatchedTurn(status="running", sequence=1)
+
+    def work_of(self, company_id: str) -> UpstreamWork:
+        return self._work[company_id]
 
     async def close_to_the_public(self, agent: Agent) -> None:
         """The agent's key is good for nothing any more."""
@@ -105,16 +114,16 @@ class Upstream:
         async with self.service.outbox.transaction(self._contexts[turn_id]) as transaction:
             transaction.emit(_completed(turn_id, text, self._contexts[turn_id]), subject=turn_id)
 
-    async def _cancel(self, transaction: Transaction, command: CancelTurn, _: CommandContext) -> None:
+    async def _cancel(self, transaction: Transaction, command: CancelTurn, context: CommandContext) -> None:
         turn_id = command.turn_id
-        self.cancelled.append(turn_id)
+        self.work_of(context.message.company_id).cancelled.append(turn_id)
         place = {"session_id": command.session_id, "turn_id": turn_id}
         ended = TurnCancelled(**place, reason="its client asked for it")
         transaction.emit(ended, subject=turn_id, context=self._contexts[turn_id])
         transaction.emit(CancelTurnAccepted(**place), subject=turn_id)
 
-    async def _create(self, transaction: Transaction, command: CreateSession, _: CommandContext) -> None:
-        self.sessions.append(command.session_id)
+    async def _create(self, transaction: Transaction, command: CreateSession, context: CommandContext) -> None:
+        self.work_of(context.message.company_id).sessions.append(command.session_id)
         event = SessionCreated(session_id=command.session_id, config_hash=command.config_hash)
         transaction.emit(event, subject=command.session_id)
 
@@ -125,7 +134,7 @@ class Upstream:
 
     async def _execute(self, transaction: Transaction, command: ExecuteTurn, context: CommandContext) -> None:
         turn_id = context.command_id
-        self.turns.append(turn_id)
+        self.work_of(context.message.company_id).turns.append(turn_id)
         self._contexts[turn_id] = context.message
         started = TurnStarted(session_id=SESSION, turn_id=turn_id, attempt=1, user_message_id="m1")
         transaction.emit(started, subject=turn_id)

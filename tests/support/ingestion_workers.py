@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import orjson
 import psycopg
@@ -18,27 +17,37 @@ import psycopg
 from libs.contracts.commands.ingestion import CreateKnowledgeBase, IngestKnowledgeBase
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
+from tests.support.waiting import until
 
-TIMEOUT_SECONDS = 240.0
 ROOT = Path(__file__).parents[2]
-# Long enough that whoever looks every now and then finds an ingestion in its middle, and longer while lock 43 is held.
-UNHURRIED = """
-    CREATE FUNCTION take_time() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN PERFORM pg_advisory_xact_lock_shared(43), pg_sleep(0.1); RETURN NULL; END $$;
-    CREATE TRIGGER unhurried AFTER UPDATE ON ingestion_items
-    FOR EACH ROW WHEN (NEW.state = 'ingested') EXECUTE FUNCTION take_time();
+# It is a table, and outlives the server. Who waits too long fails as with any lock, and tries again.
+_GATE: Final = """
+    CREATE TABLE gate AS SELECT true AS shut, NULL::text AS open_for;
+    CREATE FUNCTION wait_at_the_gate() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN
+        IF (SELECT count(*) FROM ingestion_items WHERE index_id = NEW.index_id AND state = 'ingested') >= {most} THEN
+            WHILE (SELECT shut AND open_for IS DISTINCT FROM NEW.index_id FROM gate) LOOP
+                IF clock_timestamp() > statement_timestamp() + interval '4 seconds' THEN
+                    RAISE lock_not_available;
+                END IF;
+                PERFORM pg_sleep(0.05);
+            END LOOP;
+        END IF;
+        RETURN NULL;
+    END $$;
+    CREATE TRIGGER gate AFTER UPDATE ON ingestion_items
+    FOR EACH ROW WHEN (NEW.state = 'ingested') EXECUTE FUNCTION wait_at_the_gate();
 """
 
 
-async def until(condition: Callable[[], Awaitable[Any]], what: str = "") -> Any:
-    """Poll until the condition is truthy; the limit is generous because it only bounds failures."""
-    try:
-        async with asyncio.timeout(TIMEOUT_SECONDS):
-            while not (found := await condition()):
-                await asyncio.sleep(0.1)
-    except TimeoutError:
-        raise AssertionError(f"it never came true: {what}") from None
-    return found
+def shut_gate(database_url: str, most: int) -> None:
+    """Ingestions stop in their middle: nobody commits items of an index with which it would have `most` or more."""
+    execute(database_url, _GATE.format(most=most))
+
+
+def open_gate(database_url: str, index_id: str | None = None) -> None:
+    """For all ingestions, or for that into one index."""
+    with psycopg.connect(database_url, autocommit=True) as connection:
+        connection.execute("UPDATE gate SET shut = %s, open_for = %s", (index_id is not None, index_id))
 
 
 @dataclass
@@ -133,7 +142,8 @@ class KnowledgeBases:
             now = await self.get(knowledge_base_id)
             return now if now["status"] in ("completed", "failed") else None
 
-        found: dict[str, Any] = await until(has_ended, f"the ingestion of {knowledge_base_id} ends")
+        found = await until(has_ended, f"the ingestion of {knowledge_base_id} ends", pause=0.1)
+        assert found is not None
         return found
 
     async def index_id(self, knowledge_base_id: str) -> str | None:

@@ -9,7 +9,6 @@ from itertools import count
 from math import inf
 from pathlib import Path
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.errors import ProcessFailed
 from deploy.local.foreground import RunningProcess, start
 from deploy.local.home import Home
@@ -18,6 +17,7 @@ from deploy.local.managed_process import ManagedProcess
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
+from tests.servers.weaviate import WeaviateServer
 from tests.support.waiting import until
 
 _TRIES = 30

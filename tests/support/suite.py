@@ -1,156 +1,77 @@
-"""Plugin of pytest that selects the tests of a run and its number of processes.
+"""Plugin of pytest that selects the tests of a run and knows what they stand for, by their marks.
 
-Without arguments that choose tests, all run but the slow ones, spread over processes. Chosen tests run one after the
-other, the slow ones among them: named files, and what -k, -m, --last-failed or --stepwise select.
+`rule`, `crash`, `outage` and `failover` name what a test proves. Whatever any test proves, the short run proves: a test
+marked `slow` shares such a mark with a quick test, or names the quick tests of the same, or says why there are none.
 """
 
 import gc
-import importlib
-import os
 import re
-import signal
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-from deploy.local import ports
-from tests.support import run_directory
-from tests.support.infrastructure import shared
-from tests.support.run_directory import RunDirectory
-
-if TYPE_CHECKING:
-    from xdist.remote import Producer
-    from xdist.scheduler import LoadScopeScheduling
-
 SLOW: Final = "slow"
-TOGETHER: Final = {
-    "tests/contract/": "what is read once",
-    # Has a stack of its own.
-    "tests/e2e/test_rolling_restart.py": "replicas",
-    # Takes as long as all others of a stack, and is slow.
-    "tests/e2e/test_schemathesis.py": "third stack",
-    # Two stacks are ready sooner than one; each has about half of the work.
-    "tests/e2e/studio/": "second stack",
-    "tests/e2e/test_openai_chat.py": "second stack",
-    "tests/e2e/test_openai_responses.py": "second stack",
-    "tests/e2e/test_timeline.py": "second stack",
-    "tests/e2e/test_toolset_calls.py": "second stack",
-    "tests/e2e/test_turn_streams.py": "second stack",
-    "tests/e2e/test_turns.py": "second stack",
-    "tests/e2e/test_waits.py": "second stack",
-    "tests/e2e/": "first stack",
-    "tests/integration/benchmarks/test_reference_app.py": "reference app",
-    "tests/integration/deploy_local/test_lifecycle.py": "lifecycle",
-    "tests/integration/eventing/test_outage.py": "outage",
-    "tests/integration/ingestion/engines/": "engines",
-    "tests/integration/secured/": "secured",
-    "tests/unit/gateway/studio/": "browser",
-    "tests/unit/suite/test_kept_browser.py": "browser",
+RULE: Final = "rule"
+MARKS: Final = {
+    f"{SLOW}(*, covered_by=(), reason='')": "left out unless --all or --slow-only is given or the test is named; "
+    "covered_by are quick tests of the same, `path/test_x.py::test_y` below tests or `test_y` of the same file",
+    f"{RULE}(*numbers)": "proves rules of flow of docs/architecture.md",
+    "crash(*processes)": "a process is killed in the middle of its work",
+    "outage(*parts)": "a part is away or frozen and comes back",
+    "failover(*things)": "another process goes on with the work",
 }
-"""Tests below these places share servers, a browser, or what is read once: one worker runs all of each group.
-
-Of two places that fit, the first one counts."""
+_KINDS: Final = (RULE, "crash", "outage", "failover")
+_RULES_OF_FLOW: Final = Path(__file__).parents[2] / "docs" / "architecture.md"
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
-_SLOW_FILE: Final = re.compile(r"^pytestmark = .*\bpytest\.mark\.slow\b", re.MULTILINE)
-_SLOWEST_SHOWN: Final = 10
-_MOST_WORKERS: Final = 4
-# Seconds for workers to stop their servers in when a run is interrupted; xdist has 10.
-_END_OF_WORKERS: Final = 120
+_SLOW_FILE: Final = re.compile(r"^pytestmark = (\[\s*)?([\w.]+\(.*\),\s*)?pytest\.mark\.slow\b", re.MULTILINE)
+_rules = pytest.StashKey[dict[int, list[str]]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("suite", "the tests of this project")
     group.addoption("--all", action="store_true", dest="all_tests", help="run the slow tests, too")
     group.addoption("--slow-only", action="store_true", help="run only the slow tests")
+    group.addoption(
+        "--rule",
+        nargs="?",
+        type=int,
+        const=0,
+        metavar="N",
+        help="run nothing; list the tests of each rule of flow, or of N",
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_cmdline_main(config: pytest.Config) -> None:
-    option = config.option
-    if _is_worker(config) or _chooses_tests(config) or option.collectonly:
-        return
-    if option.numprocesses is None and not option.usepdb:
-        # Two more than cores: end-to-end tests wait most of the time.
-        option.numprocesses = min((os.cpu_count() or 1) + 2, _MOST_WORKERS)
-    if option.durations is None:
-        option.durations = _SLOWEST_SHOWN
-
-
-@pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", f"{SLOW}: runs only with --all or when named, because it takes long")
-    if _is_worker(config):
-        RunDirectory.current().join_as_worker()
-        # A port that one worker has chosen and does not listen on yet is free for the others.
-        number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
-        ports._CANDIDATES = ports._CANDIDATES[number % _MOST_WORKERS :: _MOST_WORKERS]
-        ports._untried.clear()
-    if config.option.numprocesses:
-        from xdist.workermanage import NodeManager
-
-        NodeManager.EXIT_TIMEOUT = _END_OF_WORKERS
-        # The workers inherit where it is.
-        RunDirectory.current()
+    for mark, meaning in MARKS.items():
+        config.addinivalue_line("markers", f"{mark}: {meaning}")
+    if config.option.rule is not None:
+        config.option.collectonly = config.option.all_tests = True
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection(session: pytest.Session) -> Iterator[None]:
+def pytest_collection() -> Iterator[None]:
     """Collects without collections of garbage, and leaves what was imported out of all later ones: it stays anyway."""
     gc.disable()
     try:
-        if _is_worker(session.config) and not _chooses_tests(session.config):
-            _import_own_share(session.config)
         return (yield)
     finally:
         gc.enable()
         gc.freeze()
 
 
-def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
-    """Leaves out files of slow tests alone, and with them what only they import."""
-    if _runs_slow_tests(config) or not collection_path.match("test_*.py"):
-        return None
-    return _SLOW_FILE.search(collection_path.read_text()) is not None or None
-
-
-def _import_own_share(config: pytest.Config) -> None:
-    """Imports a part of the tests first, another one in each worker.
-
-    In the order in which tests are collected all workers would compile the same file at the same time, where no
-    compiled ones are kept from a run before.
-    """
-    number = int(os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw"))
-    files = sorted((config.rootpath / "tests").rglob("test_*.py"))
-    files = [file for file in files if not pytest_ignore_collect(file, config)]
-    for file in files[number :: int(os.environ["PYTEST_XDIST_WORKER_COUNT"])]:
-        # Collecting it says what is wrong with it.
-        with suppress(Exception, pytest.skip.Exception):
-            importlib.import_module(".".join(file.relative_to(config.rootpath).with_suffix("").parts))
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Has the workers of an interrupted run end in order: they stop the servers that their tests have started."""
-    controller = session.config.pluginmanager.get_plugin("dsession")
-    workers = list(controller._active_nodes) if controller is not None else []
-    for worker in workers:
-        with suppress(ProcessLookupError):
-            os.kill(worker.gateway._rinfo().pid, signal.SIGTERM)
-    for worker in workers:
-        # Either has ended, or what ends all workers comes next.
-        with suppress(Exception):
-            worker.channel.waitclose(_END_OF_WORKERS)
-
-
-def pytest_unconfigure(config: pytest.Config) -> None:
+@pytest.hookimpl(trylast=True)
+def pytest_unconfigure() -> None:
     # Libraries that count their objects would take those left out for leaks.
     gc.unfreeze()
-    if not _is_worker(config) and run_directory.DIRECTORY in os.environ:
-        shared.end()
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leaves out files of slow tests alone, and with them what only they import. Named ones are never asked about."""
+    return (collection_path.match("test_*.py") and is_left_out(collection_path, config)) or None
 
 
 def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None:
@@ -160,51 +81,127 @@ def pytest_make_parametrize_id(config: pytest.Config, val: object) -> str | None
     return None
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling | None":
-    """Distributes single tests, but for those in TOGETHER. The largest group begins: the end-to-end tests."""
-    if config.option.dist != "load":
-        return None
-    from xdist.scheduler import LoadScopeScheduling
-
-    class Scheduling(LoadScopeScheduling):
-        def _split_scope(self, nodeid: str) -> str:
-            return _group(nodeid) or nodeid
-
-    return Scheduling(config, log)
-
-
-def _group(nodeid: str) -> str | None:
-    return next((group for place, group in TOGETHER.items() if nodeid.startswith(place)), None)
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    # Where tests are spread, one that takes minutes must not be the last.
-    if config.option.numprocesses or _is_worker(config):
-        items.sort(key=lambda item: item.get_closest_marker(SLOW) is None or _group(item.nodeid) is not None)
-    if config.option.slow_only:
-        _keep(config, items, slow=True)
-    elif not _runs_slow_tests(config):
-        _keep(config, items, slow=False)
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    if not session.testsfailed and _collects_everything(config) and (wrong := faults(items, _rules_of_flow(config))):
+        # Workers of xdist tell of errors in the collection by reports alone.
+        report = pytest.CollectReport("marks of tests", "failed", "\n".join(wrong), result=[])
+        config.hook.pytest_collectreport(report=report)
+    if config.option.rule is not None:
+        config.stash[_rules] = _tests_by_rule(items)
+        items.clear()
+        return
+    named = [] if config.option.slow_only else _named(config)
+    if not config.option.all_tests:
+        _keep(
+            config, items, [each for each in items if is_slow(each) is config.option.slow_only or _is_of(each, named)]
+        )
 
 
-def _keep(config: pytest.Config, items: list[pytest.Item], *, slow: bool) -> None:
-    others = [item for item in items if (item.get_closest_marker(SLOW) is not None) != slow]
-    if others:
-        config.hook.pytest_deselected(items=others)
-        items[:] = [item for item in items if (item.get_closest_marker(SLOW) is not None) == slow]
+def pytest_report_collectionfinish(config: pytest.Config) -> list[str]:
+    rules = config.stash.get(_rules, {})
+    wanted = config.option.rule
+    return [f"{rule:2}  {test}" for rule in sorted(rules) if wanted in (0, rule) for test in rules[rule]]
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if _rules in session.config.stash and exitstatus == pytest.ExitCode.NO_TESTS_COLLECTED:
+        session.exitstatus = pytest.ExitCode.OK
+
+
+def is_slow(item: pytest.Item) -> bool:
+    return item.get_closest_marker(SLOW) is not None
+
+
+def is_left_out(file: Path, config: pytest.Config) -> bool:
+    """Whether the run is without slow tests and the file has no others."""
+    return not _runs_slow_tests(config) and _SLOW_FILE.search(file.read_text()) is not None
+
+
+def names_tests(config: pytest.Config) -> bool:
+    """Whether the command line says which files or folders to run."""
+    return config.args_source is pytest.Config.ArgsSource.ARGS
+
+
+def faults(items: Iterable[pytest.Item], rules_of_flow: Iterable[int]) -> list[str]:
+    """The faults of the marks of these tests, which are all that there are."""
+    items = list(items)
+    quick = {name for item in items if not is_slow(item) for name in (item.nodeid, _function(item))}
+    covered = {kind for item in items if not is_slow(item) for kind in _kinds(item)}
+    found: dict[str, None] = {}
+    for item in items:
+        missing = [kind for kind in _kinds(item) if kind not in covered]
+        found |= {f"{_function(item)}: no quick test has the mark {name}({of!r})": None for name, of in missing}
+        if (mark := item.get_closest_marker(SLOW)) is None:
+            continue
+        names = mark.kwargs.get("covered_by", ())
+        for name in (names,) if isinstance(names, str) else names:
+            place = f"tests/{name}" if "::" in name else f"{item.nodeid.partition('::')[0]}::{name}"
+            if place not in quick:
+                found[f"{_function(item)}: no quick test has the name {place}"] = None
+        if not (names or mark.kwargs.get("reason") or _kinds(item)):
+            found[f"{_function(item)}: slow, and neither covered_by nor a reason is given"] = None
+    rules = set(rules_of_flow)
+    proved = {int(of) for name, of in covered if name == RULE}
+    found |= {f"rule {rule} of {_RULES_OF_FLOW.name}: no quick test proves it": None for rule in sorted(rules - proved)}
+    found |= {f"rule {rule}: not in {_RULES_OF_FLOW.name}": None for rule in sorted(proved - rules)}
+    return list(found)
+
+
+def _kinds(item: pytest.Item) -> set[tuple[str, str | int]]:
+    return {(name, of) for name in _KINDS for mark in item.iter_markers(name) for of in mark.args}
+
+
+def _function(item: pytest.Item) -> str:
+    return item.nodeid.partition("[")[0]
+
+
+def _tests_by_rule(items: Iterable[pytest.Item]) -> dict[int, list[str]]:
+    tests: dict[int, dict[str, None]] = {}
+    for item in items:
+        for name, rule in _kinds(item):
+            if name == RULE:
+                tests.setdefault(int(rule), {})[_function(item)] = None
+    return {rule: list(names) for rule, names in tests.items()}
+
+
+def _rules_of_flow(config: pytest.Config) -> list[int]:
+    page = (config.rootpath / "docs" / "architecture.md").read_text()
+    section = page.split("## The rules of flow")[1].split("\n## ")[0]
+    return [int(number) for number in re.findall(r"^(\d+)\. \*", section, re.MULTILINE)]
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    if len(kept) < len(items):
+        of_kept = set(kept)
+        config.hook.pytest_deselected(items=[item for item in items if item not in of_kept])
+        items[:] = kept
 
 
 def _runs_slow_tests(config: pytest.Config) -> bool:
-    return config.option.all_tests or config.option.slow_only or _chooses_tests(config)
+    return config.option.all_tests or config.option.slow_only
 
 
-def _chooses_tests(config: pytest.Config) -> bool:
+def _named(config: pytest.Config) -> list[str]:
+    """Ids of the files and tests that the command line names, not those of folders."""
+    if not names_tests(config):
+        return []
+    found = []
+    for argument in config.args:
+        file, separator, test = argument.partition("::")
+        path = config.invocation_params.dir / file
+        if path.is_file():
+            found.append(f"{path.resolve().relative_to(config.rootpath.resolve()).as_posix()}{separator}{test}")
+    return found
+
+
+def _is_of(item: pytest.Item, named: Iterable[str]) -> bool:
+    return any(item.nodeid == name or item.nodeid.startswith((f"{name}::", f"{name}[")) for name in named)
+
+
+def _collects_everything(config: pytest.Config) -> bool:
     option = config.option
-    return config.args_source is pytest.Config.ArgsSource.ARGS or any(
-        (option.keyword, option.markexpr, option.lf, option.stepwise)
-    )
-
-
-def _is_worker(config: pytest.Config) -> bool:
-    """Whether this is one of xdist's processes."""
-    return hasattr(config, "workerinput")
+    # Those of the cache's plugin are there only with it.
+    leaves_out = [getattr(option, name, None) for name in ("ignore", "ignore_glob", "lf")]
+    return not names_tests(config) and not any(leaves_out)

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 # Seconds. Generous, because it only bounds failures: a stalled machine must not look like a fault.
 WITHIN = 180.0
-PAUSE = 0.01
+# Between looks: short at first, since most things come soon, and longer when they take long.
+PAUSE, LONGEST_PAUSE = 0.01, 0.1
 
 
 async def until(
@@ -33,6 +34,7 @@ async def until(
         if loop.time() > deadline:
             raise AssertionError(_overdue(condition, what, within, found))
         await asyncio.sleep(pause)
+        pause = max(pause, min(pause * 1.5, LONGEST_PAUSE))
 
 
 def wait_until(condition: Callable[[], T], what: str = "", *, within: float = WITHIN, pause: float = 0.05) -> T:

@@ -27,6 +27,7 @@ _EXCEPTED: Final[Mapping[str, str]] = {
 _EXCEPTED_SCRIPTS: Final[Mapping[str, str]] = {
     "tests/integration/deploy_local/conftest.py": _STAYS_ALIVE,
     "tests/integration/deploy_local/test_process_supervisor.py": _STAYS_ALIVE,
+    "tests/integration/objects/test_local_objects.py": _STAYS_ALIVE,
     "tests/unit/lint/test_sleeps.py": "examples of what this rule finds",
     "tests/unit/suite/test_hang_limits.py": "the pytest that this script is for has to end it",
 }

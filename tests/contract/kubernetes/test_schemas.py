@@ -19,7 +19,7 @@ STRIMZI_PODS: dict[str, dict[str, str]] = {
 PROBES = ("startupProbe", "livenessProbe", "readinessProbe")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_pods_are_restricted")
 def test_resources_fit_their_schemas(overlay: tuple[Manifest, ...]) -> None:
     known = [manifest for manifest in overlay if manifest["kind"] not in CUSTOM]
     assert len(known) > 30

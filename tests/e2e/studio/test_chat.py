@@ -144,6 +144,7 @@ def test_a_file_is_attached_and_cited(open_page: Open, agent: Agent) -> None:
     expect(log.get_by_label("Text of notes.md")).to_contain_text("Harbour")
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 def test_a_turn_goes_on_when_the_gateway_was_killed(
     open_page: Open, agent: Agent, model: HeldModel, breakable: RunningStack
@@ -190,7 +191,7 @@ OBSERVE = """() => {
 """Looks in every frame whether something that was there is elsewhere in the conversation."""
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_an_answer_goes_on_after_a_reload_in_the_middle_of_it")
 def test_nothing_jumps_while_text_streams(open_page: Open, agent: Agent) -> None:
     name = agent(model="openai:stub-tool-echo-slow-1500", tools=["calculator"])
     page = open_page("chat/")

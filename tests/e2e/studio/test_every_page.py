@@ -4,14 +4,15 @@ import json
 
 import httpx
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Request, Response, expect
 
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations_in_both_looks
+from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(covered_by="e2e/studio/test_chat.py::test_it_fits_a_narrow_screen_in_both_looks")
 NARROW = {"width": 360, "height": 740}
 HOSTILE = (
     "<img src=x onerror=\"document.title='hacked'\">",
@@ -26,6 +27,10 @@ HOSTILE = (
 WATCH = "addEventListener('securitypolicyviolation', (event) => console.error(`policy: ${event.violatedDirective}`))"
 
 
+# In which a page that has got an answer shows it, and asks for what follows from it.
+FRAMES_AT_REST = 10
+
+
 def pages_of(page: Page) -> list[str]:
     """The addresses of the navigation."""
     links = page.get_by_role("navigation").get_by_role("link")
@@ -34,12 +39,30 @@ def pages_of(page: Page) -> list[str]:
 
 
 def go(page: Page, path: str) -> None:
-    """As the browser's buttons do, without loading the page again."""
+    """As the browser's buttons do, without loading the page again; returns when all that it asks for is answered."""
+    asking: set[Request] = set()
+
+    def answered(response: Response) -> None:
+        # Of a stream that is its beginning.
+        asking.discard(response.request)
+
+    listeners = {"request": asking.add, "response": answered, "requestfailed": asking.discard}
+    for name, listener in listeners.items():
+        page.on(name, listener)
     page.evaluate("(path) => history.pushState(null, '', `/studio/${path}`)", path)
     page.evaluate("dispatchEvent(new PopStateEvent('popstate'))")
     expect(page.get_by_role("heading", level=1)).to_have_count(1)
-    # Pages follow streams, so that there is no end of loading to wait for.
-    page.wait_for_timeout(500)
+    frames_at_rest = 0
+
+    def at_rest() -> bool:
+        nonlocal frames_at_rest
+        page.evaluate("() => new Promise(requestAnimationFrame)")
+        frames_at_rest = 0 if asking else frames_at_rest + 1
+        return frames_at_rest == FRAMES_AT_REST
+
+    wait_until(at_rest, f"answers to what {path} asks for", pause=0.0)
+    for name, listener in listeners.items():
+        page.remove_listener(name, listener)
 
 
 def test_every_page_is_accessible_and_fits_a_narrow_screen(open_page: Open, http: httpx.Client) -> None:

@@ -76,7 +76,7 @@ def test_from_sign_in_to_an_approval_and_its_timeline(open_page: Open, http: htt
     expect(page.get_by_role("row")).to_have_count(1)
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_from_sign_in_to_an_approval_and_its_timeline")
 def test_an_agent_a_knowledge_base_and_a_key_are_made(open_page: Open, http: httpx.Client) -> None:
     name = unique("Typed")
     page = open_page()

@@ -11,6 +11,7 @@ from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations
 from tests.support.office_files import pdf
+from tests.support.waiting import wait_until
 
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
 LONG = "".join(f"Line {number} of the harbour's log.\n" for number in range(400))
@@ -106,6 +107,7 @@ def test_a_collection_takes_files_and_they_get_tags(open_page: Open, http: httpx
     assert http.get("/files/", params={"tag": mark}).json()["total"] == 0
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 def test_an_upload_outlasts_the_gateway(open_page: Open, http: httpx.Client, breakable: RunningStack) -> None:
     name = f"late-{unique()}.txt"
@@ -127,10 +129,7 @@ def test_a_document_is_shown_by_its_text(open_page: Open, http: httpx.Client) ->
     expect(page.get_by_role("alert").filter(has_text="not been read yet")).to_be_visible()
     collection = http.post("/collections/", json={"name": unique()}).json()["id"]
     http.post(f"/collections/{collection}/files/", json={"file_ids": [made["id"]]})
-    for _ in range(60):
-        if http.get(f"/files/{made['id']}/text/").status_code == 200:
-            break
-        page.wait_for_timeout(250)
+    wait_until(lambda: http.get(f"/files/{made['id']}/text/").status_code == 200, pause=0.25)
     page.reload()
     expect(page.get_by_label("Text of the document")).to_contain_text("The lighthouse of")
     expect(page.get_by_role("link", name=re.compile("collection|[0-9a-f]{8}")).first).to_be_visible()

@@ -66,6 +66,7 @@ def test_new_rows_come_by_themselves(open_page: Open, http: httpx.Client, model:
     expect(page.get_by_role("row").filter(has_text="turn.completed")).to_have_count(2)
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 def test_the_stream_goes_on_when_the_gateway_was_killed(
     open_page: Open, http: httpx.Client, breakable: RunningStack
@@ -112,7 +113,7 @@ def test_what_others_wrote_is_text(open_page: Open, http: httpx.Client) -> None:
     expect(page).to_have_title("Timeline · Development")
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="e2e/studio/test_overview.py::test_it_fits_a_narrow_screen_in_both_looks")
 def test_the_feed_of_the_company_is_accessible_in_both_looks(open_page: Open, http: httpx.Client) -> None:
     execute(http, session_of(http), "hello", unique())
     page = open_page("timeline/")

@@ -11,8 +11,8 @@ from playwright.sync_api import Browser, Page, expect
 from tests.e2e.api import configuration, unique
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack
+from tests.servers.model_stub import TEXT
 from tests.support.browser import page_of_its_own, violations
-from tests.support.model_stub import TEXT
 from tests.support.web_page import WebPage
 
 EXAMPLE = ROOT / "examples/widget"
@@ -161,6 +161,7 @@ def test_the_chat_waits_for_a_gateway_that_is_away(visit: Visit) -> None:
     expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
 
 
+@pytest.mark.crash("gateway")
 @pytest.mark.slow
 def test_a_turn_goes_on_when_the_gateway_was_killed(visit: Visit, model: HeldModel, breakable: RunningStack) -> None:
     page = visit(model="openai:stub-hold", tag="data-open", allowed=("CORS", "ERR_"))

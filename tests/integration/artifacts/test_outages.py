@@ -31,6 +31,7 @@ async def behind_proxy(
         yield made
 
 
+@pytest.mark.outage("the object store")
 async def test_an_s3_server_that_goes_away_and_comes_back(behind_proxy: World, proxy: TcpProxy) -> None:
     world, session = behind_proxy, behind_proxy.session()
     before = await world.artifact(session, "before.csv", b"a,b\n1,2\n")

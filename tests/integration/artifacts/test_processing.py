@@ -121,6 +121,7 @@ async def test_another_process_goes_on_after_one_that_died(world: World) -> None
         assert not await writer.ready(artifact["artifact_id"], {}, lease=died[0].lease), "it comes too late"
 
 
+@pytest.mark.failover("tables and documents of artifacts")
 async def test_tables_of_a_killed_process_are_read_before_their_leases_end(world: World) -> None:
     gone, database = 7, world.artifacts.database
     jobs = PostgresTableJobs(database, lambda: gone)

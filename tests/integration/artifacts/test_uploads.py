@@ -10,6 +10,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from tests.support.artifact_world import MAX_BYTES, World, person
+from tests.support.waiting import until
 
 LARGE = bytes(range(256)) * 7_000
 
@@ -158,9 +159,8 @@ async def test_a_caller_who_hangs_up_leaves_nothing_after_the_sweep(each_store: 
             headers={"Content-Type": "multipart/form-data; boundary=b"},
         )
     # The service is told of it a moment later.
-    async with asyncio.timeout(60):
-        while await each_store.rows("artifacts", "SELECT id FROM artifacts WHERE state = 'uploading'"):
-            await asyncio.sleep(0.05)
+    uploading = "SELECT id FROM artifacts WHERE state = 'uploading'"
+    await until(lambda: is_empty(each_store, uploading), "what had come in is discarded")
     # As a crash leaves it: nobody was there to discard anything.
     crashed = new_id()
     await each_store.rows(
@@ -190,8 +190,7 @@ async def test_an_upload_that_was_abandoned_meanwhile_does_not_come_back(world: 
     async def slow() -> AsyncIterator[bytes]:
         yield b"text"
         abandon = "UPDATE artifacts SET state = 'abandoned' WHERE state = 'uploading' RETURNING id"
-        while not await world.rows("artifacts", abandon):
-            await asyncio.sleep(0.01)
+        await until(lambda: world.rows("artifacts", abandon))
 
     path = f"/sessions/{session}/generated-artifacts"
     response = await world.call("POST", path, params={"name": "a.txt"}, content=slow())
@@ -222,6 +221,10 @@ async def test_only_who_may_change_the_session_brings_something_in(world: World)
     assert (await world.upload(new_id(), "a.txt", b"x")).status_code == 404
     assert (await world.upload("nonsense", "a.txt", b"x")).status_code == 404
     assert await world.stored() == []
+
+
+async def is_empty(world: World, query: str) -> bool:
+    return not await world.rows("artifacts", query)
 
 
 async def _pieces(content: bytes) -> AsyncIterator[bytes]:

@@ -10,10 +10,13 @@ import pytest_asyncio
 
 from benchmarks.children import Children, LoadFailed, LoadGenerator
 from benchmarks.load.job import Job
+from tests.servers.model_stub import TEXT
 from tests.support.infrastructure import Infrastructure
-from tests.support.model_stub import TEXT
 
-pytestmark = [pytest.mark.asyncio(loop_scope="module"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.asyncio(loop_scope="module"),
+    pytest.mark.slow(covered_by="unit/benchmarks/test_figures.py::test_a_ratio_is_the_median_of_the_rounds"),
+]
 
 JOB = Job(
     side="reference",

@@ -27,6 +27,7 @@ from libs.eventing import (
     open_dead_letters,
     open_replay,
 )
+from tests.support.waiting import until
 
 DLQ = "runtime-events-artifacts-dlq"
 BIG = b'"' + b"x" * (2 * 1024 * 1024 - 600) + b'"'
@@ -49,9 +50,7 @@ async def dead_letter(address: BusAddress, *letters: Callable[[], Record], origi
     """Put messages aside as a consumer does; with ``originals`` they lie in their topic as well."""
     producer = KafkaBus(address.servers, prefix=address.prefix).producer()
     await producer.start()
-    async with asyncio.timeout(60):
-        while not producer.healthy:
-            await asyncio.sleep(0.05)
+    await until(lambda: producer.healthy)
     for make in letters:
         record = make()
         if originals:

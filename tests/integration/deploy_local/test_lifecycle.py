@@ -8,8 +8,7 @@ import socket
 import stat
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,11 @@ from deploy.local.orphans import find_orphans
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.state import StackState
+from tests.support.waiting import wait_until
 
-pytestmark = pytest.mark.slow
-_TIMEOUT_SECONDS = 120.0
+pytestmark = pytest.mark.slow(
+    covered_by="integration/deploy_local/test_process_supervisor.py::test_a_killed_part_comes_back"
+)
 PARTS = ("postgres", "kafka", "gateway", "registry", "runtime")
 
 
@@ -94,13 +95,6 @@ def running(installation: Installation) -> Installation:
     return installation
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _TIMEOUT_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "waited too long"
-        time.sleep(0.2)
-
-
 def test_up_gives_the_address_and_the_key_and_again_the_same(running: Installation) -> None:
     before = running.services()
     first, second = running.result("up"), running.result("up")
@@ -133,13 +127,13 @@ def test_a_killed_part_comes_back(running: Installation, part: str) -> None:
         others_ready = all(services[name]["state"] == "ready" for name in PARTS)
         return others_ready and services[part]["pid"] not in (None, killed)
 
-    until(is_back)
+    wait_until(is_back, pause=0.2)
 
 
 def test_up_takes_over_what_a_killed_supervisor_left(running: Installation) -> None:
     orphans = running.pids()
     os.kill(running.supervisor(), signal.SIGKILL)
-    until(lambda: running.result("status")["state"] == "unsupervised")
+    wait_until(lambda: running.result("status")["state"] == "unsupervised", pause=0.2)
     running.result("up")
     assert not orphans & running.pids()
     assert not [pid for pid in orphans if psutil.pid_exists(pid)]

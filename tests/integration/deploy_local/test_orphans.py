@@ -1,4 +1,3 @@
-import asyncio
 import os
 import subprocess
 
@@ -8,6 +7,7 @@ import pytest
 from deploy.local.orphans import end_orphans, find_orphans
 from deploy.local.processes import Identity
 from tests.integration.deploy_local.conftest import ScriptPart
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -44,9 +44,7 @@ async def test_an_ended_process_has_no_identity(script_part: ScriptPart, orphan:
     assert identity.process() is not None
     orphan.kill()
     # Dead but not yet waited for: a zombie still has its pid.
-    async with asyncio.timeout(60):
-        while identity.process() is not None:
-            await asyncio.sleep(0.01)
+    await until(lambda: identity.process() is None)
     assert psutil.pid_exists(orphan.pid)
     orphan.wait()
     assert Identity.of(orphan.pid) is None

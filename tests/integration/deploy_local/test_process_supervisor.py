@@ -1,8 +1,7 @@
-import asyncio
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 
 import psutil
 import pytest
@@ -14,6 +13,7 @@ from deploy.local.process_supervisor import ProcessSupervisor
 from deploy.local.state import ProcessState
 from libs.retry import RetryPolicy
 from tests.integration.deploy_local.conftest import ScriptPart
+from tests.support.waiting import until
 
 _DEAF = (
     "import pathlib, signal, sys, time; signal.signal(signal.SIGTERM, signal.SIG_IGN);"
@@ -39,12 +39,6 @@ async def supervisor(script_part: ScriptPart, state: ProcessState) -> AsyncItera
     supervisor = ProcessSupervisor(script_part, state, lambda: None)
     yield supervisor
     await supervisor.stop(grace=5)
-
-
-async def until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(60):
-        while not condition():
-            await asyncio.sleep(0.01)
 
 
 async def test_a_started_part_is_ready_and_known_by_its_pid(supervisor: ProcessSupervisor, state: ProcessState) -> None:

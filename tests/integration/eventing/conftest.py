@@ -1,4 +1,8 @@
-"""A sample owner and a caller of it, on the real broker and the real database."""
+"""A sample owner and a caller of it, on the real broker and the real database.
+
+They are started once for a module, whose tests take ids of their own and are marked
+``asyncio(loop_scope="module")``. What stops its owner, or needs another bus or database, has fixtures of its own.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from pydantic import SecretStr
 
 from deploy.local.ports import choose_free
@@ -16,8 +21,10 @@ from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from libs.service_defaults.command_channels import ServiceCommandChannels
+from tests.integration.conftest import new_topic_prefix, own_database
 from tests.support import sample_owner
-from tests.support.bus_members import eventually
+from tests.support.infrastructure import Infrastructure
+from tests.support.waiting import until
 
 SIGNING_KEY = "k" * 40
 ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))
@@ -52,15 +59,27 @@ def migrations() -> Path:
     return sample_owner.MIGRATIONS
 
 
-@pytest.fixture
-async def installation(kafka: str, topic_prefix: str, database_url: str) -> Installation:
-    await create_topics(kafka, topic_prefix, topics=(*sample_owner.TOPICS, GATEWAY_EVENTS))
-    return Installation(kafka, topic_prefix, database_url, choose_free())
+async def installed(kafka: str, prefix: str, database_url: str) -> Installation:
+    await create_topics(kafka, prefix, topics=(*sample_owner.TOPICS, GATEWAY_EVENTS))
+    return Installation(kafka, prefix, database_url, choose_free())
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def installation(infrastructure: Infrastructure) -> AsyncIterator[Installation]:
+    kafka = await asyncio.to_thread(infrastructure.kafka)
+    async with own_database(infrastructure, sample_owner.MIGRATIONS) as url:
+        yield await installed(kafka, new_topic_prefix(), url)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def owner(installation: Installation) -> AsyncIterator[Service]:
-    service = installation.owner()
+    async with serving(installation.owner()) as owner:
+        yield owner
+
+
+@asynccontextmanager
+async def serving(service: Service) -> AsyncIterator[Service]:
+    """Runs the service from its readiness to its end."""
     running = asyncio.create_task(service.run())
     await until_ready(service)
     yield service
@@ -69,12 +88,13 @@ async def owner(installation: Installation) -> AsyncIterator[Service]:
 
 
 async def until_ready(service: Service) -> None:
-    async with asyncio.timeout(60):
-        while any(outcome != "ok" for outcome in (await service.readiness.results()).values()):
-            await asyncio.sleep(0.05)
+    async def ready() -> bool:
+        return all(outcome == "ok" for outcome in (await service.readiness.results()).values())
+
+    await until(ready, pause=0.05)
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(installation: Installation, owner: Service) -> AsyncIterator[Database]:
     database = Database(installation.database_url, name="test")
     await database.open()
@@ -82,28 +102,28 @@ async def database(installation: Installation, owner: Service) -> AsyncIterator[
     await database.close()
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
     """Sends commands over the bus alone."""
-    async with _sender(installation) as sender:
+    async with caller(installation) as sender:
         yield sender
 
 
-@pytest.fixture
-async def channel_sender(installation: Installation) -> AsyncIterator[CommandSender]:
+@asynccontextmanager
+async def channel_caller(installation: Installation) -> AsyncIterator[CommandSender]:
     """Hands commands over by a channel, which is open, and leaves to the bus what comes back."""
     url, calls = f"http://127.0.0.1:{installation.port}", UpstreamClient({}, IdentitySigner(SIGNING_KEY))
     channels = ServiceCommandChannels({"notes": url}, calls.own_headers)
     keeping = asyncio.create_task(channels.run())
-    async with _sender(installation, channels) as sender:
-        await eventually(lambda: channels._count_open("notes") == 1)
+    async with caller(installation, channels) as sender:
+        await until(lambda: channels._count_open("notes") == 1)
         yield sender
     keeping.cancel()
     await asyncio.gather(keeping, return_exceptions=True)
 
 
 @asynccontextmanager
-async def _sender(
+async def caller(
     installation: Installation, channels: ServiceCommandChannels | None = None
 ) -> AsyncIterator[CommandSender]:
     signer = IdentitySigner(SIGNING_KEY)
@@ -122,9 +142,7 @@ async def _sender(
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
-    async with asyncio.timeout(60):
-        while not (sender.positioned() and producer.healthy):
-            await asyncio.sleep(0.05)
+    await until(lambda: sender.positioned() and producer.healthy)
     yield sender
     for task in reading:
         task.cancel()

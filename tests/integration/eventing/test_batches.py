@@ -1,6 +1,7 @@
 """One suite for batches of both buses: whole copartitions, the order of publishing, offsets of the store."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -8,10 +9,12 @@ from aiokafka import AIOKafkaProducer
 
 from libs.contracts.topics import events_topic
 from libs.eventing import BatchConsumer, Bus, DeadLetters, KafkaBus, Producer, create_topics
+from libs.eventing._poll_wait import PollWait
 from libs.retry import RetryPolicy
 from tests.support.batch_sink import BatchSink
-from tests.support.bus_members import Member, eventually
+from tests.support.bus_members import Member
 from tests.support.memory_bus import MemoryBus
+from tests.support.waiting import until
 
 CAUSES = events_topic("causes", 4, ("things",))
 EFFECTS = events_topic("effects", 4, ("things",))
@@ -32,7 +35,7 @@ async def bus(request: pytest.FixtureRequest, topic_prefix: str) -> Bus:
 async def producer(bus: Bus) -> AsyncIterator[Producer]:
     producer = bus.producer()
     await producer.start()
-    await eventually(lambda: producer.healthy)
+    await until(lambda: producer.healthy)
     yield producer
     await producer.stop()
 
@@ -88,9 +91,12 @@ async def send(producer: Producer, first: int, count: int, topic: str | None = N
 async def test_everything_is_stored_once_in_the_order_of_each_key(producer: Producer, sink: BatchSink, join) -> None:
     values = await send(producer, 0, 100)
     join()
-    await eventually(lambda: len(sink.stored) >= 100)
+    await until(lambda: len(sink.stored) >= 100)
+    # Nothing is stored until all is there: arrivals meet in a batch however slowly they come.
+    sink.gate.clear()
     values += await send(producer, 100, 100)
-    await eventually(lambda: len(sink.stored) >= 200)
+    sink.gate.set()
+    await until(lambda: len(sink.stored) >= 200)
     assert sorted(sink.stored) == sorted(values)
     for place in range(len(KEYS)):
         numbers = [int(value) for value in sink.stored if int(value) % len(KEYS) == place]
@@ -99,13 +105,20 @@ async def test_everything_is_stored_once_in_the_order_of_each_key(producer: Prod
     assert len(sink.batches) < 100
 
 
-async def test_an_effect_on_another_topic_comes_after_its_cause(producer: Producer, sink: BatchSink, join) -> None:
+async def test_an_effect_on_another_topic_comes_after_its_cause(
+    bus: Bus, producer: Producer, sink: BatchSink, join, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """All causes are there before any effect; with everything to be read at once, the topics may come in any order."""
-    await send(producer, 0, 60, CAUSES.name)
-    await asyncio.sleep(1.1)
+    now = time.time
+    if isinstance(bus, MemoryBus):
+        bus.clock = lambda: time.time()
+    with monkeypatch.context() as earlier:
+        # By the clock of their producer, causes come more than the second before that the order is promised for.
+        earlier.setattr(time, "time", lambda: now() - 1.1)
+        await send(producer, 0, 60, CAUSES.name)
     await send(producer, 1000, 60, EFFECTS.name)
     join()
-    await eventually(lambda: len(sink.stored) >= 120)
+    await until(lambda: len(sink.stored) >= 120)
     for place, value in enumerate(sink.stored):
         number = int(value)
         if number >= 1000:
@@ -116,51 +129,63 @@ async def test_an_effect_on_another_topic_comes_after_its_cause(producer: Produc
 
 @pytest.mark.parametrize("bus", ["kafka"], indirect=True)
 async def test_the_end_of_a_transaction_holds_up_no_other_topic(
-    kafka: str, topic_prefix: str, producer: Producer, sink: BatchSink, join
+    kafka: str, topic_prefix: str, producer: Producer, sink: BatchSink, join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # What was found to be empty before something else was fetched was so too long ago.
+    monkeypatch.setattr("libs.eventing._copartitions._SETTLED_SECONDS", 0.0)
     first = join()
-    await eventually(lambda: first.consumer.joined)
+    await until(lambda: first.consumer.joined)
     transactional = AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=f"{topic_prefix}replay")
     async with transactional, transactional.transaction():
         await transactional.send_and_wait(topic_prefix + CAUSES.name, b"0", key=KEYS[0].encode())
-    await eventually(lambda: sink.stored == [b"0"])
-    # By then the partition of the cause was found to be empty too long ago.
-    await asyncio.sleep(0.6)
+    await until(lambda: sink.stored == [b"0"])
     values = await send(producer, 12, 1, EFFECTS.name)
-    await eventually(lambda: sink.stored == [b"0", *values])
+    await until(lambda: sink.stored == [b"0", *values])
     await first.stop()
     join()
     values += await send(producer, 24, 1, EFFECTS.name)
-    await eventually(lambda: sink.stored == [b"0", *values])
+    await until(lambda: sink.stored == [b"0", *values])
 
 
 async def test_a_member_that_rests_goes_on_with_its_share_at_once(
     producer: Producer, sink: BatchSink, join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    resting = asyncio.Event()
+
+    class Wait(PollWait):
+        def seconds(self, now: float, *, busy: bool) -> float:
+            seconds = super().seconds(now, busy=busy)
+            if seconds == 600.0:
+                resting.set()
+            return seconds
+
     monkeypatch.setattr("libs.eventing._poll_wait._UNTIL_REST_SECONDS", 0.3)
     monkeypatch.setattr("libs.eventing._poll_wait._REST_SECONDS", 600.0)
+    monkeypatch.setattr("libs.eventing._batch_consumer.PollWait", Wait)
     first = join()
-    await eventually(lambda: first.consumer.joined)
-    await asyncio.sleep(1.0)
+    await until(lambda: first.consumer.joined)
+    await until(resting.is_set)
     second = join()
-    await eventually(lambda: second.consumer.joined)
+    # Records would end the first one's rest, too.
+    await until(lambda: second.consumer.joined and first.consumer.joined)
     values = await send(producer, 0, 24)
-    await eventually(lambda: len(sink.stored) == 24)
+    await until(lambda: len(sink.stored) == 24)
     assert sorted(sink.stored) == sorted(values)
 
 
+@pytest.mark.rule(28)
 async def test_members_come_and_go_and_nothing_is_lost_or_doubled(producer: Producer, sink: BatchSink, join) -> None:
     first = join()
-    await eventually(lambda: first.consumer.joined)
+    await until(lambda: first.consumer.joined)
     values = await send(producer, 0, 50)
     second, third = join(), join()
     values += await send(producer, 50, 50)
-    await eventually(lambda: all(each.consumer.joined for each in (first, second, third)))
+    await until(lambda: all(each.consumer.joined for each in (first, second, third)))
     values += await send(producer, 100, 50)
     await second.stop()
     values += await send(producer, 150, 50)
     await first.stop()
-    await eventually(lambda: len(sink.stored) >= 200)
+    await until(lambda: len(sink.stored) >= 200)
     assert sorted(sink.stored) == sorted(values)
 
 
@@ -169,7 +194,7 @@ async def test_it_goes_on_behind_what_is_stored_and_not_behind_the_commits(
 ) -> None:
     values = await send(producer, 0, 40)
     reader = await Member(bus, "things-batches", TOPICS).start()
-    await eventually(lambda: len(reader.records) == 40)
+    await until(lambda: len(reader.records) == 40)
     half = {record.topic_partition: record.offset for record in reader.records}
     await reader.done()
     await reader.stop()
@@ -177,7 +202,7 @@ async def test_it_goes_on_behind_what_is_stored_and_not_behind_the_commits(
         sink.offsets_stored[partition] = last
     expected = {record.value for record in reader.records if record.offset == half[record.topic_partition]}
     join()
-    await eventually(lambda: len(sink.stored) >= len(expected))
+    await until(lambda: len(sink.stored) >= len(expected))
     assert set(sink.stored) == expected < set(values)
 
 
@@ -192,7 +217,7 @@ async def test_an_offset_that_a_topic_does_not_have_means_its_beginning(
             sink.offsets_stored[next(p for p in reader.held if (p.topic, p.number) == (topic, number))] = 10_000
         break
     join()
-    await eventually(lambda: len(sink.stored) >= 12)
+    await until(lambda: len(sink.stored) >= 12)
     assert sorted(sink.stored) == sorted(values)
 
 
@@ -202,17 +227,17 @@ async def test_unreadable_records_are_dead_lettered_one_by_one(
     sink.poison, sink.indigestible = {b"3"}, {b"8", b"20"}
     values = await send(producer, 0, 24)
     join()
-    await eventually(lambda: len(sink.stored) >= 21)
+    await until(lambda: len(sink.stored) >= 21)
     assert set(sink.stored) == set(values) - {b"3", b"8", b"20"}
     assert len(sink.stored) == 21
-    await eventually(lambda: sum(sink.offsets_stored.values()) == 24)
+    await until(lambda: sum(sink.offsets_stored.values()) == 24)
 
 
 async def test_failures_that_pass_cost_nothing(producer: Producer, sink: BatchSink, join) -> None:
     sink.failures = [RuntimeError("once"), OSError("twice"), RuntimeError("three times")]
     values = await send(producer, 0, 24)
     join()
-    await eventually(lambda: len(sink.stored) >= 24)
+    await until(lambda: len(sink.stored) >= 24)
     assert sorted(sink.stored) == sorted(values)
 
 
@@ -222,33 +247,33 @@ async def test_a_payload_that_has_to_be_fetched_holds_up_its_copartition_only(
     sink.partial = {b"0": asyncio.Event()}
     values = await send(producer, 0, 48)
     join()
-    await eventually(lambda: len(sink.stored) >= 12)
+    await until(lambda: len(sink.stored) >= 12)
     assert b"0" not in sink.stored
     sink.partial[b"0"].set()
-    await eventually(lambda: len(sink.stored) >= 48)
+    await until(lambda: len(sink.stored) >= 48)
     assert sorted(sink.stored) == sorted(values)
 
 
 async def test_empty_records_only_move_the_offset(producer: Producer, sink: BatchSink, join) -> None:
     await (await producer.send(CAUSES.name, "key", b"", []))
     join()
-    await eventually(lambda: sum(sink.offsets_stored.values()) == 1)
+    await until(lambda: sum(sink.offsets_stored.values()) == 1)
     assert sink.stored == []
 
 
 async def test_a_member_that_was_overtaken_goes_on_behind_the_other(producer: Producer, sink: BatchSink, join) -> None:
     """A frozen member wakes up: its partitions have been stored further by another one."""
     member = join()
-    await eventually(lambda: member.consumer.joined)
+    await until(lambda: member.consumer.joined)
     sink.gate.clear()
     values = await send(producer, 0, 24)
-    await eventually(lambda: member.consumer._storing is not None)
+    await until(lambda: member.consumer._storing is not None)
     batch = member.consumer._storing
     # Another process stores the first record of some partition.
     partition = next(iter(member.consumer._partitions))
     sink.offsets_stored = dict.fromkeys(member.consumer._partitions, 0) | {partition: 0}
     sink.gate.set()
-    await eventually(lambda: len(sink.stored) >= 24)
+    await until(lambda: len(sink.stored) >= 24)
     assert batch is not None
     assert sink.overtaken >= 1
     assert sorted(sink.stored) == sorted(values)

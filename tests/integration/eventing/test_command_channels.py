@@ -15,10 +15,46 @@ from libs.eventing import CommandSender
 from libs.persistence import Database
 from libs.service_defaults import Service
 from libs.service_defaults.command_channels import ServiceCommandChannels
-from tests.integration.eventing.conftest import SIGNING_KEY, Installation
+from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, channel_caller, installed, serving
 from tests.integration.eventing.test_sample_owner import send_note, take_note
-from tests.support.bus_members import eventually
 from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.waiting import until
+
+IN_WORK = """
+    SELECT count(*) FROM pg_stat_activity
+    WHERE datname = current_database() AND state LIKE 'idle in transaction%%'
+"""
+
+
+@pytest.fixture
+async def installation(kafka: str, topic_prefix: str, database_url: str) -> Installation:
+    return await installed(kafka, topic_prefix, database_url)
+
+
+@pytest.fixture
+async def owner(installation: Installation) -> AsyncIterator[Service]:
+    async with serving(installation.owner()) as owner:
+        yield owner
+
+
+@pytest.fixture
+async def database(installation: Installation, owner: Service) -> AsyncIterator[Database]:
+    database = Database(installation.database_url, name="test")
+    await database.open()
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    async with caller(installation) as sender:
+        yield sender
+
+
+@pytest.fixture
+async def channel_sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    async with channel_caller(installation) as sender:
+        yield sender
 
 
 async def notes(database: Database) -> list[tuple[str, str]]:
@@ -43,10 +79,11 @@ async def test_the_outcome_comes_by_the_channel_before_the_bus_has_it(
     assert (outcome.envelope.type, orjson.loads(outcome.payload)) == (NoteTaken.TYPE, {"note_id": "note-1"})
     assert over_the_bus == []
     gate.set()
-    await eventually(lambda: [envelope.id for envelope in over_the_bus] == [outcome.envelope.id])
+    await until(lambda: [envelope.id for envelope in over_the_bus] == [outcome.envelope.id])
     assert await notes(database) == [("note-1", "buy rope")]
 
 
+@pytest.mark.rule(2)
 async def test_a_repeat_gets_the_recorded_outcome_by_either_way(
     owner: Service, sender: CommandSender, channel_sender: CommandSender, database: Database
 ) -> None:
@@ -77,8 +114,7 @@ async def test_what_nobody_has_signed_is_kept_as_a_dead_letter(
     monkeypatch.setattr(channel_sender._signer, "sign_command", lambda envelope, _identity, _payload: envelope)
     monkeypatch.setattr(owner.commands, "give_up", give_up)
     await send_note(channel_sender, TakeNote(note_id="note-1", text="buy rope"), new_id())
-    async with asyncio.timeout(180):
-        await given_up.wait()
+    await until(given_up.is_set)
     assert await notes(database) == []
 
 
@@ -117,16 +153,16 @@ async def test_commands_of_a_process_that_is_killed_are_carried_out_once_by_anot
         for number in range(10)
     ]
     (channel,) = _channels(channel_sender)._channels.values()
-    await eventually(lambda: len(channel._unheard) == 10)
-    await asyncio.sleep(0.5)
+    await until(lambda: len(channel._unheard) == 10)
+    database = Database(installation.database_url, name="test")
+    await database.open()
+    await until(lambda: database.value(IN_WORK))
     doomed.kill()
     await doomed.wait()
     service = installation.owner()
     running = asyncio.create_task(service.run())
     outcomes = await asyncio.gather(*waiting)
     assert {outcome.envelope.type for outcome in outcomes} == {NoteTaken.TYPE}
-    database = Database(installation.database_url, name="test")
-    await database.open()
     assert await notes(database) == [(f"note-{number}", f"note {number}") for number in range(10)]
     await database.close()
     service.stop()

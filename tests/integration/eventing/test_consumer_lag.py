@@ -1,21 +1,18 @@
 """Lag of consumer groups on a real broker."""
 
-import asyncio
-
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from libs.contracts.topics import RUNTIME_COMMANDS
 from libs.eventing import KafkaBus, KafkaConnection, create_topics, read_consumer_lag
+from tests.support.waiting import until
 
 
 async def test_lag_is_what_is_not_committed_yet(kafka: str, topic_prefix: str) -> None:
     await create_topics(kafka, topic_prefix, topics=(RUNTIME_COMMANDS,))
     producer = KafkaBus(kafka, prefix=topic_prefix).producer()
     await producer.start()
-    async with asyncio.timeout(60):
-        while not producer.healthy:
-            await asyncio.sleep(0.05)
+    await until(lambda: producer.healthy)
     for _ in range(5):
         await (await producer.send(RUNTIME_COMMANDS.name, "one key", b"{}", []))
     await producer.stop()

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 import signal
 import sys
-import time
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -16,7 +15,9 @@ from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_long_fetches import LongFetches
 from libs.persistence import Presence
 from libs.service_defaults._departures import Departures
-from tests.support.bus_members import Member, eventually
+from tests.support.bus_members import Member
+from tests.support.presence import Clock, end_connections, is_locked, looked, present
+from tests.support.waiting import until
 
 THINGS = events_topic("things", 4, ())
 GROUP = "things-readers"
@@ -45,6 +46,7 @@ def bus(kafka: str, prefix: str, process: int) -> KafkaBus:
     return KafkaBus(kafka, prefix=prefix, process=process)
 
 
+@pytest.mark.failover("partitions of a killed consumer")
 async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
     topics: None, kafka: str, topic_prefix: str
 ) -> None:
@@ -54,7 +56,7 @@ async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
     )
     assert process.stdout is not None
     await process.stdout.readline()
-    await eventually(lambda: len(member.held) == 2)
+    await until(lambda: len(member.held) == 2)
     groups = bus(kafka, topic_prefix, 1).groups()
     asked: list[set[int]] = []
 
@@ -69,14 +71,14 @@ async def test_a_killed_process_is_taken_out_and_its_partitions_are_shared(
     # The group does not know it any more, though its session has not ended.
     assert await groups.expel([GROUP], gone) == 0
     assert asked[1] == {1}
-    await eventually(lambda: len(member.held) == THINGS.partitions)
+    await until(lambda: len(member.held) == THINGS.partitions)
     await member.stop()
 
 
 async def test_a_member_that_is_taken_out_by_mistake_joins_again(topics: None, kafka: str, topic_prefix: str) -> None:
     member = await Member(bus(kafka, topic_prefix, 1), GROUP, [THINGS.name]).start()
     assert await bus(kafka, topic_prefix, 2).groups().expel([GROUP], lambda _: {1}) == 1
-    await eventually(lambda: len(member.assignments) == 2)
+    await until(lambda: len(member.assignments) == 2)
     assert len(member.held) == THINGS.partitions
     await member.stop()
 
@@ -100,12 +102,17 @@ def short_wait_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("libs.eventing._kafka_lone_member._HEARTBEAT_SECONDS", 6.0)
 
 
+def is_resting(member: Member) -> bool:
+    return bool(member._consumer.fetches._long_fetches)
+
+
 async def test_a_member_that_rested_alone_shares_and_reads_on(
     topics: None, kafka: str, topic_prefix: str, short_wait_for_rest: None
 ) -> None:
-    unsettled = asyncio.Event()
+    unsettled, waits = asyncio.Event(), asyncio.Event()
 
     async def wait_while_settled(seconds: float) -> None:
+        waits.set()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await unsettled.wait()
@@ -113,24 +120,21 @@ async def test_a_member_that_rested_alone_shares_and_reads_on(
     alone = KafkaBus(kafka, prefix=topic_prefix, process=1, wait_while_settled=wait_while_settled)
     member = await Member(alone, GROUP, [THINGS.name]).start()
     # Until a heartbeat and a fetch are at the pace of lone members.
-    await asyncio.sleep(1.5)
+    await until(lambda: waits.is_set() and is_resting(member))
     producer = bus(kafka, topic_prefix, 3).producer()
     await producer.start()
-    await eventually(lambda: producer.healthy)
+    await until(lambda: producer.healthy)
     await (await producer.send(THINGS.name, "key", b"first", ()))
-    await eventually(lambda: member.values == [b"first"])
-    await asyncio.sleep(1.5)
-    begun = time.monotonic()
+    await until(lambda: member.values == [b"first"])
+    await until(lambda: is_resting(member))
     other = Member(bus(kafka, topic_prefix, 2), GROUP, [THINGS.name])
     joining = asyncio.create_task(other.start())
-    await asyncio.sleep(0.2)
     unsettled.set()
     await joining
-    await eventually(lambda: len(member.held) == len(other.held) == 2)
+    await until(lambda: len(member.held) == len(other.held) == 2)
     for number in range(8):
         await (await producer.send(THINGS.name, f"key {number}", b"second", ()))
-    await eventually(lambda: (member.values + other.values).count(b"second") == 8)
-    assert time.monotonic() - begun < 30
+    await until(lambda: (member.values + other.values).count(b"second") == 8)
     for each in (member, other):
         await each.stop()
     await producer.stop()
@@ -140,7 +144,7 @@ async def test_the_lag_is_known_during_a_long_fetch(
     topics: None, kafka: str, topic_prefix: str, short_wait_for_rest: None
 ) -> None:
     member = await Member(bus(kafka, topic_prefix, 1), GROUP, [THINGS.name]).start()
-    await asyncio.sleep(1.5)
+    await until(lambda: is_resting(member))
     positions = await member.positions()
     assert len(positions) == THINGS.partitions
     assert all(position == end == 0 for position, end in positions.values())
@@ -148,66 +152,78 @@ async def test_the_lag_is_known_during_a_long_fetch(
 
 
 @pytest.fixture
-async def presence(database_url: str) -> AsyncIterator[Presence]:
-    presence = Presence(database_url, name="test", grace=3.0, distrust=0.0)
-    running = asyncio.create_task(presence.run())
-    await presence.held.wait()
-    yield presence
-    running.cancel()
-    await asyncio.wait({running})
+def clock() -> Clock:
+    return Clock()
 
 
-@pytest.mark.slow
+@pytest.fixture
+async def presence(database_url: str, clock: Clock) -> AsyncIterator[Presence]:
+    async with present(database_url, name="observer", clock=clock) as presence:
+        yield presence
+
+
+@pytest.mark.slow(covered_by="test_departures_take_out_whoever_is_gone")
 async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connections(
-    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence
+    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:
-    other = Presence(database_url, name="test", grace=60.0, distrust=0.0)
-    tasks = [asyncio.create_task(other.run())]
-    await other.held.wait()
-    departures = []
-    for each in (presence, other):
-        departure = Departures(bus(kafka, topic_prefix, each.number).groups(), each)
-        departure.watch(GROUP)
-        tasks.append(asyncio.create_task(departure.run()))
-        departures.append(departure)
-    members = [
-        await Member(bus(kafka, topic_prefix, each.number), GROUP, [THINGS.name]).start() for each in (presence, other)
-    ]
-    await eventually(lambda: all(len(member.held) == 2 for member in members))
-    before = [len(member.assignments) for member in members]
-    for _ in range(2):
-        # A loop that is busy for longer than several heartbeats and looks.
-        time.sleep(2.5)  # noqa: ASYNC251
-        with psycopg.connect(database_url) as connection:
-            connection.execute(
-                "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted",
-                (other.number,),
-            )
-        await asyncio.sleep(1.5)
-        assert other.announced == other.number
-    assert [len(member.assignments) for member in members] == before
-    for member in members:
-        await member.stop()
-    for task in tasks:
-        task.cancel()
-    await asyncio.wait(tasks)
+    producer = bus(kafka, topic_prefix, 3).producer()
+    await producer.start()
+    await until(lambda: producer.healthy)
+    async with present(database_url, clock=Clock()) as other:
+        tasks = []
+        for each in (presence, other):
+            departure = Departures(bus(kafka, topic_prefix, each.number).groups(), each)
+            departure.watch(GROUP)
+            tasks.append(asyncio.create_task(departure.run()))
+        members = [
+            await Member(bus(kafka, topic_prefix, each.number), GROUP, [THINGS.name]).start()
+            for each in (presence, other)
+        ]
+        await until(lambda: all(len(member.held) == 2 for member in members))
+        before = [len(member.assignments) for member in members]
+
+        async def all_is_read(value: bytes) -> None:
+            for number in range(8):
+                await (await producer.send(THINGS.name, f"key {number}", value, ()))
+            await until(lambda: sum(member.values.count(value) for member in members) == 8)
+
+        for value in (b"first", b"second"):
+            with psycopg.connect(database_url) as connection:
+                # The loop is busy for longer than several heartbeats and looks.
+                connection.execute("SELECT pg_sleep(2.5)")
+            back = asyncio.Event()
+            other.on_change(back.set)
+            end_connections(database_url, other.number)
+            await until(back.is_set)
+            await looked(database_url)
+            # If its lock was missing in a look, then for long enough now.
+            clock.now += 60.0
+            await looked(database_url)
+            await all_is_read(value)
+        assert [len(member.assignments) for member in members] == before
+        for member in members:
+            await member.stop()
+        for task in tasks:
+            task.cancel()
+        await asyncio.wait(tasks)
+    await producer.stop()
 
 
 async def test_departures_take_out_whoever_is_gone(
-    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence
+    topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:
-    leaver = Presence(database_url, name="test")
-    leaving = asyncio.create_task(leaver.run())
-    await leaver.held.wait()
     departures = Departures(bus(kafka, topic_prefix, presence.number).groups(), presence)
     departures.watch(GROUP)
     running = asyncio.create_task(departures.run())
-    member = await Member(bus(kafka, topic_prefix, leaver.number), GROUP, [THINGS.name]).start()
-    # Whoever was never seen cannot be missed.
-    await asyncio.sleep(1.5)
-    leaving.cancel()
+    async with present(database_url) as leaver:
+        member = await Member(bus(kafka, topic_prefix, leaver.number), GROUP, [THINGS.name]).start()
+        # Whoever was never seen cannot be missed.
+        await looked(database_url)
+    await until(lambda: not is_locked(database_url, leaver.number))
+    await looked(database_url)
+    clock.now += 1.0
     # It lives, and so joins again: that it had to is what shows that it was taken out.
-    await eventually(lambda: len(member.assignments) >= 2)
+    await until(lambda: len(member.assignments) >= 2)
     await member.stop()
     running.cancel()
-    await asyncio.wait({running, leaving})
+    await asyncio.wait({running})

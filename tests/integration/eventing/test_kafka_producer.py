@@ -1,12 +1,11 @@
 """The producer after a refusal of the broker's own."""
 
-import asyncio
-
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
 from libs.eventing import BusUnavailable, KafkaBus, MessageRefused
-from tests.support.bus_members import Member, eventually
+from tests.support.bus_members import Member
+from tests.support.waiting import until
 
 
 async def test_what_the_broker_refuses_does_not_block_what_follows(kafka: str, topic_prefix: str) -> None:
@@ -17,22 +16,24 @@ async def test_what_the_broker_refuses_does_not_block_what_follows(kafka: str, t
     bus = KafkaBus(kafka, prefix=topic_prefix)
     producer = bus.producer()
     await producer.start()
-    await eventually(lambda: producer.healthy)
+    await until(lambda: producer.healthy)
 
     await (await producer.send("narrow", "key", b"first", []))
     with pytest.raises(MessageRefused):
         await (await producer.send("narrow", "key", b"x" * 5000, []))
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await (await producer.send("narrow", "key", b"second", []))
-                break
-            except BusUnavailable:
-                await asyncio.sleep(0.05)
+
+    async def sent() -> bool:
+        try:
+            await (await producer.send("narrow", "key", b"second", []))
+        except BusUnavailable:
+            return False
+        return True
+
+    await until(sent, pause=0.05)
     assert producer.healthy
 
     member = await Member(bus, "readers", ["narrow"]).start()
-    await eventually(lambda: len(member.records) == 2)
+    await until(lambda: len(member.records) == 2)
     assert member.values == [b"first", b"second"]
     await member.stop()
     await producer.stop()

@@ -3,18 +3,32 @@
 import asyncio
 
 import pytest
+from aiokafka import AIOKafkaConsumer
 
 from libs.contracts.topics import events_topic
 from libs.eventing import BusUnavailable, KafkaBus, _kafka_readers, create_topics
 from tests.support.bus_members import Member
+from tests.support.waiting import WITHIN, until
 
 THINGS = events_topic("things", 3, ())
 
 
-async def test_a_member_that_comes_before_its_topic_is_assigned_all_of_it(kafka: str, topic_prefix: str) -> None:
+async def test_a_member_that_comes_before_its_topic_is_assigned_all_of_it(
+    kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_kafka_readers, "_TOPICS_SECONDS", WITHIN)
     member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
+    looked = asyncio.Event()
+    topics = AIOKafkaConsumer.topics
+
+    async def look(client: AIOKafkaConsumer) -> set[str]:
+        found = await topics(client)
+        looked.set()
+        return found
+
+    monkeypatch.setattr(AIOKafkaConsumer, "topics", look)
     starting = asyncio.create_task(member.start())
-    await asyncio.sleep(0.3)
+    await until(looked.is_set)
     await create_topics(kafka, topic_prefix, topics=(THINGS,))
     await starting
     assert len(member.assignments[0]) == THINGS.partitions

@@ -5,24 +5,30 @@ import time
 
 import aiohttp
 import pytest
+import pytest_asyncio
 
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandContext, CommandSender, IdentitySigner, Transaction
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
-from tests.integration.eventing.test_sample_owner import take_note
+from tests.integration.eventing.test_sample_owner import send_note, take_note
+from tests.support import sample_owner
 from tests.support.command_records import MALLORY
 from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.waiting import WITHIN
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-@pytest.fixture
+@pytest_asyncio.fixture(loop_scope="module")
 async def calls(owner: Service):
     calls = UpstreamClient({"notes": f"http://127.0.0.1:{owner.settings.port}"}, IdentitySigner(SIGNING_KEY))
     yield calls
     await calls.stop()
 
 
+@pytest.mark.rule(4)
 async def test_the_state_of_a_command_is_visible_to_its_company_only(
     owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
 ) -> None:
@@ -34,30 +40,34 @@ async def test_the_state_of_a_command_is_visible_to_its_company_only(
     assert state.outcome == outcome
     assert (await calls.get("notes", f"/internal/commands/{command_id}", MALLORY)).status == 404
 
-    async with database.connection() as connection:
-        await connection.execute(
-            "INSERT INTO inbox (consumer, message_id, company_id) VALUES ('commands', 'under way', %s)",
-            (ALICE.company_id,),
-        )
-        # Recorded by a release that did not write companies down.
-        await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES ('commands', 'old')")
+    await database.execute(
+        "INSERT INTO inbox (consumer, message_id, company_id) VALUES ('commands', 'under way', %s)", (ALICE.company_id,)
+    )
+    # Recorded by a release that did not write companies down.
+    await database.execute("INSERT INTO inbox (consumer, message_id) VALUES ('commands', 'old')")
     assert (await calls.get("notes", "/internal/commands/under%20way", ALICE)).status == 202
     assert (await calls.get("notes", "/internal/commands/under%20way", MALLORY)).status == 404
     assert (await calls.get("notes", "/internal/commands/old", ALICE)).status == 202
     assert (await calls.get("notes", "/internal/commands/unheard-of", ALICE)).status == 404
 
 
+@pytest.mark.rule(19)
 async def test_a_large_payload_is_fetched_from_its_owner(
-    owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
+    owner: Service, sender: CommandSender, calls: UpstreamClient
 ) -> None:
-    large = "n" * (600 * 1024)
+    large, command_id = "n" * (600 * 1024), new_id()
 
     async def take(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
         transaction.emit(NoteTaken(note_id=command.text), subject=command.note_id)
 
     owner.commands.handle(TakeNote, take)
-    outcome = await take_note(sender, large)
+    async with sender.replies(command_id, TakeNote, ALICE) as replies:
+        await send_note(sender, TakeNote(note_id=new_id(), text=large), command_id)
+        # Not `outcome`: after a silence that asks for the outcome, which then comes whole.
+        outcome = await replies.wait(WITHIN)
+    owner.commands.handle(TakeNote, sample_owner.take_note)
 
+    assert outcome is not None
     assert outcome.payload == NoteTaken(note_id=large).encode()
     assert outcome.envelope.data_hash == hashlib.sha256(outcome.payload).hexdigest()
     assert outcome.envelope.data_ref is not None

@@ -1,7 +1,6 @@
 """A Kafka that goes away and comes back, seen by a whole owner and its caller."""
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator, Iterator
 
 import pytest
@@ -9,7 +8,6 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
-from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import (
     BusUnavailable,
     CommandSender,
@@ -17,20 +15,21 @@ from libs.eventing import (
     KafkaBus,
     Partition,
     PayloadReader,
-    create_topics,
+    Received,
 )
 from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 from libs.service_defaults import Service, UpstreamClient
-from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
+from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
-from tests.support.bus_members import Member, eventually
+from tests.support.bus_members import Member
 from tests.support.event_owner import PLAIN
 from tests.support.private_kafka import PrivateKafka, private_kafka
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.outage("Kafka, dead", "Kafka, frozen")]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +46,19 @@ async def proxy(broker: PrivateKafka) -> AsyncIterator[TcpProxy]:
 
 @pytest.fixture
 async def installation(broker: PrivateKafka, proxy: TcpProxy, topic_prefix: str, database_url: str) -> Installation:
-    await create_topics(broker.bootstrap_servers, topic_prefix, topics=(*sample_owner.TOPICS, GATEWAY_EVENTS))
-    return Installation(broker.bootstrap_servers, topic_prefix, database_url, choose_free())
+    return await installed(broker.bootstrap_servers, topic_prefix, database_url)
+
+
+@pytest.fixture
+async def owner(installation: Installation) -> AsyncIterator[Service]:
+    async with serving(installation.owner()) as owner:
+        yield owner
+
+
+@pytest.fixture
+async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    async with caller(installation) as sender:
+        yield sender
 
 
 async def refused(sender: CommandSender) -> None:
@@ -62,7 +72,7 @@ async def refused(sender: CommandSender) -> None:
 async def test_callers_are_refused_in_time_and_all_goes_on_by_itself(
     owner: Service, sender: CommandSender, proxy: TcpProxy, outage: str
 ) -> None:
-    await eventually(sender.fresh)
+    await until(sender.fresh)
     assert (await take_note(sender, "before")).envelope.type == NoteTaken.TYPE
     if outage == "cut":
         await proxy.cut()
@@ -70,17 +80,18 @@ async def test_callers_are_refused_in_time_and_all_goes_on_by_itself(
         proxy.freeze()
     await refused(sender)
     await refused(sender)
-    await eventually(lambda: not sender.fresh())
+    await until(lambda: not sender.fresh())
 
     await proxy.restore()
-    await eventually(sender.fresh)
-    async with asyncio.timeout(60):
-        while True:
-            with contextlib.suppress(ServiceUnavailable):
-                outcome = await take_note(sender, "after")
-                break
-            await asyncio.sleep(0.2)
-    assert outcome.envelope.type == NoteTaken.TYPE
+    await until(sender.fresh)
+
+    async def taken() -> Received | None:
+        try:
+            return await take_note(sender, "after")
+        except ServiceUnavailable:
+            return None
+
+    assert (await until(taken, pause=0.2)).envelope.type == NoteTaken.TYPE
 
 
 async def test_events_of_an_outage_arrive_after_it_in_order(
@@ -92,11 +103,13 @@ async def test_events_of_an_outage_arrive_after_it_in_order(
         if number == 10:
             await proxy.cut()
         if number == 30:
+            await until(lambda: not owner.producer.healthy)
             await proxy.restore()
         async with owner.outbox.transaction(PLAIN) as transaction:
             transaction.emit(NoteTaken(note_id=str(number)), subject="note")
-        await asyncio.sleep(0.2 if 10 <= number < 30 else 0.01)
-    await eventually(lambda: len({record.value for record in member.records}) == 40)
+        if number == 9:
+            await until(lambda: member.records)
+    await until(lambda: len({record.value for record in member.records}) == 40)
     first_seen = [int(NoteTaken.decode(value).note_id) for value in dict.fromkeys(member.values)]
     assert first_seen == list(range(40))
     await member.stop()
@@ -144,12 +157,14 @@ async def test_a_reader_whose_client_has_ended_its_fetches_says_so(installation:
     await tail.stop()
 
 
-async def test_the_start_waits_for_kafka(installation: Installation, proxy: TcpProxy) -> None:
+async def test_the_start_waits_for_kafka(
+    installation: Installation, proxy: TcpProxy, capsys: pytest.CaptureFixture[str]
+) -> None:
     await proxy.cut()
     service = installation.owner()
     running = asyncio.create_task(service.run())
-    await eventually(lambda: service.lifecycle.started)
-    await asyncio.sleep(1.0)
+    await until(lambda: "producer.unreachable" in "".join(capsys.readouterr()))
+    await until(lambda: service.lifecycle.started)
     assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
     await proxy.restore()
     await until_ready(service)
@@ -218,7 +233,7 @@ async def test_a_sender_starts_without_kafka_and_gets_ready_with_it(
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
     await refused(sender)
     await proxy.restore()
-    await eventually(lambda: sender.positioned() and producer.healthy)
+    await until(lambda: sender.positioned() and producer.healthy)
     assert (await take_note(sender, "at last")).envelope.type == NoteTaken.TYPE
     for task in reading:
         task.cancel()

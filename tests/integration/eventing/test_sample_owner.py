@@ -3,6 +3,7 @@
 import asyncio
 
 import orjson
+import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.eventing import CommandSender, IdentitySigner
@@ -10,6 +11,10 @@ from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
 from tests.support.sample_owner import NoteTaken, TakeNote
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+NOTE = "SELECT text FROM notes WHERE id = %s"
+WITH_TEXT = "SELECT count(*) FROM notes WHERE text LIKE %s"
 
 
 async def send_note(sender: CommandSender, command: TakeNote, command_id: str) -> None:
@@ -33,9 +38,7 @@ async def take_note(sender: CommandSender, text: str, *, command_id: str | None 
     return outcome
 
 
-async def test_a_command_takes_effect_and_its_outcome_comes_back(
-    owner: Service, sender: CommandSender, database: Database
-) -> None:
+async def test_a_command_takes_effect_and_its_outcome_comes_back(owner: Service, sender: CommandSender) -> None:
     outcome = await take_note(sender, "buy rope", note_id="note-1")
 
     assert outcome.envelope.type == NoteTaken.TYPE
@@ -50,12 +53,11 @@ async def test_a_command_takes_effect_and_its_outcome_comes_back(
 async def test_a_refusal_comes_back_and_changes_nothing(
     owner: Service, sender: CommandSender, database: Database
 ) -> None:
-    outcome = await take_note(sender, "")
+    outcome = await take_note(sender, "", note_id="empty")
 
     assert outcome.envelope.type == TakeNote.rejected_type()
     assert orjson.loads(outcome.payload)["error"]["type"] == "conflict_error"
-    async with database.connection() as connection:
-        assert await (await connection.execute("SELECT * FROM notes")).fetchall() == []
+    assert await database.execute(NOTE, ("empty",)) == []
 
 
 async def test_a_repeated_command_changes_nothing_and_repeats_its_outcome(
@@ -66,14 +68,11 @@ async def test_a_repeated_command_changes_nothing_and_repeats_its_outcome(
     second = await take_note(sender, "once", command_id=command_id)
 
     assert first.envelope.id == second.envelope.id
-    async with database.connection() as connection:
-        assert await (await connection.execute("SELECT text FROM notes")).fetchall() == [("once",)]
+    assert await database.value(WITH_TEXT, ("once",)) == 1
 
 
 async def test_many_commands_at_once(owner: Service, sender: CommandSender, database: Database) -> None:
     outcomes = await asyncio.gather(*(take_note(sender, f"note {number}") for number in range(200)))
 
     assert {outcome.envelope.type for outcome in outcomes} == {NoteTaken.TYPE}
-    async with database.connection() as connection:
-        row = await (await connection.execute("SELECT count(*) FROM notes")).fetchone()
-        assert row == (200,)
+    assert await database.value(WITH_TEXT, ("note %",)) == 200

@@ -4,6 +4,8 @@ import asyncio
 import os
 import signal
 import sys
+from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import aiohttp
@@ -16,16 +18,27 @@ from libs.eventing import CommandContext, CommandSender, Transaction
 from libs.persistence import migrate
 from libs.service_defaults import Service
 from libs.service_defaults._schema import BEHIND
-from tests.integration.eventing.conftest import SIGNING_KEY, Installation, until_ready
+from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner
-from tests.support.bus_members import eventually
 from tests.support.command_records import command_record
 from tests.support.metrics import metric
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+async def installation(kafka: str, topic_prefix: str, database_url: str) -> Installation:
+    return await installed(kafka, topic_prefix, database_url)
+
+
+@pytest.fixture
+async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
+    async with caller(installation) as sender:
+        yield sender
 
 
 async def ready(service: Service) -> bool:
@@ -50,7 +63,7 @@ async def test_ready_from_the_first_assignment_to_the_stop(installation: Install
     assert await status(installation.port, "/metrics") == 200
 
     service.stop()
-    await eventually(lambda: service.lifecycle.stopping.is_set())
+    await until(lambda: service.lifecycle.stopping.is_set())
     assert await status(installation.port) == 503
     hook_may_end.set()
     await running
@@ -73,13 +86,16 @@ async def test_a_stop_does_not_wait_for_a_start_that_never_ends(installation: In
     assert not service.lifecycle.started
 
 
+@pytest.mark.rule(20)
 async def test_a_consumer_that_has_not_joined_keeps_the_service_unready(installation: Installation) -> None:
     service = Installation("127.0.0.1:9", installation.prefix, installation.database_url, installation.port).owner()
     running = asyncio.create_task(service.run())
-    await eventually(lambda: service.lifecycle.started)
-    async with asyncio.timeout(60):
-        while (await service.readiness.results())["database"] != "ok":
-            await asyncio.sleep(0.05)
+    await until(lambda: service.lifecycle.started)
+
+    async def database_answers() -> bool:
+        return (await service.readiness.results())["database"] == "ok"
+
+    await until(database_answers)
     assert (await service.readiness.results())["consumer notes-commands"] == "not yet"
     assert await status(installation.port) == 503
     service.stop()
@@ -98,13 +114,14 @@ async def test_dead_letters_lag_and_outbox_are_among_the_metrics(
     no_lag = 'aes_consumer_lag_messages{group="notes-commands",topic="notes-commands"} 0.0'
     broken = command_record(TakeNote(note_id="n", text="t"), value=b"not a note")
     await (await sender._producer.send(broken.topic, broken.key, broken.value, broken.headers))
-    async with aiohttp.ClientSession() as session, asyncio.timeout(60):
-        while True:
+    async with aiohttp.ClientSession() as session:
+
+        async def counted() -> str:
             async with session.get(f"http://127.0.0.1:{installation.port}/metrics") as response:
                 metrics = await response.text()
-            if metric("aes_dead_letters_total", **letters) == before + 1 and no_lag in metrics:
-                break
-            await asyncio.sleep(0.1)
+            return metrics if metric("aes_dead_letters_total", **letters) == before + 1 and no_lag in metrics else ""
+
+        metrics = await until(counted, pause=0.1)
     assert 'aes_outbox_held_subjects{service="notes"} 0.0' in metrics
     assert 'aes_outbox_waiting_events{service="notes"} ' in metrics
     assert 'aes_outbox_oldest_seconds{service="notes"} ' in metrics
@@ -114,43 +131,67 @@ async def test_dead_letters_lag_and_outbox_are_among_the_metrics(
     await running
 
 
+class _AwayDatabase:
+    """A port where connections end as soon as they have begun."""
+
+    def __init__(self) -> None:
+        self.port = choose_free()
+        self.refused = 0
+
+    def of(self, installation: Installation) -> Installation:
+        behind = make_conninfo(installation.database_url, host="127.0.0.1", port=self.port)
+        return replace(installation, database_url=behind)
+
+    async def __aenter__(self) -> "_AwayDatabase":
+        self._server = await asyncio.start_server(self._refuse, "127.0.0.1", self.port)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+
+    async def _refuse(self, _: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.refused += 1
+        writer.close()
+
+
 async def test_the_start_waits_for_the_database(installation: Installation) -> None:
-    port = choose_free()
     target = int(conninfo_to_dict(installation.database_url)["port"] or 5432)
-    behind = make_conninfo(installation.database_url, host="127.0.0.1", port=port)
-    service = Installation(installation.kafka, installation.prefix, behind, installation.port).owner()
-    running = asyncio.create_task(service.run())
-    await asyncio.sleep(1.5)
-    assert not running.done()
-    assert await status(installation.port, "/health/live") == 200
-    assert await status(installation.port, "/internal/commands/any") == 401
-    assert await status(installation.port) == 503
-    async with TcpProxy(port=port, target_port=target):
+    away = _AwayDatabase()
+    async with away:
+        service = away.of(installation).owner()
+        running = asyncio.create_task(service.run())
+        await until(lambda: away.refused >= 2)
+        assert not running.done()
+        assert await status(installation.port, "/health/live") == 200
+        assert await status(installation.port, "/internal/commands/any") == 401
+        assert await status(installation.port) == 503
+    async with TcpProxy(port=away.port, target_port=target):
         await until_ready(service)
         service.stop()
         await running
 
 
 async def test_a_stop_ends_the_wait_for_the_database(installation: Installation) -> None:
-    nowhere = make_conninfo(installation.database_url, host="127.0.0.1", port=9)
-    service = Installation(installation.kafka, installation.prefix, nowhere, installation.port).owner()
     hooked: list[str] = []
 
     async def hook() -> None:
         hooked.append("started")
 
-    service.on_start(hook)
-    running = asyncio.create_task(service.run())
-    await asyncio.sleep(0.5)
-    service.stop()
-    async with asyncio.timeout(60):
-        await running
+    async with _AwayDatabase() as away:
+        service = away.of(installation).owner()
+        service.on_start(hook)
+        running = asyncio.create_task(service.run())
+        await until(lambda: away.refused >= 1)
+        service.stop()
+        async with asyncio.timeout(60):
+            await running
     assert hooked == []
 
 
 async def test_a_stop_lets_work_end_and_publishes_it(installation: Installation, sender: CommandSender) -> None:
     service = installation.owner()
     begun, finish = asyncio.Event(), asyncio.Event()
+    hooked: list[bool] = []
 
     async def slow(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
         begun.set()
@@ -160,6 +201,7 @@ async def test_a_stop_lets_work_end_and_publishes_it(installation: Installation,
     service.commands.handle(TakeNote, slow)
 
     async def fail() -> None:
+        hooked.append(finish.is_set())
         raise RuntimeError("a hook that fails must not keep the rest from stopping")
 
     service.on_stop(fail)
@@ -168,10 +210,11 @@ async def test_a_stop_lets_work_end_and_publishes_it(installation: Installation,
     outcome = asyncio.create_task(take_note(sender, "slow"))
     await begun.wait()
     service.stop()
-    await asyncio.sleep(0.2)
+    assert await status(installation.port) == 503
     finish.set()
     await running
     assert (await outcome).envelope.type == NoteTaken.TYPE
+    assert hooked == [True], "hooks run when the work has ended"
 
 
 async def test_a_background_task_that_fails_is_started_again(installation: Installation) -> None:
@@ -185,7 +228,7 @@ async def test_a_background_task_that_fails_is_started_again(installation: Insta
     service.background("fragile", fragile)
     service.background("elsewhere", fragile, role="api")
     running = asyncio.create_task(service.run(frozenset({"worker"})))
-    await eventually(lambda: len(starts) >= 2)
+    await until(lambda: len(starts) >= 2)
     service.stop()
     await running
 
@@ -202,9 +245,11 @@ async def test_the_start_waits_for_the_migrations(
 
     service.on_start(begin)
     running = asyncio.create_task(service.run())
-    async with asyncio.timeout(60):
-        while (await service.readiness.results())["database"] != BEHIND:
-            await asyncio.sleep(0.05)
+
+    async def is_behind() -> bool:
+        return (await service.readiness.results())["database"] == BEHIND
+
+    await until(is_behind)
     assert await status(installation.port) == 503
     assert not begun.is_set()
 
@@ -228,9 +273,10 @@ async def test_a_release_that_is_older_than_its_database_starts(installation: In
     await running
 
 
-async def test_a_port_that_is_taken_ends_the_service(installation: Installation, owner: Service) -> None:
-    with pytest.raises(SystemExit, match=str(installation.port)):
-        await installation.owner().run()
+async def test_a_port_that_is_taken_ends_the_service(installation: Installation) -> None:
+    async with serving(installation.owner()):
+        with pytest.raises(SystemExit, match=str(installation.port)):
+            await installation.owner().run()
 
 
 async def test_a_signal_ends_the_process_gracefully(installation: Installation) -> None:
@@ -252,15 +298,16 @@ async def test_a_signal_ends_the_process_gracefully(installation: Installation) 
         },
         stderr=asyncio.subprocess.PIPE,
     )
+
+    async def answers() -> bool:
+        try:
+            return await status(installation.port) == 200
+        except aiohttp.ClientError:
+            return False
+
+    await until(answers, pause=0.1)
+    process.send_signal(signal.SIGTERM)
     async with asyncio.timeout(60):
-        while True:
-            try:
-                if await status(installation.port) == 200:
-                    break
-            except aiohttp.ClientError:
-                pass
-            await asyncio.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
         _, log = await process.communicate()
     assert process.returncode == 0
     assert b'"event": "service.stopped"' in log

@@ -2,7 +2,8 @@
 
 import asyncio
 import secrets
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import pytest_asyncio
 from psycopg import AsyncConnection
 from pydantic import SecretStr
 
@@ -17,42 +19,30 @@ from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
 from libs.eventing import create_topics
 from libs.service_defaults import Service
-from services.gateway.administration import ensure_development_key
+from services.gateway.administration import administration
 from services.gateway.bootstrap import MIGRATIONS, build
+from services.gateway.domain.accounts import OPERATOR_SCOPES
 from services.gateway.settings import GatewaySettings
+from services.gateway.use_cases import principals
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME_MIGRATIONS
 from services.runtime.bootstrap import build as build_runtime
 from services.runtime.settings import RuntimeSettings
+from tests.servers.model_stub import ModelStub
 from tests.support import sample_owner
-from tests.support.gateway_upstream import Upstream, UpstreamSettings
+from tests.support.gateway_upstream import Upstream, UpstreamSettings, UpstreamWork
 from tests.support.infrastructure import Infrastructure
-from tests.support.model_stub import ModelStub
+from tests.support.waiting import until
 
 SIGNING_KEY = SecretStr("k" * 40)
-
-
-@dataclass
-class Replicas:
-    """``clients`` use the development company's key, one for each replica."""
-
-    services: list[Service]
-    clients: list[httpx.AsyncClient]
-    upstream: Upstream
-    database_url: str
-    secret: str
-
-
-async def eventually(check: Callable[[], Awaitable[bool]], seconds: float = 60) -> None:
-    async with asyncio.timeout(seconds):
-        while not await check():
-            await asyncio.sleep(0.05)
+IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="module")
+"""Marks modules whose tests share services, which live as long as their event loop."""
 
 
 async def until_ready(service: Service) -> None:
     async def ready() -> bool:
         return all(outcome == "ok" for outcome in (await service.readiness.results()).values())
 
-    await eventually(ready)
+    await until(ready)
 
 
 def gateway_on(database_url: str, kafka: str, prefix: str, upstream_url: str = "") -> Service:
@@ -82,51 +72,148 @@ def migrations() -> Path:
     return MIGRATIONS
 
 
-@pytest.fixture
-async def replicas(
-    infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str
-) -> AsyncIterator[Replicas]:
-    await create_topics(kafka, topic_prefix)
-    upstream_database = f"test_{secrets.token_hex(6)}"
-    upstream = Upstream(
-        UpstreamSettings(
-            kafka_bootstrap_servers=kafka,
-            topic_prefix=topic_prefix,
-            signing_key=SIGNING_KEY,
-            auto_migrate=True,
-            database_url=SecretStr(await infrastructure.create_migrated(upstream_database, sample_owner.MIGRATIONS)),
-            port=choose_free(),
-            shutdown_grace_seconds=1,
-        )
-    )
-    url = f"http://127.0.0.1:{upstream.service.settings.port}"
-    gateways = [gateway_on(database_url, kafka, topic_prefix, url) for _ in range(2)]
-    services = [upstream.service, *gateways]
-    running = [asyncio.create_task(service.run()) for service in services]
+@asynccontextmanager
+async def running(*services: Service) -> AsyncIterator[None]:
+    """The services, ready; they stop at the end."""
+    tasks = [asyncio.create_task(service.run()) for service in services]
     for service in services:
         await until_ready(service)
-    secret = await ensure_development_key(database_url)
-    clients = [client_of(service, secret) for service in gateways]
-    yield Replicas(gateways, clients, upstream, database_url, secret)
-    for client in clients:
-        await client.aclose()
+    yield
     for service in services:
         service.stop()
-    await asyncio.gather(*running)
-    await infrastructure.drop_database(upstream_database)
+    await asyncio.gather(*tasks)
 
 
-@dataclass
-class Installation:
-    """Two gateways and a runtime; ``clients`` use the development company's key, one for each gateway."""
+@asynccontextmanager
+async def database_with(infrastructure: Infrastructure, migrations: Path) -> AsyncIterator[str]:
+    name = f"test_{secrets.token_hex(6)}"
+    yield await infrastructure.create_migrated(name, migrations)
+    await infrastructure.drop_database(name)
+
+
+@asynccontextmanager
+async def clients_of_a_company(gateways: list[Service], database_url: str) -> AsyncIterator["Clients"]:
+    """One client for each gateway, with the key of a new company, which has no limit."""
+    async with administration(database_url) as administrator:
+        company = await administrator.create_company(new_id(), rate_limit=None)
+        await administrator.create_user(company.id, "developer")
+        issued = await administrator.create_key(company.id, "developer", scopes=OPERATOR_SCOPES)
+    async with AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(client_of(service, issued.secret)) for service in gateways]
+        yield Clients(clients, issued.secret, company.id, issued.key.user_id)
+
+
+@dataclass(frozen=True)
+class Clients:
+    """Clients with one key, whose it is, and its secret."""
 
     clients: list[httpx.AsyncClient]
+    secret: str
+    company_id: str
+    user_id: str
+
+
+@dataclass(frozen=True)
+class TwoGateways:
+    """Two gateways before an upstream."""
+
+    services: list[Service]
+    upstream: Upstream
+    database_url: str
+
+
+@dataclass(frozen=True)
+class Replicas(Clients):
+    """Two gateways; ``clients`` use the key of a company of the test's own, one for each of them."""
+
+    services: list[Service]
+    upstream: Upstream
+    work: UpstreamWork
+    """The work that the upstream has carried out for this company."""
+    database_url: str
+
+
+@asynccontextmanager
+async def two_gateways(infrastructure: Infrastructure, kafka: str) -> AsyncIterator[TwoGateways]:
+    prefix = f"t{secrets.token_hex(4)}-"
+    await create_topics(kafka, prefix)
+    async with (
+        database_with(infrastructure, sample_owner.MIGRATIONS) as upstream_database,
+        database_with(infrastructure, MIGRATIONS) as database_url,
+    ):
+        upstream = Upstream(
+            UpstreamSettings(
+                kafka_bootstrap_servers=kafka,
+                topic_prefix=prefix,
+                signing_key=SIGNING_KEY,
+                auto_migrate=True,
+                database_url=SecretStr(upstream_database),
+                port=choose_free(),
+                shutdown_grace_seconds=1,
+            )
+        )
+        url = f"http://127.0.0.1:{upstream.service.settings.port}"
+        gateways = [gateway_on(database_url, kafka, prefix, url) for _ in range(2)]
+        async with running(upstream.service, *gateways):
+            yield TwoGateways(gateways, upstream, database_url)
+
+
+@asynccontextmanager
+async def replicas_of(gateways: TwoGateways) -> AsyncIterator[Replicas]:
+    async with clients_of_a_company(gateways.services, gateways.database_url) as own:
+        yield Replicas(
+            **vars(own),
+            services=gateways.services,
+            upstream=gateways.upstream,
+            work=gateways.upstream.work_of(own.company_id),
+            database_url=gateways.database_url,
+        )
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def gateways(infrastructure: Infrastructure, kafka: str) -> AsyncIterator[TwoGateways]:
+    """Shared by the tests of a module, which run in one loop: see ``IN_ONE_LOOP``."""
+    async with two_gateways(infrastructure, kafka) as gateways:
+        yield gateways
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def replicas(gateways: TwoGateways) -> AsyncIterator[Replicas]:
+    async with replicas_of(gateways) as replicas:
+        yield replicas
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def stoppable_replicas(infrastructure: Infrastructure, kafka: str) -> AsyncIterator[Replicas]:
+    """Gateways of the test's own, for tests that stop one."""
+    async with two_gateways(infrastructure, kafka) as gateways, replicas_of(gateways) as replicas:
+        yield replicas
+
+
+@pytest.fixture
+def lasting_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Gateways' cached keys don't expire, so that they are only dropped because an event said so, however late."""
+    monkeypatch.setattr(principals, "CACHE_SECONDS", 3600.0)
+
+
+@dataclass(frozen=True)
+class RuntimeAndGateways:
+    """Two gateways and a runtime."""
+
+    services: list[Service]
+    gateway_database: str
+    runtime_database: str
+
+
+@dataclass(frozen=True)
+class Installation(Clients):
+    """Two gateways and a runtime; ``clients`` use the key of a company of the test's own, one for each gateway."""
+
     gateway_database: str
     runtime_database: str
 
     async def session(self, model: str, **config: Any) -> str:
         """A session of the key's owner; there is no registry here to ask for one."""
-        me = (await self.clients[0].get("/me/")).json()
         kind = "react_agent" if config.get("tools") else "llm_agent"
         agent = {"name": "Tester", "agent_type": kind, "llm_config": {"model": model}, **config}
         session_id = new_id()
@@ -134,50 +221,49 @@ class Installation:
             self.runtime_database,
             "INSERT INTO sessions (id, company_id, owner_id, config, config_hash) VALUES (%s, %s, %s, %s, 'hash')",
             session_id,
-            me["company_id"],
-            me["user_id"],
+            self.company_id,
+            self.user_id,
             orjson.dumps(agent).decode(),
         )
         return session_id
 
 
-@pytest.fixture
-async def installation(
-    infrastructure: Infrastructure, kafka: str, topic_prefix: str, database_url: str, monkeypatch: pytest.MonkeyPatch
-) -> AsyncIterator[Installation]:
-    model = ModelStub()
-    monkeypatch.setenv("OPENAI_BASE_URL", await model.start())
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-tests")
-    await create_topics(kafka, topic_prefix)
-    database = f"test_{secrets.token_hex(6)}"
-    runtime_database = await infrastructure.create_migrated(database, RUNTIME_MIGRATIONS)
-    runtime = build_runtime(
-        RuntimeSettings(
-            kafka_bootstrap_servers=kafka,
-            topic_prefix=topic_prefix,
-            signing_key=SIGNING_KEY,
-            database_url=SecretStr(runtime_database),
-            port=choose_free(),
-            shutdown_grace_seconds=1,
-        )
-    )
-    gateways = [
-        gateway_on(database_url, kafka, topic_prefix, f"http://127.0.0.1:{runtime.settings.port}") for _ in range(2)
-    ]
-    services = [runtime, *gateways]
-    running = [asyncio.create_task(service.run()) for service in services]
-    for service in services:
-        await until_ready(service)
-    secret = await ensure_development_key(database_url)
-    clients = [client_of(service, secret) for service in gateways]
-    yield Installation(clients, database_url, runtime_database)
-    for client in clients:
-        await client.aclose()
-    for service in services:
-        service.stop()
-    await asyncio.gather(*running)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def runtime_and_gateways(infrastructure: Infrastructure, kafka: str) -> AsyncIterator[RuntimeAndGateways]:
+    """Shared by the tests of a module, which run in one loop: see ``IN_ONE_LOOP``."""
+    prefix, model = f"t{secrets.token_hex(4)}-", ModelStub()
+    await create_topics(kafka, prefix)
+    async with (
+        database_with(infrastructure, RUNTIME_MIGRATIONS) as runtime_database,
+        database_with(infrastructure, MIGRATIONS) as gateway_database,
+    ):
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv("OPENAI_BASE_URL", await model.start())
+            environment.setenv("OPENAI_API_KEY", "sk-of-the-tests")
+            runtime = build_runtime(
+                RuntimeSettings(
+                    kafka_bootstrap_servers=kafka,
+                    topic_prefix=prefix,
+                    signing_key=SIGNING_KEY,
+                    database_url=SecretStr(runtime_database),
+                    port=choose_free(),
+                    shutdown_grace_seconds=1,
+                )
+            )
+            url = f"http://127.0.0.1:{runtime.settings.port}"
+            gateways = [gateway_on(gateway_database, kafka, prefix, url) for _ in range(2)]
+            async with running(runtime, *gateways):
+                yield RuntimeAndGateways(gateways, gateway_database, runtime_database)
     await model.stop()
-    await infrastructure.drop_database(database)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def installation(runtime_and_gateways: RuntimeAndGateways) -> AsyncIterator[Installation]:
+    shared = runtime_and_gateways
+    async with clients_of_a_company(shared.services, shared.gateway_database) as own:
+        yield Installation(
+            **vars(own), gateway_database=shared.gateway_database, runtime_database=shared.runtime_database
+        )
 
 
 async def execute(database: str, statement: str, *parameters: Any) -> list[Any]:

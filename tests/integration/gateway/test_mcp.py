@@ -5,10 +5,12 @@ import asyncio
 import httpx
 
 from libs.contracts.api.agents import Agent
-from tests.integration.gateway.conftest import Replicas, eventually
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.gateway_upstream import HELD
+from tests.support.waiting import until
 from tests.unit.gateway.test_protocols import AGENT
 
+pytestmark = IN_ONE_LOOP
 _VERSION = "2025-06-18"
 
 
@@ -25,8 +27,7 @@ def mcp_of(replicas: Replicas, number: int, connection: str) -> httpx.AsyncClien
 
 
 async def test_another_gateway_cancels_the_turn_of_a_request(replicas: Replicas) -> None:
-    me = (await replicas.clients[0].get("/me/")).json()
-    replicas.upstream.agents["support"] = Agent.model_validate({**AGENT, "company": me["company_id"]})
+    replicas.upstream.agents["support"] = Agent.model_validate({**AGENT, "company": replicas.company_id})
     params = {"name": "ask_agent", "arguments": {"agent_key": "support", "message": HELD}}
     call = {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": params}
 
@@ -36,15 +37,11 @@ async def test_another_gateway_cancels_the_turn_of_a_request(replicas: Replicas)
         mcp_of(replicas, 1, "another") as stranger,
     ):
         asking = asyncio.create_task(first.post("/mcp", json=call))
-
-        async def taken() -> bool:
-            return len(replicas.upstream.turns) == 1
-
-        await eventually(taken, 180)
+        await until(lambda: replicas.work.turns)
         cancelled = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}
         # The number of a request means nothing on another connection.
         assert (await stranger.post("/mcp", json=cancelled)).status_code == 202
         assert (await second.post("/mcp", json=cancelled)).status_code == 202
         answer = await asking
     assert "The turn was cancelled." in answer.text
-    assert replicas.upstream.cancelled == replicas.upstream.turns
+    assert replicas.work.cancelled == replicas.work.turns

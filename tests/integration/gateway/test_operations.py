@@ -19,6 +19,7 @@ from services.gateway.adapters.kafka.operations import KafkaDeadLetters
 from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
 from services.gateway.use_cases.operations.list_dead_letters import DeadLetterQuery, ListDeadLetters
 from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
+from tests.support.waiting import WITHIN, until
 
 DLQ = "runtime-events-artifacts-dlq"
 OPERATOR = Identity(company_id="operators", user_id="op", key_id="op", scopes=frozenset(Scope))
@@ -38,9 +39,7 @@ async def dead_letter(kafka: str, prefix: str, *of: tuple[str, str, str]) -> Non
     """Puts messages aside as a consumer does: id, company, and when they were made."""
     producer = KafkaBus(kafka, prefix=prefix).producer()
     await producer.start()
-    async with asyncio.timeout(60):
-        while not producer.healthy:
-            await asyncio.sleep(0.05)
+    await until(lambda: producer.healthy)
     for identifier, company, made in of:
         headers = [("ce_id", identifier), ("ce_companyid", company), ("ce_time", made), ("ce_identity", "signed")]
         record = Record(RUNTIME_EVENTS.name, 1, 7, "label", b"{}", [(name, text.encode()) for name, text in headers])
@@ -57,7 +56,7 @@ async def sent_again(kafka: str, prefix: str) -> list[bytes]:
         consumer.assign(partitions)
         await consumer.seek_to_beginning(*partitions)
         ends, found = await consumer.end_offsets(partitions), list[bytes]()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             while any([ends[each] > await consumer.position(each) for each in partitions]):
                 for batch in (await consumer.getmany(timeout_ms=200)).values():
                     found += [dict(record.headers)["ce_id"] for record in batch]

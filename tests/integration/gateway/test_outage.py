@@ -9,8 +9,9 @@ import pytest
 from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
 from services.gateway.administration import administration, ensure_development_key
-from tests.integration.gateway.conftest import client_of, eventually, gateway_on
+from tests.integration.gateway.conftest import client_of, gateway_on
 from tests.support.gateway import error_of
+from tests.support.waiting import until
 
 
 @pytest.fixture
@@ -28,7 +29,7 @@ async def cut_off(database_url: str) -> AsyncIterator[httpx.AsyncClient]:
         except httpx.TransportError:
             return False
 
-    await eventually(answers)
+    await until(answers)
     async with client_of(service, await ensure_development_key(database_url)) as client:
         yield client
     service.stop()

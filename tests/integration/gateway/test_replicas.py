@@ -3,13 +3,16 @@
 import asyncio
 
 import httpx
+import pytest
 from psycopg import AsyncConnection
 
 from libs.contracts.identifiers import new_id
-from tests.integration.gateway.conftest import Replicas, eventually
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.gateway import error_of
 from tests.support.gateway_upstream import HELD, UNKNOWN_SESSION
+from tests.support.waiting import until
 
+pytestmark = IN_ONE_LOOP
 CONFIGURATION = "name: Support\nagent_type: llm_agent\n"
 EXECUTE = f"/runtime/{new_id()}/execute/"
 
@@ -17,7 +20,7 @@ EXECUTE = f"/runtime/{new_id()}/execute/"
 async def test_a_session_and_a_turn_from_end_to_end(replicas: Replicas) -> None:
     client = replicas.clients[0]
     created = await client.post("/sessions/", content=CONFIGURATION, headers={"Content-Type": "application/yaml"})
-    assert (created.status_code, created.json()["session_id"]) == (201, replicas.upstream.sessions[0])
+    assert (created.status_code, created.json()["session_id"]) == (201, replicas.work.sessions[0])
     reply = await client.post(EXECUTE, json={"content": "hello", "correlation_id": "mine"})
     assert reply.status_code == 200
     assert reply.json()["response"]["content"] == "You said: hello"
@@ -48,12 +51,9 @@ async def test_a_stream_and_a_repeat_on_the_other_replica_end_alike(replicas: Re
                 if line.startswith("event: "):
                     names.append(line.removeprefix("event: "))
 
-    async def taken() -> bool:
-        return names == ["turn.started"]
-
     following = asyncio.create_task(follow())
-    await eventually(taken)
-    turn_id = replicas.upstream.turns[0]
+    await until(lambda: names == ["turn.started"])
+    turn_id = replicas.work.turns[0]
     background = await replicas.clients[1].post(
         EXECUTE, json=body, headers={**headers, "X-Correlation-ID": "second", "Prefer": "respond-async"}
     )
@@ -67,7 +67,7 @@ async def test_a_stream_and_a_repeat_on_the_other_replica_end_alike(replicas: Re
     assert names == ["turn.started", "turn.output_text.delta", "turn.output_text.done", "turn.completed"]
     late = await replicas.clients[0].post(EXECUTE, json=body, headers=headers)
     assert late.json() == (await waiting).json()
-    assert replicas.upstream.turns == [turn_id]
+    assert replicas.work.turns == [turn_id]
 
 
 async def test_many_repeats_at_once_are_one_turn(replicas: Replicas) -> None:
@@ -77,41 +77,35 @@ async def test_many_repeats_at_once_are_one_turn(replicas: Replicas) -> None:
     answers = await asyncio.gather(*(execute(replicas.clients[n % 2]) for n in range(20)))
     assert {answer.status_code for answer in answers} == {200}
     assert len({answer.content for answer in answers}) == 1
-    assert len(replicas.upstream.turns) == 1
+    assert len(replicas.work.turns) == 1
 
 
 async def test_a_closed_connection_does_not_stop_the_turn(replicas: Replicas) -> None:
     headers = {"Idempotency-Key": "left"}
     calling = asyncio.create_task(replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
-
-    async def taken() -> bool:
-        return len(replicas.upstream.turns) == 1
-
-    await eventually(taken)
+    await until(lambda: replicas.work.turns)
     calling.cancel()
     await asyncio.gather(calling, return_exceptions=True)
-    await replicas.upstream.finish(replicas.upstream.turns[0], "finished all the same")
+    await replicas.upstream.finish(replicas.work.turns[0], "finished all the same")
     later = await replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers)
     assert later.json()["response"]["content"] == "finished all the same"
 
 
-async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(replicas: Replicas) -> None:
+async def test_those_who_wait_when_a_replica_stops_are_told_how_to_go_on(stoppable_replicas: Replicas) -> None:
     headers = {"Idempotency-Key": "restart"}
-    waiting = asyncio.create_task(replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
-
-    async def taken() -> bool:
-        return len(replicas.upstream.turns) == 1
-
-    await eventually(taken)
-    replicas.services[0].stop()
+    waiting = asyncio.create_task(stoppable_replicas.clients[0].post(EXECUTE, json={"content": HELD}, headers=headers))
+    await until(lambda: stoppable_replicas.work.turns)
+    stoppable_replicas.services[0].stop()
     told = await waiting
     assert (told.status_code, error_of(told)["type"]) == (503, "service_unavailable")
     assert "may still be carried out" in error_of(told)["message"]
-    going_on = asyncio.create_task(replicas.clients[1].post(EXECUTE, json={"content": HELD}, headers=headers))
-    await replicas.upstream.finish(replicas.upstream.turns[0], "done")
+    going_on = asyncio.create_task(stoppable_replicas.clients[1].post(EXECUTE, json={"content": HELD}, headers=headers))
+    await stoppable_replicas.upstream.finish(stoppable_replicas.work.turns[0], "done")
     assert (await going_on).json()["response"]["content"] == "done"
 
 
+@pytest.mark.rule(21)
+@pytest.mark.usefixtures("lasting_cache")
 async def test_a_revocation_reaches_the_other_replica_before_its_cache_expires(replicas: Replicas) -> None:
     made = (await replicas.clients[0].post("/api-keys/", json={"name": "short-lived"})).json()
     headers = {"x-api-key": made["secret"]}
@@ -122,7 +116,7 @@ async def test_a_revocation_reaches_the_other_replica_before_its_cache_expires(r
     async def refused() -> bool:
         return (await replicas.clients[1].get("/me/", headers=headers)).status_code == 401
 
-    await eventually(refused, 25)
+    await until(refused)
 
 
 async def test_two_rotations_at_once_make_one_successor(replicas: Replicas) -> None:

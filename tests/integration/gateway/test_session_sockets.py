@@ -8,22 +8,26 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import pytest_asyncio
 from websockets.asyncio.client import ClientConnection, connect
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
-from tests.integration.gateway.conftest import Replicas, eventually
+from services.gateway.entrypoints.http.sockets import session_socket
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.gateway_upstream import HELD, SESSION
 from tests.support.timeline import event
+from tests.support.waiting import WITHIN, until
 
+pytestmark = IN_ONE_LOOP
 EXECUTE = f"/runtime/{SESSION}/execute/"
 
 
-@pytest.fixture
-async def log(database_url: str) -> AsyncIterator[PostgresTimelineLog]:
-    database = Database(database_url, name="test")
+@pytest_asyncio.fixture(loop_scope="module")
+async def log(stoppable_replicas: Replicas) -> AsyncIterator[PostgresTimelineLog]:
+    database = Database(stoppable_replicas.database_url, name="test")
     await database.open()
     yield PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: datetime.now(UTC))
     await database.close()
@@ -36,12 +40,12 @@ def socket_on(replicas: Replicas, number: int, **how: Any) -> connect:
 
 
 async def receive(socket: ClientConnection) -> dict[str, Any]:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN):
         message: dict[str, Any] = orjson.loads(await socket.recv())
     return message
 
 
-async def until(socket: ClientConnection, last: str) -> list[dict[str, Any]]:
+async def read_to(socket: ClientConnection, last: str) -> list[dict[str, Any]]:
     """The messages up to one of that type."""
     found = [await receive(socket)]
     while found[-1]["type"] != last:
@@ -50,14 +54,10 @@ async def until(socket: ClientConnection, last: str) -> list[dict[str, Any]]:
 
 
 async def closed(socket: ClientConnection) -> int:
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(WITHIN):
         await socket.wait_closed()
     assert socket.close_code is not None
     return socket.close_code
-
-
-async def company_of(replicas: Replicas) -> str:
-    return str((await replicas.clients[0].get("/me/")).json()["company_id"])
 
 
 async def test_connections_open_with_every_credential_and_close_with_reasons(replicas: Replicas) -> None:
@@ -94,12 +94,12 @@ async def test_a_key_that_is_revoked_anywhere_closes_its_sockets(replicas: Repli
 
 
 async def test_a_replica_that_stops_closes_its_sockets_and_the_other_one_goes_on(
-    replicas: Replicas, log: PostgresTimelineLog
+    stoppable_replicas: Replicas, log: PostgresTimelineLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    company = await company_of(replicas)
+    replicas = stoppable_replicas
 
     async def happen(kind: str) -> None:
-        await log.store([event(company_id=company, session_id=SESSION, type=kind)], {})
+        await log.store([event(company_id=replicas.company_id, session_id=SESSION, type=kind)], {})
 
     async with socket_on(replicas, 0) as socket:
         await happen("artifact.uploaded")
@@ -107,6 +107,8 @@ async def test_a_replica_that_stops_closes_its_sockets_and_the_other_one_goes_on
         replicas.services[0].stop()
         assert await closed(socket) == 1012
     await happen("artifact.ready")
+    # Until the client has said where it goes on nothing is sent, however late that comes.
+    monkeypatch.setattr(session_socket, "_SUBSCRIBE_SECONDS", 3600.0)
     async with socket_on(replicas, 1) as socket:
         await socket.send(orjson.dumps({"type": "subscribe", "after": seen["id"]}).decode())
         await happen("artifact.deleted")
@@ -118,33 +120,26 @@ async def test_readers_of_a_session_see_the_same_whoever_began_the_turn(replicas
     followed: list[tuple[int, str]] = []
 
     async def follow(client: httpx.AsyncClient) -> None:
-        parameters, headers = {"session_id": SESSION}, {"accept": "text/event-stream"}
-        async with client.stream("GET", "/events/", params=parameters, headers=headers) as answer:
+        # From where the log is now, whenever the server gets to it.
+        headers = {"accept": "text/event-stream", "last-event-id": str(began)}
+        async with client.stream("GET", "/events/", params={"session_id": SESSION}, headers=headers) as answer:
             async for line in answer.aiter_lines():
                 if line.startswith("data: "):
                     shown = orjson.loads(line.removeprefix("data: "))
                     followed.append((shown["position"], shown["type"]))
 
     async with socket_on(replicas, 0) as first, socket_on(replicas, 1) as second:
+        began = (await replicas.clients[1].get("/events/")).json()["next"]
         following = asyncio.create_task(follow(replicas.clients[1]))
-        await asyncio.sleep(0.5)
         await first.send(orjson.dumps({"type": "execute", "content": "by socket", "ref": "mine"}).decode())
-        told = [await until(each, "turn.completed") for each in (first, second)]
+        told = [await read_to(each, "turn.completed") for each in (first, second)]
         asked = asyncio.create_task(replicas.clients[1].post(EXECUTE, json={"content": HELD}))
-
-        async def taken() -> bool:
-            return len(replicas.upstream.turns) == 2
-
-        await eventually(taken)
-        await replicas.upstream.finish(replicas.upstream.turns[1], "by REST")
+        await until(lambda: len(replicas.work.turns) == 2)
+        await replicas.upstream.finish(replicas.work.turns[1], "by REST")
         for each, own in zip(told, (first, second), strict=True):
-            each += await until(own, "turn.completed")
+            each += await read_to(own, "turn.completed")
         assert (await asked).json()["response"]["content"] == "by REST"
-
-        async def all_followed() -> bool:
-            return len(followed) == 4
-
-        await eventually(all_followed)
+        await until(lambda: len(followed) == 4)
         following.cancel()
     names = [[(message["type"], message["id"], message["data"]) for message in each] for each in told]
     assert names[0] == names[1]
@@ -162,7 +157,7 @@ async def test_a_socket_executes_what_rest_executed_already(replicas: Replicas) 
     async with socket_on(replicas, 1) as socket:
         message = {"type": "execute", "content": "once", "idempotency_key": key, "ref": "again"}
         await socket.send(orjson.dumps(message).decode())
-        shown = await until(socket, "turn.completed")
+        shown = await read_to(socket, "turn.completed")
         assert shown[-1]["data"] == reply.json()
         assert shown[-1]["ref"] == "again"
-    assert len(replicas.upstream.turns) == 1
+    assert len(replicas.work.turns) == 1

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import orjson
 import pytest
+import pytest_asyncio
 
 from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
@@ -21,17 +22,19 @@ from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.domain.timeline import TimelineFilter
-from tests.integration.gateway.conftest import Replicas
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas, TwoGateways
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.timeline import event
+from tests.support.waiting import WITHIN, until
 
+pytestmark = IN_ONE_LOOP
 EXAMPLE = Path(__file__).parents[3] / "examples" / "follow_events.py"
 SSE = {"accept": "text/event-stream"}
 
 
-@pytest.fixture
-async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test", plan_once=True)
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def database(gateways: TwoGateways) -> AsyncIterator[Database]:
+    database = Database(gateways.database_url, name="test", plan_once=True)
     await database.open()
     yield database
     await database.close()
@@ -40,10 +43,6 @@ async def database(database_url: str) -> AsyncIterator[Database]:
 @pytest.fixture
 def log(database: Database) -> PostgresTimelineLog:
     return PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: datetime.now(UTC))
-
-
-async def company_of(replicas: Replicas) -> str:
-    return str((await replicas.clients[0].get("/me/")).json()["company_id"])
 
 
 async def followed(client: httpx.AsyncClient, **parameters: Any) -> AsyncIterator[dict[str, Any]]:
@@ -58,7 +57,7 @@ async def followed(client: httpx.AsyncClient, **parameters: Any) -> AsyncIterato
 
 async def take(client: httpx.AsyncClient, count: int, **parameters: Any) -> list[int]:
     found: list[int] = []
-    async with asyncio.timeout(60), aclosing(followed(client, **parameters)) as events:
+    async with asyncio.timeout(WITHIN), aclosing(followed(client, **parameters)) as events:
         async for each in events:
             found.append(each["position"])
             if len(found) == count:
@@ -66,34 +65,34 @@ async def take(client: httpx.AsyncClient, count: int, **parameters: Any) -> list
     return found
 
 
+@pytest.mark.rule(31)
 async def test_readers_who_change_replicas_see_each_event_once(replicas: Replicas, log: PostgresTimelineLog) -> None:
-    company = await company_of(replicas)
-    session = new_id()
+    company, session = replicas.company_id, new_id()
+    wandered: list[int] = []
 
     async def fill() -> None:
         for number in range(60):
+            # Neither is the log full before the readers come, nor do they wait for all of it.
+            await until(lambda number=number: len(wandered) > number - 6)
             await log.store([event(company_id=company, session_id=session, sequence=number + 1)], {})
             await log.store([event(company_id="another")], {})
-            await asyncio.sleep(0.01)
 
-    async def wander() -> list[int]:
+    async def wander() -> None:
         """Reads a few events on one replica, then goes on at the other one."""
-        seen: list[int] = []
-        while len(seen) < 60:
-            client = replicas.clients[len(seen) % 2]
-            seen += await take(client, 3, last_event_id=seen[-1] if seen else own, session_id=session)
-        return seen
+        while len(wandered) < 60:
+            client, last = replicas.clients[len(wandered) % 2], wandered[-1] if wandered else own
+            wandered.extend(await take(client, 3, last_event_id=last, session_id=session))
 
     own = (await replicas.clients[0].get("/events/")).json()["next"]
     filling, wandering = asyncio.create_task(fill()), asyncio.create_task(wander())
     staying = asyncio.create_task(take(replicas.clients[1], 60, after=own, session_id=session))
-    await filling
+    await asyncio.gather(filling, wandering)
     # The event of the clients' key may come as late as this.
     page = (await replicas.clients[1].get("/events/", params={"after": own, "limit": 200})).json()["events"]
     assert [each["position"] for each in page] == list(range(own + 1, own + len(page) + 1))
     expected = [each["position"] for each in page if each.get("session_id") == session]
     assert len(expected) == 60
-    assert await wandering == expected
+    assert wandered == expected
     assert await staying == expected
 
 
@@ -127,7 +126,7 @@ async def test_pages_that_look_at_many_events_go_on_where_they_stopped(
 
 
 async def test_the_example_goes_on_after_lost_connections(replicas: Replicas, log: PostgresTimelineLog) -> None:
-    company, label = await company_of(replicas), new_id()
+    company, label = replicas.company_id, new_id()
 
     async def happen(kind: str) -> None:
         await log.store([event(company_id=company, correlation_id=label, type=kind)], {})

@@ -9,8 +9,11 @@ import httpx
 import orjson
 import pytest
 
-from tests.integration.gateway.conftest import Installation, eventually, execute
-from tests.support.model_stub import TEXT
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Installation, execute
+from tests.servers.model_stub import TEXT
+from tests.support.waiting import until
+
+pytestmark = IN_ONE_LOOP
 
 
 @dataclass
@@ -74,6 +77,7 @@ class Reader:
 TOOL = ("turn.tool_call.started", "turn.tool_call.completed")
 
 
+@pytest.mark.failover("a client's stream, by another replica")
 async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(installation: Installation) -> None:
     reader = Reader(await installation.session("openai:stub-tool-slow-2000", tools=["calculator"]))
     await reader.execute(installation.clients[0], 1)
@@ -88,7 +92,7 @@ async def test_a_stream_goes_on_at_the_other_replica_after_every_few_events(inst
     assert ended.status_code == 204
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_a_stream_goes_on_at_the_other_replica_after_every_few_events")
 async def test_a_turn_that_nobody_streamed_is_the_same_on_both_replicas(installation: Installation) -> None:
     session = await installation.session("openai:stub-tool-slow-1500", tools=["calculator"])
     begun = await installation.clients[0].post(
@@ -111,7 +115,7 @@ async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_ro
         statement = "SELECT count(*) FROM timeline_events WHERE subject = %s"
         return (await execute(installation.gateway_database, statement, first.turn_id))[0][0] == 4
 
-    await eventually(logged)
+    await until(logged)
     await execute(installation.runtime_database, "DELETE FROM outbox WHERE subject = %s", first.turn_id)
     from_log = Reader(session, first.turn_id)
     await from_log.follow(installation.clients[1])

@@ -6,10 +6,12 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.integration.gateway.conftest import Installation, eventually, execute
+from tests.integration.gateway.conftest import IN_ONE_LOOP, Installation, execute
 from tests.integration.gateway.test_turn_streams import Reader
 from tests.support.gateway import error_of
+from tests.support.waiting import until
 
+pytestmark = IN_ONE_LOOP
 APPROVED: dict[str, Any] = {"tools": ["calculator"], "tool_policies": {"calculator": {"approval": "always"}}}
 MODEL = "openai:stub-tool"
 KEY = {"Idempotency-Key": "once"}
@@ -33,7 +35,7 @@ async def ended(client: httpx.AsyncClient, session: str, turn: str) -> dict[str,
         found.update((await client.get(f"/runtime/{session}/turns/{turn}/")).json())
         return found["status"] == "completed"
 
-    await eventually(look)
+    await until(look)
     return found
 
 

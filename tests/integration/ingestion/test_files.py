@@ -16,6 +16,7 @@ from services.ingestion.domain.files import TextKey, text_key
 from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
+from tests.support.waiting import until
 
 STRANGER = identity("user-9", company="company-2")
 
@@ -124,6 +125,7 @@ async def test_equal_bytes_are_stored_once_for_a_company(ingestion: Ingestion) -
     assert [row["content_type"] for row in kinds] == ["text/markdown", "text/plain", "text/plain", "text/plain"]
 
 
+@pytest.mark.rule(25)
 async def test_equal_uploads_at_once_share_one_blob(ingestion: Ingestion) -> None:
     files = await asyncio.gather(*(ingestion.file(f"{n}.txt", b"raced" * 1000) for n in range(8)))
 
@@ -222,8 +224,7 @@ async def test_an_upload_that_was_given_up_cannot_end(ingestion: Ingestion) -> N
     async def given_up_meanwhile() -> Any:
         boundary = b"--b\r\n"
         yield boundary + b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbegin'
-        while not await ingestion.rows("SELECT id FROM blobs"):
-            await asyncio.sleep(0.01)
+        await until(lambda: ingestion.rows("SELECT id FROM blobs"))
         await ingestion.rows("UPDATE blobs SET created_at = now() - interval '3 hours'")
         await PostgresUnusedBlobs(ingestion.service.database).abandon_unused()
         yield b"end\r\n--b--\r\n"
@@ -253,6 +254,7 @@ async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
     assert (await ingestion.get(f"/internal/files/{file['id']}/download")).content == b"here to stay"
 
 
+@pytest.mark.rule(25)
 async def test_what_a_crash_left_of_an_upload_is_collected(ingestion: Ingestion) -> None:
     await ingestion.file("a.txt", b"good")
     good = await ingestion.stored()

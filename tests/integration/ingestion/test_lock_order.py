@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import Awaitable, Callable, Sequence
 
-import psycopg
 import pytest
 
 from libs.contracts.commands.ingestion import ChangeFiles
@@ -16,6 +15,7 @@ from tests.integration.ingestion.conftest import Ingestion
 from tests.support.chunks import DIMENSIONS, SEA, chunk
 from tests.support.ingestion_workers import KnowledgeBases, documents, execute
 from tests.support.inline_ingestion import InlineWorker
+from tests.support.waiting import until
 
 ROUNDS = 30
 # Changes that lock as they go meet nearly every time.
@@ -39,18 +39,19 @@ def worker(ingestion: Ingestion, bases: KnowledgeBases) -> InlineWorker:
 
 
 async def deadlocks(ingestion: Ingestion) -> int:
-    """Counted by the server, whether or not somebody tried again. Connections report when they end."""
+    """Counted by the server, whether or not somebody tried again. Connections have reported when they are gone."""
     await ingestion.service.database.close()
-    await asyncio.sleep(0.5)
-    async with await psycopg.AsyncConnection.connect(ingestion.database_url) as connection:
-        row = await (
-            await connection.execute("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
-        ).fetchone()
-    assert row is not None
-    return int(row[0])
+
+    async def all_have_reported() -> bool:
+        others = "SELECT 1 FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        return not await ingestion.rows(others)
+
+    await until(all_have_reported, "the others have left the database")
+    [row] = await ingestion.rows("SELECT deadlocks FROM pg_stat_database WHERE datname = current_database()")
+    return int(row["deadlocks"])
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_changes_of_the_same_items")
 async def test_writers_of_the_same_chunks(ingestion: Ingestion, bases: KnowledgeBases) -> None:
     chance = random.Random(7)
     chunks = [chunk(f"p{n}", f"passage {n}", SEA, file_id=f"f{n % 7}", position=n) for n in range(40)]

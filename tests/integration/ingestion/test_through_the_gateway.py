@@ -23,6 +23,7 @@ from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeK
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import FakeUsage
+from tests.support.waiting import WITHIN, until
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
@@ -35,8 +36,7 @@ async def served(app: Any) -> AsyncIterator[int]:
     listening = socket.create_server(("127.0.0.1", 0))
     server = HttpServer(app, host="127.0.0.1", port=0, grace_seconds=1)
     serving = asyncio.create_task(server.serve(sockets=[listening]))
-    while not server.started:
-        await asyncio.sleep(0.01)
+    await until(lambda: server.started)
     yield listening.getsockname()[1]
     server.should_exit = True
     await serving
@@ -57,7 +57,7 @@ class Front:
         for piece in body:
             writer.write(piece)
             await writer.drain()
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             answer = await reader.readuntil(b"\r\n\r\n")
             length = next(
                 int(line.split(b":")[1]) for line in answer.lower().splitlines() if line.startswith(b"content-length")
@@ -184,15 +184,17 @@ async def test_a_caller_who_leaves_in_the_middle_leaves_nothing(front: Front, in
     head = f"POST /api/v1/files/ HTTP/1.1\r\nHost: x\r\nx-api-key: {front.secret}\r\nContent-Length: 900000\r\n"
     writer.write(head.encode() + b"Content-Type: multipart/form-data; boundary=b\r\n\r\n" + HEAD + b"x" * 400_000)
     await writer.drain()
-    async with asyncio.timeout(60):
-        while not await ingestion.rows("SELECT id FROM blobs"):
-            await asyncio.sleep(0.01)
-        writer.close()
-        while await ingestion.rows("SELECT id FROM blobs WHERE state = 'uploading'"):
-            await asyncio.sleep(0.01)
+    await until(lambda: ingestion.rows("SELECT id FROM blobs"))
+    writer.close()
+
+    async def discarded() -> bool:
+        return not await ingestion.rows("SELECT id FROM blobs WHERE state = 'uploading'")
+
+    await until(discarded)
     assert await ingestion.stored() == []
 
 
+@pytest.mark.outage("ingestion, for the gateway")
 async def test_an_owner_that_is_away(front: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(front.calls._addresses.by_service, "ingestion", ["http://127.0.0.1:1"])
     up = await front.client.post("/files/", files={"file": ("a.txt", b"x" * 5_000_000)})

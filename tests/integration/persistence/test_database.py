@@ -14,6 +14,7 @@ from psycopg_pool import PoolTimeout
 from deploy.local.ports import choose_free
 from libs.persistence import Database, is_outage
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import until
 
 
 @asynccontextmanager
@@ -68,11 +69,12 @@ async def test_a_cancelled_transaction_leaves_nothing_and_gives_its_connection_b
     async def insert_and_wait() -> None:
         async with database.transaction() as connection:
             await connection.execute("INSERT INTO things VALUES (1)")
-            await connection.execute("SELECT pg_sleep(20)")
+            await connection.execute("SELECT pg_sleep(600)")
 
+    waits = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'"
     for _ in range(4):
         task = asyncio.create_task(insert_and_wait())
-        await asyncio.sleep(0.1)
+        await until(lambda: database.value(waits))
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
@@ -108,8 +110,7 @@ async def test_a_connection_whose_return_is_cancelled_is_not_lost(database: Data
     taken: list[asyncio.Event] = []
     released, never = asyncio.Event(), asyncio.Event()
     holding = [asyncio.create_task(hold(released)) for _ in range(2)]
-    while len(taken) < 2:
-        await asyncio.sleep(0.01)
+    await until(lambda: len(taken) == 2)
     # Those who come to wait in the same moment keep the pool's locks from being free.
     waiting = [asyncio.create_task(hold(never)) for _ in range(3)]
     released.set()
@@ -175,6 +176,7 @@ async def test_a_closed_server_connection_is_replaced(database: Database) -> Non
     await until_answers(database)
 
 
+@pytest.mark.outage("PostgreSQL")
 async def test_an_outage_ends_in_errors_and_the_pool_recovers(database_url: str) -> None:
     port = choose_free()
     url = make_conninfo(database_url, host="127.0.0.1", port=port)
@@ -192,13 +194,14 @@ async def test_an_outage_ends_in_errors_and_the_pool_recovers(database_url: str)
 
 
 async def until_answers(database: Database) -> None:
-    async with asyncio.timeout(60):
-        while True:
-            try:
-                await database.ping()
-                return
-            except (psycopg.OperationalError, PoolTimeout):
-                await asyncio.sleep(0.05)
+    async def answers() -> bool:
+        try:
+            await database.ping()
+        except (psycopg.OperationalError, PoolTimeout):
+            return False
+        return True
+
+    await until(answers, pause=0.05)
 
 
 @pytest.mark.parametrize(("plan_once", "kept_plans"), [(True, 10), (False, 5)])

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from libs.persistence import _migrations, migrate
-from tests.support.bus_members import eventually
+from tests.support.waiting import until
 
 Connection = psycopg.AsyncConnection[tuple[object, ...]]
 TABLE = """
@@ -72,9 +72,7 @@ async def test_others_write_while_an_index_is_built(folder: Path, database_url: 
     async with await psycopg.AsyncConnection.connect(database_url) as writer:
         await writer.execute("INSERT INTO things VALUES (0)")
         migrating = [asyncio.create_task(asyncio.to_thread(migrate, database_url, folder)) for _ in range(2)]
-        async with asyncio.timeout(20):
-            while not await waits(connection, "CREATE INDEX"):
-                await asyncio.sleep(0.05)
+        await until(lambda: waits(connection, "CREATE INDEX"), pause=0.05)
         await connection.execute("INSERT INTO things VALUES (-1)")
         await writer.commit()
     await asyncio.gather(*migrating)
@@ -118,6 +116,6 @@ async def test_a_revision_that_waits_for_a_lock_lets_others_pass_and_tries_again
     async with await psycopg.AsyncConnection.connect(database_url) as reader:
         await reader.execute("SELECT FROM things LIMIT 1")
         migrating = asyncio.create_task(asyncio.to_thread(migrate, database_url, folder))
-        await eventually(lambda: len(tries) >= 2)
+        await until(lambda: len(tries) >= 2)
     await migrating
     assert await states(connection) == {"ix_things_kind": True, "ix_things_size": True}

@@ -21,7 +21,7 @@ from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.identity import Identity
 from libs.eventing import Outbox
-from libs.persistence import Database, migrate
+from libs.persistence import Connection, Database, migrate
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.keys import PostgresKeys
@@ -53,15 +53,58 @@ OWNER_ID = f"CASE WHEN n % 10 = 0 THEN '{USER}' ELSE md5((n % 50)::text) END::uu
 OF_COMPANY = {"company_id": f"'{COMPANY}'", "created_at": "now() - n * interval '1 second'"}
 Read = Callable[[], Awaitable[Any]]
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    covered_by=(
+        "integration/persistence/test_pages.py::test_the_last_page_costs_what_the_first_one_does",
+        "integration/persistence/test_pages.py::test_no_more_than_ten_thousand_are_counted",
+    )
+)
+
+
+# Of this transaction, so that nobody else's reads count: those of tables and indexes that are no system's.
+_READS = """
+    SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(oid)) FILTER (WHERE relkind IN ('r', 'i')), 0)::bigint,
+           sum(pg_stat_get_xact_blocks_fetched(oid))::bigint
+    FROM pg_class WHERE relkind IN ('r', 'i', 't') AND oid >= 16384
+"""
+
+
+class MeasuredDatabase(Database):
+    """Hands out the connection of one transaction while it counts what is read in it."""
+
+    _counting: Connection | None = None
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[Connection]:
+        if self._counting is not None:
+            yield self._counting
+            return
+        async with super().connection() as connection:
+            yield connection
+
+    async def reads(self, read: Read) -> tuple[Any, int, int]:
+        """The result, with the numbers of rows and blocks that were read for it."""
+        async with super().transaction() as connection:
+            self._counting = connection
+            try:
+                before = await self._counts(connection)
+                found = await read()
+                after = await self._counts(connection)
+            finally:
+                self._counting = None
+        return found, after[0] - before[0], after[1] - before[1]
+
+    async def _counts(self, connection: Connection) -> tuple[int, int]:
+        [counts] = await (await connection.execute(_READS)).fetchall()
+        return counts
 
 
 @dataclass
 class Store:
-    """A migrated database, and what was read of it. A pool of one, whose connection counts for all."""
+    """A migrated database, and what was read of it. A pool of one, which plans once for all."""
 
     url: str
-    database: Database
+    database: MeasuredDatabase
     findings: list[str] = field(default_factory=list)
 
     async def fill(self, table: str, rows: int, **values: str) -> None:
@@ -77,10 +120,7 @@ class Store:
     async def look_at(self, name: str, read: Read, *, rows: int = MOST_ROWS) -> Any:
         """Reads once more than it counts, as the first time reads the catalogue."""
         await read()
-        before = await self._reads()
-        found = await read()
-        after = await self._reads()
-        read_rows, blocks = (int(late - early) for early, late in zip(before, after, strict=True))
+        found, read_rows, blocks = await self.database.reads(read)
         seconds = []
         for _ in range(5):
             began = time.perf_counter()
@@ -101,17 +141,6 @@ class Store:
         behind = await self.look_at(f"{name}, middle", read, rows=rows)
         assert _entries(behind), name
 
-    async def _reads(self) -> tuple[int, int]:
-        await self.database.execute("SELECT pg_stat_force_next_flush()")
-        [found] = await self.database.execute(
-            """SELECT (SELECT sum(idx_tup_read) FROM pg_stat_user_indexes)
-                    + (SELECT sum(seq_tup_read) FROM pg_stat_user_tables),
-                      sum(heap_blks_hit + heap_blks_read + coalesce(idx_blks_hit + idx_blks_read, 0)
-                          + coalesce(toast_blks_hit + toast_blks_read + tidx_blks_hit + tidx_blks_read, 0))
-               FROM pg_statio_user_tables"""
-        )
-        return found[0], found[1]
-
 
 def _entries(page: Any) -> list[Any]:
     if isinstance(page, Page):
@@ -122,7 +151,7 @@ def _entries(page: Any) -> list[Any]:
 @asynccontextmanager
 async def store(url: str, service: str, *, plan_once: bool = False) -> AsyncIterator[Store]:
     await asyncio.to_thread(migrate, url, SERVICES / service / "migrations")
-    database = Database(url, name=service, max_size=1, plan_once=plan_once)
+    database = MeasuredDatabase(url, name=service, max_size=1, plan_once=plan_once)
     await database.open()
     found = Store(url, database)
     yield found

@@ -149,7 +149,7 @@ async def test_writers_wait_for_no_work_on_rows(service: Path, database_url: str
     assert await asyncio.to_thread(migrate_watched, database_url, service) == []
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_writers_wait_for_no_work_on_rows")
 @pytest.mark.parametrize("partitions", [False, True], ids=["one table", "partitions"])
 @pytest.mark.parametrize(
     "statement",

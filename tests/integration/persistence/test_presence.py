@@ -3,18 +3,15 @@
 import asyncio
 import signal
 import sys
-import time
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local.ports import choose_free
-from libs.persistence import Presence
+from tests.support.presence import Clock, end_connections, is_locked, looked, present
 from tests.support.tcp_proxy import TcpProxy
+from tests.support.waiting import never, until
 
-LIMIT_SECONDS = 60.0
 PROCESS = """
 import asyncio, sys
 from libs.persistence import Presence
@@ -26,45 +23,6 @@ async def main():
 
 asyncio.run(main())
 """
-
-
-@asynccontextmanager
-async def present(
-    url: str, *, grace: float = 1.0, distrust: float = 60.0, clock: Callable[[], float] = time.monotonic
-) -> AsyncIterator[Presence]:
-    presence = Presence(url, name="test", grace=grace, distrust=distrust, clock=clock)
-    running = asyncio.create_task(presence.run())
-    try:
-        async with asyncio.timeout(LIMIT_SECONDS):
-            await presence.held.wait()
-        yield presence
-    finally:
-        running.cancel()
-        await asyncio.wait({running})
-
-
-async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(LIMIT_SECONDS):
-        while not condition():
-            await asyncio.sleep(0.02)
-
-
-def end_connections(url: str, number: int) -> int:
-    """Ends the connection that holds that lock, as a failover or an administrator does."""
-    with psycopg.connect(url) as connection:
-        ended = connection.execute(
-            "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted",
-            (number,),
-        )
-        return len(ended.fetchall())
-
-
-def is_locked(url: str, number: int) -> bool:
-    with psycopg.connect(url) as connection:
-        found = connection.execute(
-            "SELECT 1 FROM pg_locks WHERE locktype = 'advisory' AND objid = %s AND granted", (number,)
-        )
-        return found.fetchone() is not None
 
 
 def is_awaited(url: str, number: int) -> bool:
@@ -81,57 +39,64 @@ async def test_a_killed_process_is_gone(database_url: str) -> None:
     )
     assert process.stdout is not None
     number = int(await process.stdout.readline())
-    skipped = 0.0
-    async with present(database_url, clock=lambda: time.monotonic() + skipped) as presence:
+    clock = Clock()
+    async with present(database_url, name="observer", clock=clock) as presence:
         told = asyncio.Event()
         presence.on_change(told.set)
         await until(lambda: is_locked(database_url, number))
-        skipped = 60.0
+        await looked(database_url)
         # Longer than a lock may be missing.
-        await asyncio.sleep(2.5)
-        assert presence.gone([number]) == set()
+        clock.now += 60.0
+        await never(lambda: presence.gone([number]), during=looked(database_url))
         process.send_signal(signal.SIGKILL)
-        async with asyncio.timeout(LIMIT_SECONDS):
-            await told.wait()
+        await until(lambda: not is_locked(database_url, number))
+        await never(told.is_set, during=looked(database_url))
+        clock.now += 1.0
+        await until(told.is_set)
         assert presence.gone([number, presence.number]) == {number}
         # What the other one held is being shared anew, which takes a while.
         assert not presence.alone
-        skipped = 120.0
+        clock.now += 60.0
         assert presence.alone
     await process.wait()
 
 
 async def test_a_process_that_only_lost_its_connection_has_its_lock_again(database_url: str) -> None:
-    # So much grace that no stall of the machine can be taken for a death.
-    async with present(database_url, grace=60.0) as observer, present(database_url) as other:
+    clock = Clock()
+    async with present(database_url, name="observer", clock=clock) as observer, present(database_url) as other:
         told: list[str] = []
         observer.on_change(lambda: told.append("observer"))
         other.on_change(lambda: told.append("other"))
         assert observer.gone([other.number]) == set()
-        for time in range(1, 4):
+        for times in range(1, 4):
             assert end_connections(database_url, other.number) == 1
-            await until(lambda wanted=time: told.count("other") == wanted)
+            await until(lambda wanted=times: told.count("other") == wanted)
             assert other.announced == other.number
             assert is_locked(database_url, other.number)
-            assert observer.gone([other.number]) == set()
-        await asyncio.sleep(2.5)
-        assert observer.gone([other.number]) == set()
+            # If the lock was missing in a look, then for long enough now.
+            clock.now += 60.0
+            await never(lambda: observer.gone([other.number]), during=looked(database_url))
         assert "observer" not in told
 
 
 async def test_whoever_lost_his_own_lock_takes_nobody_for_gone(database_url: str) -> None:
     """As after a failover, when all have lost theirs and some are back sooner than others."""
-    async with present(database_url) as observer:
+    clock = Clock()
+    async with present(database_url, name="observer", distrust=60.0, clock=clock) as observer:
         async with present(database_url) as other:
             observer.gone([other.number])
             back = asyncio.Event()
             observer.on_change(back.set)
             end_connections(database_url, observer.number)
-            await back.wait()
+            await until(back.is_set)
+            await looked(database_url)
         await until(lambda: not is_locked(database_url, other.number))
-        await asyncio.sleep(2.5)
+        await looked(database_url)
+        clock.now += 59.0
+        await never(lambda: observer.gone([other.number]), during=looked(database_url))
         assert observer.announced == observer.number
-        assert observer.gone([other.number]) == set()
+        clock.now += 1.0
+        await until(lambda: observer.gone([other.number]))
 
 
 async def test_who_cannot_reach_the_database_announces_nothing(database_url: str) -> None:
@@ -161,6 +126,5 @@ async def test_a_lock_that_another_connection_holds_is_not_announced(database_ur
             end_connections(database_url, presence.number)
             await waiting
             await until(lambda: presence.announced is None)
-            await asyncio.sleep(1.0)
-            assert presence.announced is None
+            await never(lambda: presence.announced, during=looked(database_url, "test"))
         await until(lambda: presence.announced == presence.number)

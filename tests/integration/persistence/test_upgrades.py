@@ -11,7 +11,7 @@ from alembic import command
 
 from libs.persistence import migrate
 from libs.persistence._migrations import configuration_of
-from tests.support.bus_members import eventually
+from tests.support.waiting import until
 
 ROOT = Path(__file__).parents[3]
 SERVICES = sorted(file.parent for file in (ROOT / "services").glob("*/migrations"))
@@ -51,10 +51,10 @@ async def test_a_database_is_migrated_under_a_writer(service: Path, database_url
                 await write(connection, written)
 
     writing = asyncio.create_task(go_on())
-    await eventually(lambda: written > 20)
+    await until(lambda: written > 20)
     await asyncio.to_thread(migrate, database_url, service / "migrations")
     done = written
-    await eventually(lambda: written > done + 20)
+    await until(lambda: written > done + 20)
     assert not writing.done()
     writing.cancel()
     await asyncio.gather(writing, return_exceptions=True)

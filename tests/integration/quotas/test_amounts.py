@@ -91,6 +91,7 @@ async def test_folding_changes_no_amount(database: Database, amounts: CompanyAmo
     assert rows == 6
 
 
+@pytest.mark.rule(37)
 async def test_writers_and_folding_at_once_keep_the_amounts_right(database: Database, amounts: CompanyAmounts) -> None:
     """Several writers of the same companies, in any order, with two processes that fold."""
     chance = random.Random(7)

@@ -19,9 +19,22 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import IdentitySigner, KafkaBus, create_topics
 from libs.persistence import Database
 from tests.support.registry import command_envelope, configuration
+from tests.support.waiting import until
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
 COMMANDS = 60
+HELD = COMMANDS // 6
+# Creations are held up, with their transactions open, once some are committed.
+HOLD = f"""
+    CREATE FUNCTION hold() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF (SELECT count(*) >= {HELD} FROM agents) THEN
+            PERFORM pg_advisory_xact_lock_shared(1);
+        END IF;
+        RETURN NEW;
+    END $$;
+    CREATE TRIGGER hold BEFORE INSERT ON agents FOR EACH ROW EXECUTE FUNCTION hold();
+"""
 
 
 async def start(database_url: str, kafka: str, prefix: str) -> asyncio.subprocess.Process:
@@ -39,23 +52,24 @@ async def start(database_url: str, kafka: str, prefix: str) -> asyncio.subproces
         "AES_INGESTION_URL": "",
     }
     process = await asyncio.create_subprocess_exec(*(sys.executable, "-m", "services.registry", "all"), env=environment)
-    async with asyncio.timeout(60), httpx.AsyncClient(timeout=30) as http:
-        while True:
+    async with httpx.AsyncClient(timeout=30) as http:
+
+        async def ready() -> bool:
             assert process.returncode is None
             try:
-                if (await http.get(f"http://127.0.0.1:{port}/health/ready")).status_code == 200:
-                    return process
+                return (await http.get(f"http://127.0.0.1:{port}/health/ready")).status_code == 200
             except httpx.TransportError:
-                pass
-            await asyncio.sleep(0.1)
+                return False
+
+        await until(ready, pause=0.1)
+    return process
 
 
 async def send_creations(kafka: str, prefix: str) -> set[str]:
     """Put creations of one name on the bus, each with a correlation id of its own; returns their ids."""
     producer = KafkaBus(kafka, prefix=prefix, client_id="test").producer()
     await producer.start()
-    while not producer.healthy:
-        await asyncio.sleep(0.05)
+    await until(lambda: producer.healthy)
     signer, command_ids = IdentitySigner(SIGNING_KEY), set()
     for _ in range(COMMANDS):
         command_id = new_id()
@@ -82,6 +96,7 @@ async def events(kafka: str, prefix: str) -> AsyncIterator[AIOKafkaConsumer]:
         await consumer.stop()
 
 
+@pytest.mark.crash("registry")
 @pytest.mark.slow
 async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
     database_url: str, kafka: str, topic_prefix: str
@@ -97,13 +112,14 @@ async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
             assert row is not None
             return int(row[0])
 
-    command_ids = await send_creations(kafka, topic_prefix)
-    async with asyncio.timeout(60):
-        while await count("agents") < COMMANDS // 6:
-            await asyncio.sleep(0.005)
-    first.kill()
-    await first.wait()
-    assert await count("agents") < COMMANDS, "the registry was through before it was killed"
+    await database.execute(HOLD)
+    async with database.transaction() as connection:
+        await connection.execute("SELECT pg_advisory_xact_lock(1)")
+        command_ids = await send_creations(kafka, topic_prefix)
+        await until(lambda: database.value("SELECT count(*) >= %s FROM agents", (HELD,)))
+        first.kill()
+        await first.wait()
+    assert HELD <= await count("agents") < COMMANDS
 
     second = await start(database_url, kafka, topic_prefix)
     outcomes: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
@@ -113,8 +129,7 @@ async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
                 envelope = envelope_from(record.headers)
                 outcomes[envelope.causation_id or ""].add((envelope.type, envelope.id))
         # What the killed one had not marked as sent is swept seconds later, whatever repeats have brought meanwhile.
-        while await count("outbox WHERE published_at IS NULL"):
-            await asyncio.sleep(0.1)
+        await until(lambda: database.value("SELECT NOT EXISTS (SELECT FROM outbox WHERE published_at IS NULL)"))
     second.terminate()
 
     assert await second.wait() == 0

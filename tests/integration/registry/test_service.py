@@ -4,10 +4,12 @@ import asyncio
 import re
 import sys
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+import pytest_asyncio
 from pydantic import SecretStr
 
 from libs.contracts.commands.registry import CreateAgent, UpdateAgent
@@ -15,10 +17,14 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
 from libs.eventing import create_topics
 from libs.service_defaults import Service
-from services.registry.bootstrap import build
+from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings
+from tests.integration.conftest import new_topic_prefix, own_database
+from tests.support.infrastructure import Infrastructure
 from tests.support.registry import command_envelope, configuration
+from tests.support.waiting import until
 
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
 
 
@@ -37,14 +43,22 @@ class RunningRegistry:
 
     async def ended(self, command_id: str) -> None:
         """Wait until a command has its outcome."""
-        async with asyncio.timeout(60):
-            while await self.service.outbox.outcome(command_id) is None:
-                await asyncio.sleep(0.05)
+        await until(lambda: self.service.outbox.outcome(command_id), pause=0.05)
 
 
-@pytest.fixture
-async def registry(database_url: str, kafka: str, topic_prefix: str) -> AsyncIterator[RunningRegistry]:
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def registry(infrastructure: Infrastructure) -> AsyncIterator[RunningRegistry]:
+    kafka, topic_prefix = await asyncio.to_thread(infrastructure.kafka), new_topic_prefix()
     await create_topics(kafka, topic_prefix)
+    async with (
+        own_database(infrastructure, MIGRATIONS) as url,
+        running_registry(url, kafka, topic_prefix) as registry,
+    ):
+        yield registry
+
+
+@asynccontextmanager
+async def running_registry(database_url: str, kafka: str, topic_prefix: str) -> AsyncIterator[RunningRegistry]:
     settings = RegistrySettings.model_validate(
         {
             "database_url": SecretStr(database_url),
@@ -58,10 +72,8 @@ async def registry(database_url: str, kafka: str, topic_prefix: str) -> AsyncIte
     )
     service = build(settings)
     running = asyncio.create_task(service.run())
-    async with asyncio.timeout(60):
-        while not service.producer.healthy:
-            assert not running.done(), running.result()
-            await asyncio.sleep(0.05)
+    await until(lambda: service.producer.healthy or running.done())
+    assert not running.done(), running.result()
     yield RunningRegistry(service, kafka, topic_prefix)
     service.stop()
     await running
@@ -80,7 +92,7 @@ async def follow(*options: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="e2e/test_readme.py::test_the_walk_with_curl")
 async def test_an_outside_consumer_sees_each_event_of_its_correlation_once(registry: RunningRegistry) -> None:
     agent_id, created, refused = new_id(), new_id(), new_id()
     create = CreateAgent(agent_id=agent_id, agent=configuration(name="Desk"))

@@ -34,6 +34,7 @@ from libs.contracts.messages import Command, CommandRejected
 from libs.eventing import BusUnavailable
 from tests.integration.registry.toolset_world import World, offers, toolset_world
 from tests.support.registry import configuration, identity
+from tests.support.waiting import until
 
 STRANGER = identity("user-3", company="company-2")
 MCP = {"name": "tickets", "type": "mcp", "url": "https://tickets.example.com/mcp"}
@@ -434,15 +435,13 @@ async def test_slow_targets_of_one_company_leave_others_alone(world: World) -> N
     world.runtime.answering.clear()
     commands = [CreateToolset(toolset={**MCP, "name": f"slow-{number}"}) for number in range(21)]
     slow = [asyncio.create_task(world.registry.dispatch(command)) for command in commands]
-    while not any(task.done() for task in slow):
-        await asyncio.sleep(0.01)
+    await until(lambda: any(task.done() for task in slow))
 
     (turned_away,) = [task.result() for task in slow if task.done()]
     assert CommandRejected.decode(turned_away.payload).error.type == "rate_limit_error"
     assert len(world.runtime.asked) == 4
     theirs = asyncio.create_task(create(world, STRANGER))
-    while len(world.runtime.asked) < 5:
-        await asyncio.sleep(0.01)
+    await until(lambda: len(world.runtime.asked) == 5)
     world.runtime.answering.set()
     await theirs
     outcomes = await asyncio.gather(*slow)

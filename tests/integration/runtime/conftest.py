@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -11,8 +12,18 @@ from tests.support.agent_fakes import FakeTool
 from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import WITHIN
 
 StartNode = Callable[..., Awaitable[Node]]
+_WAITS_FOR_A_ROW: Final = """
+    SELECT 1 FROM pg_stat_activity
+    WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')
+"""
+
+
+async def waits_for_a_row(node: Node) -> bool:
+    """Whether somebody waits for a row that another transaction has locked: a session's, whose turn is changed."""
+    return bool(await node.rows(_WAITS_FOR_A_ROW))
 
 
 @pytest.fixture
@@ -32,10 +43,11 @@ def model() -> ObedientModel:
 
 @pytest.fixture
 def tools() -> list[Tool]:
+    # Their calls end when the test says so.
     return [
-        FakeTool("echo"),
-        FakeTool("careful", safe_to_repeat=False),
-        FakeTool("pay", safe_to_repeat=False, approval="always"),
+        FakeTool("echo", timeout_seconds=WITHIN),
+        FakeTool("careful", safe_to_repeat=False, timeout_seconds=WITHIN),
+        FakeTool("pay", safe_to_repeat=False, approval="always", timeout_seconds=WITHIN),
     ]
 
 

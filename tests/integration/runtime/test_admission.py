@@ -6,8 +6,10 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_unreachable
+from tests.support.held_commits import commits_held
 from tests.support.memory_bus import MemoryBus
-from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
+from tests.support.runtime_nodes import Node, ObedientModel, person, published
+from tests.support.waiting import until
 
 TEXT = {"type": "text", "text": "what is this?"}
 IMAGE = {"type": "image_url", "image_url": {"url": "https://example.com/cat.png"}}
@@ -65,6 +67,7 @@ async def test_a_refused_command_stays_refused_when_it_would_be_welcome_later(st
     assert model.asked == ["first"]
 
 
+@pytest.mark.rule(8)
 async def test_a_session_takes_only_so_many_turns(start_node, model: ObedientModel) -> None:
     node = await start_node(max_turns_per_session=3)
     session = await node.create_session()
@@ -151,6 +154,11 @@ async def test_an_outage_is_told_as_one_and_the_command_is_taken_up_after_it(nod
 async def test_commands_that_arrive_together_share_transactions(node: Node, model: ObedientModel) -> None:
     sessions = [await node.create_session() for _ in range(20)]
     model.shut("all")
-    turns = await asyncio.gather(*[node.execute(session, "all") for session in sessions])
-    rows = await node.rows("SELECT count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)
-    assert rows[0][0] < 10
+    async with commits_held(node.database.url, "turns") as held:
+        first = asyncio.create_task(node.execute(sessions[0], "all"))
+        await held.reached()
+        others = [asyncio.create_task(node.execute(session, "all")) for session in sessions[1:]]
+        await until(lambda: len(node.worker.accept._commits._waiting) == 19, "the others wait for the first one")
+    turns = await asyncio.gather(first, *others)
+    rows = await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)
+    assert rows == [(20, 2)]

@@ -12,7 +12,8 @@ from services.runtime.domain.conversation import UserMessage
 from services.runtime.domain.tools import Tool
 from tests.support.agent_fakes import answering, calling
 from tests.support.artifact_fakes import FakeArtifacts
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 
 @pytest.fixture

@@ -79,6 +79,7 @@ async def test_a_budget_holds_for_its_company_user_or_key(node: Node, of: dict[s
     assert (await turn(node, person("alice", "company-2")))[0] == "turn.completed"
 
 
+@pytest.mark.rule(36)
 async def test_64_turns_at_once_overrun_a_budget_by_themselves_alone_on_two_workers(
     node: Node, start_node: StartNode, model: ObedientModel
 ) -> None:

@@ -6,8 +6,11 @@ import pytest
 
 from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.identifiers import new_id
+from tests.integration.runtime.conftest import waits_for_a_row
 from tests.support.agent_fakes import FakeTool, answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.held_commits import commits_held
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 
 async def test_cancelling_a_running_turn_stops_it_and_starts_the_next(node: Node, model: ObedientModel) -> None:
@@ -22,6 +25,7 @@ async def test_cancelling_a_running_turn_stops_it_and_starts_the_next(node: Node
     assert [text for _, text in await node.history(session)] == ["stuck", "next", "re: next"]
 
 
+@pytest.mark.rule(8)
 async def test_cancelling_a_queued_turn_ends_it_at_once(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     model.shut("stuck")
@@ -69,30 +73,64 @@ async def test_turns_of_others_cannot_be_cancelled(node: Node, model: ObedientMo
     assert (await node.turn(turn_id))["status"] == "running"
 
 
-async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
-    """Forty races; whoever wins, the turn has one outcome and the cancel command the matching one."""
+async def running_turn(node: Node, model: ObedientModel, text: str) -> tuple[str, str]:
+    """A turn that completes when the model may answer, and its session."""
+    session = await node.create_session()
+    model.shut(text)
+    turn_id = await node.execute(session, text)
+    await until(lambda: text in model.asked)
+    return session, turn_id
+
+
+async def winner(node: Node, session: str, turn_id: str, cancel: str) -> str:
+    """The turn's one terminal status, after checking that the command to cancel it has the matching outcome."""
+    [turn] = await node.ended(turn_id)
+    outcome, _ = await node.outcome(cancel)
+    events = [name for name in await node.names(turn_id) if name in ("turn.completed", "turn.cancelled")]
+    assert (turn["status"], outcome, events) in (
+        ("completed", "cancel_turn.rejected", ["turn.completed"]),
+        ("cancelled", "cancel_turn.accepted", ["turn.cancelled"]),
+    )
+    replies = [text for role, text in await node.history(session) if role == "assistant"]
+    assert len(replies) == (turn["status"] == "completed")
+    return str(turn["status"])
+
+
+async def test_a_turn_that_completes_before_it_is_cancelled_is_completed(
+    node: Node, start_node, model: ObedientModel
+) -> None:
     other = await start_node()
-    wins = set()
-    for number in range(40):
-        session = await node.create_session()
-        text = f"race {number}"
-        model.shut(text)
-        turn_id = await node.execute(session, text)
-        await until(lambda text=text: text in model.asked)
+    session, turn_id = await running_turn(node, model, "work")
+    async with commits_held(node.database.url, "turns", "UPDATE", "NEW.status = 'completed'") as held:
+        model.open("work")
+        await held.reached()
         cancelling = asyncio.create_task(other.cancel(session, turn_id))
-        await asyncio.sleep(0.001 * (number % 12))
-        model.open(text)
-        command = await cancelling
-        [turn] = await node.ended(turn_id)
-        outcome, _ = await node.outcome(command)
-        last = (await node.names(turn_id))[-1]
-        assert (turn["status"], outcome, last) in (
-            ("completed", "cancel_turn.rejected", "turn.completed"),
-            ("cancelled", "cancel_turn.accepted", "turn.cancelled"),
-        )
-        assert (("assistant", f"re: {text}") in await node.history(session)) == (turn["status"] == "completed")
-        wins.add(turn["status"])
-    assert wins == {"completed", "cancelled"}, "both sides must have had their chance"
+        await until(lambda: waits_for_a_row(node))
+    assert await winner(node, session, turn_id, await cancelling) == "completed"
+
+
+async def test_a_turn_that_is_cancelled_before_it_completes_is_cancelled(
+    node: Node, start_node, model: ObedientModel
+) -> None:
+    other = await start_node()
+    session, turn_id = await running_turn(node, model, "work")
+    async with commits_held(node.database.url, "turns", "UPDATE", "NEW.status = 'cancelled'") as held:
+        cancelling = asyncio.create_task(other.cancel(session, turn_id))
+        await held.reached()
+        model.open("work")
+        await until(lambda: waits_for_a_row(node))
+    assert await winner(node, session, turn_id, await cancelling) == "cancelled"
+
+
+@pytest.mark.rule(14)
+async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
+    """Races end either way; each has one winner."""
+    other = await start_node()
+    for number in range(20):
+        session, turn_id = await running_turn(node, model, f"race {number}")
+        cancelling = asyncio.create_task(other.cancel(session, turn_id))
+        model.open(f"race {number}")
+        await winner(node, session, turn_id, await cancelling)
 
 
 async def test_deleting_a_quiet_session_removes_everything_at_once(node: Node) -> None:
@@ -119,6 +157,7 @@ async def test_a_deleted_session_is_not_created_again(node: Node) -> None:
     assert await node.reads.session(session, person()) is None
 
 
+@pytest.mark.rule(14)
 async def test_deleting_waits_for_the_running_execution(node: Node, start_node, model: ObedientModel) -> None:
     """While the other process cannot be told, the session stays in deletion and refuses turns."""
     worker = await start_node(reconciling=False, lease_seconds=30.0)
@@ -144,15 +183,15 @@ async def test_deleting_waits_for_the_running_execution(node: Node, start_node, 
 
 
 async def test_nothing_is_written_after_a_deletion(node: Node, model: ObedientModel, tools: list[FakeTool]) -> None:
-    """A tool call that ends while its session is deleted leaves no trace."""
+    """A tool call that is under way when its session is deleted is stopped, and leaves no trace."""
     session = await node.create_session(agent_type="react_agent", tools=["echo"])
     model.scripts["work"] = [calling(("echo", {"text": "x"})), answering("done")]
-    tools[0]._delay = 0.2
+    tools[0]._delay = 3600.0
     turn_id = await node.execute(session, "work")
     await until(lambda: tools[0].running)
     command = await node.delete(session)
     await node.outcome(command)
-    assert tools[0].running == 0
+    assert (tools[0].running, tools[0].cancelled) == (0, 1)
     assert await node.rows("SELECT 1 FROM steps WHERE turn_id = %s", turn_id) == []
     assert await node.rows("SELECT 1 FROM messages WHERE session_id = %s", session) == []
     assert (await node.names(turn_id))[-1] == "turn.cancelled"

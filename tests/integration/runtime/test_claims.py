@@ -4,9 +4,12 @@ import asyncio
 from datetime import datetime
 from typing import cast
 
+import pytest
+
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.turns import OrphanedTurn
-from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import until
 
 
 async def lease_of(node: Node) -> datetime:
@@ -92,6 +95,7 @@ async def test_a_worker_that_renewed_its_lease_meanwhile_keeps_its_turn(start_no
     assert turn["attempt"] == 1
 
 
+@pytest.mark.rule(10)
 async def test_after_the_databases_own_start_nobody_is_taken_for_dead(start_node, model: ObedientModel) -> None:
     """With a lease longer than the database's age, an expired lease proves nothing yet."""
     node = await start_node()

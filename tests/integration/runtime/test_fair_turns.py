@@ -1,12 +1,16 @@
 """Workers shared between companies: one that floods its queue keeps no other waiting."""
 
+import pytest
+
 from tests.integration.runtime.conftest import StartNode
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 FLOODING, QUIET = person("alice", "flooding"), person("bob", "quiet")
 QUESTIONS = [*(f"flood {number}" for number in range(6)), "quiet 0", "quiet 1"]
 
 
+@pytest.mark.rule(9)
 async def test_a_turn_beside_a_flood_begins_at_once_and_places_are_given_in_turn(
     start_node: StartNode, model: ObedientModel
 ) -> None:

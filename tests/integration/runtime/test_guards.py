@@ -13,8 +13,9 @@ from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import ToolCall
 from services.runtime.domain.spending import NoPrices
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
-from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.runtime_turns import claimed_turn
+from tests.support.waiting import until
 
 
 def parts(node: Node) -> tuple[PostgresSteps, PostgresTurnOutcomes]:
@@ -173,6 +174,7 @@ async def test_a_session_with_a_running_turn_is_not_claimed(start_node, model: O
     assert (await node.turn(queued))["status"] == "queued"
 
 
+@pytest.mark.rule(9)
 async def test_the_database_itself_refuses_a_second_running_turn(node: Node, model: ObedientModel) -> None:
     turn = await running_turn(node, model)
     queued = await node.execute(turn.session_id, "waiting")

@@ -4,19 +4,20 @@ import gc
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 import pytest
 
-from benchmarks.waiting import add_waiting_turns, remove_waiting_turns
 from services.runtime.domain.agents import AgentTask
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
 from services.runtime.use_cases.run_turn import TurnContext
 from tests.integration.runtime.conftest import StartNode
+from tests.integration.runtime.waiting_turns import add_waiting_turns, remove_waiting_turns
 from tests.support.agent_fakes import answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 WAITING: Final = 5_000
 ENDED: Final = 2_000
@@ -26,26 +27,39 @@ _READ: Final = """
 """
 
 
+_OTHERS: Final = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+
+
+async def number(connection: psycopg.AsyncConnection[Any], query: str) -> int:
+    row = await (await connection.execute(query)).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
 async def rows_read(url: str) -> int:
+    """Exact when nobody else uses the database: backends have counted what they read when they are gone."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        row = await (await connection.execute(_READ)).fetchone()
-        assert row is not None
-        return int(row[0])
+
+        async def alone() -> bool:
+            return await number(connection, _OTHERS) == 0
+
+        await until(alone, "the others have left the database")
+        return await number(connection, _READ)
 
 
 async def plain_work(start_node: StartNode, model: ObedientModel, database_url: str) -> int:
     """Turns, admissions behind others, looks and a take-over; the rows of ``turns`` that were read for them."""
     before = await rows_read(database_url)
     dead, node = await start_node(reconciling=False), await start_node(reconciling=False)
-    for number in range(10):
+    for question in range(10):
         session = await node.create_session()
-        await node.ended(await node.execute(session, f"first {number}"), await node.execute(session, f"next {number}"))
+        first, following = [await node.execute(session, f"{place} {question}") for place in ("first", "next")]
+        await node.ended(first, following)
     model.shut("stuck")
     lost = await dead.execute(await dead.create_session(), "stuck")
     await dead.crash()
     model.open("stuck")
     await until(lambda: _looked(node, lost))
-    # The backends count what they read when they end.
     await dead.close()
     await node.close()
     return await rows_read(database_url) - before
@@ -75,6 +89,13 @@ async def add_turns_that_ended_just_now(url: str, company_id: str, count: int) -
         await add_waiting_turns(url, company_id, count, analyzed=False)
         for status in ("running", "completed"):
             await connection.execute("UPDATE turns SET status = %s WHERE id LIKE 'waiting-now%%'", (status,))
+        last = await number(connection, "SELECT pg_current_xact_id()")
+
+        async def unseen() -> bool:
+            return await number(connection, "SELECT pg_snapshot_xmin(pg_current_snapshot())") > last
+
+        # Transactions of other tests hold entries in the index for as long as they may be older than these changes.
+        await until(unseen, "nobody sees the turns as they were")
 
 
 async def test_turns_that_have_ended_since_the_last_vacuum_are_read_only_once(
@@ -82,8 +103,8 @@ async def test_turns_that_have_ended_since_the_last_vacuum_are_read_only_once(
 ) -> None:
     await add_turns_that_ended_just_now(database_url, "company-1", ENDED)
     read = await plain_work(start_node, model, database_url)
-    # Not once only where another transaction may still see them, which lasts longer on a busy machine.
-    assert ENDED < read < 20 * ENDED, "each of the twenty admissions would read them"
+    # Once in each of two indexes.
+    assert 2 * ENDED < read < 3 * ENDED, "each of the twenty admissions would read them"
 
 
 def objects_of_turns() -> int:
@@ -121,7 +142,9 @@ def traced() -> Iterator[Callable[[], int]]:
         tracemalloc.stop()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by="unit/runtime/test_turn_engine.py::test_a_thousand_waiting_turns_leave_next_to_nothing_in_memory"
+)
 async def test_waiting_turns_leave_nothing_in_the_process(start_node: StartNode, model: ObedientModel) -> None:
     # Conversations are kept for a while whatever becomes of their turns; this node keeps one.
     node = await start_node(history_cache_characters=0)
@@ -132,7 +155,8 @@ async def test_waiting_turns_leave_nothing_in_the_process(start_node: StartNode,
     with traced() as bytes_of_the_runtime:
         turns += await waiting_turns(node, model, range(10, 60))
         model.requests.clear()
-        assert bytes_of_the_runtime() < 2048
+        # What is under way just now has some, too; what is left of turns stays.
+        await until(lambda: bytes_of_the_runtime() < 2048, pause=0.1)
     assert not node.worker.engine.present
     assert objects_of_turns() <= before
     for session, turn_id in turns:

@@ -3,11 +3,19 @@
 import asyncio
 
 import psycopg
+import pytest
 
-from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import never, until
 
 # In these tests no lease runs out.
 LEASE = {"lease_seconds": 600.0}
+NOWHERE = "host=127.0.0.1 port=1"
+
+
+def sees(node: Node, other: Node) -> bool:
+    """Whether the node's last look has found the other one's lock."""
+    return other.presence.number in node.presence._attendance.present
 
 
 def end_connection(node: Node) -> None:
@@ -25,6 +33,8 @@ async def announced(node: Node) -> bool:
     return rows == [(node.presence.number,)]
 
 
+@pytest.mark.rule(10)
+@pytest.mark.failover("turns of a killed worker, before its lease ends")
 async def test_turns_of_a_killed_worker_go_on_before_its_lease_ends(start_node, model: ObedientModel) -> None:
     killed, other = await start_node(**LEASE), await start_node(**LEASE)
     sessions = [await killed.create_session() for _ in range(5)]
@@ -65,12 +75,17 @@ async def test_a_worker_whose_connection_broke_keeps_its_turns(start_node, model
     await until(lambda: model.asked)
     back = asyncio.Event()
     holder.presence.on_change(back.set)
+    url = holder.presence._url
     for _ in range(3):
         back.clear()
+        holder.presence._url = NOWHERE
         end_connection(holder)
+        await until(lambda: not sees(other, holder), "the other one misses it")
+        await other.worker.reconciler.reconcile()
+        holder.presence._url = url
         await back.wait()
-        # Some looks of the other one.
-        await asyncio.sleep(1.5)
+        await until(lambda: sees(other, holder), "the other one has seen that it is back")
+        await other.worker.reconciler.reconcile()
         assert turn_id in holder.worker.engine.held
         assert not other.worker.engine.held
     model.open("work")
@@ -86,7 +101,7 @@ async def test_a_worker_taken_for_dead_stops_its_turn_which_ends_once(start_node
     model.shut("work")
     turn_id = await holder.execute(session, "work")
     await until(lambda: model.asked)
-    holder.presence._url = "host=127.0.0.1 port=1"
+    holder.presence._url = NOWHERE
     end_connection(holder)
     await until(lambda: turn_id in other.worker.engine.held)
     await until(lambda: turn_id not in holder.worker.engine.held)
@@ -97,18 +112,24 @@ async def test_a_worker_taken_for_dead_stops_its_turn_which_ends_once(start_node
     assert await other.history(session) == [("user", "work"), ("assistant", "re: work")]
 
 
+@pytest.mark.failover("turns of a worker whose lease ran out")
 async def test_a_worker_that_is_not_present_is_judged_by_its_lease(start_node, model: ObedientModel) -> None:
     """Behind a pooler that lends out connections for single transactions no lock stays."""
-    alone, other = await start_node(present=False), await start_node()
-    session = await alone.create_session()
+    alone, killed = await start_node(present=False, **LEASE), await start_node(**LEASE)
+    # It believes in leases that have run out as soon as the database has been up for as long as its own one.
+    other = await start_node()
+    sessions = [await alone.create_session() for _ in range(2)]
     model.shut("work")
-    turn_id = await alone.execute(session, "work")
-    await until(lambda: model.asked)
+    turn_id, lost = [await node.execute(s, "work") for node, s in zip((alone, killed), sessions, strict=True)]
+    await until(lambda: len(model.asked) == 2)
     assert await other.rows("SELECT presence FROM workers WHERE id = %s", alone.worker.id) == [(None,)]
-    await asyncio.sleep(2.5)
+    await until(lambda: announced(killed))
+    await killed.kill()
+    # The look that finds the killed one gone finds no lock of the other one either.
+    await never(lambda: turn_id in other.worker.engine.held, during=until(lambda: lost in other.worker.engine.held))
     assert turn_id in alone.worker.engine.held
     await alone.crash()
     await until(lambda: turn_id in other.worker.engine.held)
     model.open("work")
-    [turn] = await other.ended(turn_id)
-    assert turn["attempt"] == 2
+    for turn in await other.ended(turn_id, lost):
+        assert turn["attempt"] == 2

@@ -4,9 +4,16 @@ import asyncio
 from collections import Counter
 
 import pytest
+from structlog.testing import capture_logs
 
 from tests.support.agent_fakes import FakeTool, answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
+
+
+def stops(node: Node) -> bool:
+    """Whether the worker takes no more turns."""
+    return not node.worker.engine.slots().take("company-1")
 
 
 async def held_by(node: Node, turn_id: str) -> str | None:
@@ -41,6 +48,7 @@ async def test_a_turn_that_is_taken_over_keeps_its_deadline(start_node, model: O
     assert before is not None
 
 
+@pytest.mark.rule(12)
 async def test_a_resumed_turn_repeats_no_finished_tool_call(
     start_node, model: ObedientModel, tools: list[FakeTool]
 ) -> None:
@@ -73,7 +81,7 @@ async def test_a_call_whose_result_was_lost_is_repeated_only_when_that_is_safe(
     session = await dead.create_session(agent_type="react_agent", tools=[tool])
     model.scripts["work"] = [calling((tool, {"text": "x"})), answering("done")]
     used = next(each for each in tools if each.definition.name == tool)
-    used._delay = 60.0
+    used._delay = 3600.0
     turn_id = await dead.execute(session, "work")
     await until(lambda: used.running)
     used._delay = 0.0
@@ -85,21 +93,26 @@ async def test_a_call_whose_result_was_lost_is_repeated_only_when_that_is_safe(
     assert call["status"] == status
 
 
+@pytest.mark.rule(10)
 async def test_a_frozen_worker_that_wakes_up_changes_nothing(
     start_node, model: ObedientModel, tools: list[FakeTool]
 ) -> None:
-    """It wakes with a tool result and a reply in its hands, long after another took its turn."""
+    """It wakes with a tool result in its hands, long after another took its turn."""
     frozen, other = await start_node(), await start_node()
     session = await frozen.create_session(agent_type="react_agent", tools=["echo"])
     model.scripts["work"] = [calling(("echo", {"text": "x"}))]
-    tools[0]._delay = 0.3
+
+    def freeze(text: str) -> str:
+        if len(tools[0].contexts) == 1:
+            frozen.database.held = asyncio.Event()
+            model.shut("work")
+        return text
+
+    tools[0]._behave = freeze
     turn_id = await frozen.execute(session, "work")
-    await until(lambda: tools[0].running)
-    frozen.database.held = asyncio.Event()
+    await until(lambda: frozen.database.held)
     await frozen.outlive_lease()
-    model.shut("work")
     await until(lambda: turn_id in other.worker.engine.held)
-    assert tools[0].running == 0 or await until(lambda: tools[0].running <= 1)
     frozen.database.held.set()
     frozen.database.held = None
     await until(lambda: turn_id not in frozen.worker.engine.held)
@@ -140,16 +153,18 @@ async def test_a_worker_back_from_an_outage_keeps_unclaimed_turns(start_node, mo
     model.shut("work")
     turn_id = await node.execute(session, "work")
     await until(lambda: model.asked)
-    node.database.down = True
-    model.open("work")
     await node.outlive_lease()
-    await asyncio.sleep(0.5)  # the reply waits for the database
+    with capture_logs() as logged:
+        node.database.down = True
+        model.open("work")
+        await until(lambda: any(entry["event"] == "database.unreachable" for entry in logged), "the reply waits")
     node.database.down = False
     [turn] = await node.ended(turn_id)
     assert (turn["status"], turn["attempt"]) == ("completed", 1)
     assert model.asked == ["work"], "a reply that was made is not thrown away"
 
 
+@pytest.mark.rule(11)
 async def test_a_turn_that_kills_its_workers_is_given_up(start_node, model: ObedientModel) -> None:
     nodes = [await start_node() for _ in range(3)]
     last = await start_node(max_running_turns=1)
@@ -180,15 +195,20 @@ async def test_a_queued_turn_of_a_dead_workers_session_runs_too(start_node, mode
     assert [text for _, text in await other.history(session)] == ["first", "re: first", "second", "re: second"]
 
 
+@pytest.mark.failover("turns of a worker that stops in order")
 async def test_a_stopping_worker_finishes_what_it_can_and_hands_back_the_rest(start_node, model: ObedientModel) -> None:
     node, other = await start_node(lease_seconds=600.0), await start_node(lease_seconds=600.0)
     sessions = [await node.create_session() for _ in range(2)]
     model.shut("long", "short")
     long, short = [await node.execute(s, t) for s, t in zip(sessions, ("long", "short"), strict=True)]
     await until(lambda: len(model.asked) == 2)
-    stopping = asyncio.create_task(node.worker.stop(3.0))
-    await asyncio.sleep(0.1)
+    stopping = asyncio.create_task(node.worker.stop(600.0))
+    await until(lambda: stops(node))
     model.open("short")
+    await node.ended(short)
+    assert (long in node.worker.engine.held, stopping.done()) == (True, False)
+    # As when the time is over.
+    await node.worker.stop(0.0)
     await stopping
     assert node.worker.engine.held == {}
     await until(lambda: long in other.worker.engine.held)
@@ -204,7 +224,7 @@ async def test_a_stopping_worker_claims_nothing_more(start_node, model: Obedient
     model.shut("first")
     turns = [await node.execute(session, text) for text in ("first", "second")]
     stopping = asyncio.create_task(node.worker.stop(30.0))
-    await asyncio.sleep(0.05)
+    await until(lambda: stops(node))
     model.open("first")
     await stopping
     assert [(await node.turn(turn))["status"] for turn in turns] == ["completed", "queued"]

@@ -5,7 +5,9 @@ import asyncio
 from libs.contracts.commands.runtime import CreateSession, ForkSession, UpdateSession
 from libs.contracts.identifiers import new_id
 from tests.integration.runtime.conftest import StartNode
+from tests.support.held_commits import commits_held
 from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 AGENT = {"name": "Tester", "agent_type": "llm_agent", "llm_config": {"model": "test:model"}}
 
@@ -15,12 +17,15 @@ def creation(session_id: str) -> CreateSession:
 
 
 async def test_creations_that_meet_share_transactions(node: Node) -> None:
-    commands = await asyncio.gather(*(node.deliver(creation(new_id())) for _ in range(8)))
+    async with commits_held(node.database.url, "sessions") as held:
+        first = asyncio.create_task(node.deliver(creation(new_id())))
+        await held.reached()
+        others = [asyncio.create_task(node.deliver(creation(new_id()))) for _ in range(7)]
+        await until(lambda: len(node.worker.create._commits._waiting) == 7, "the others wait for the first one")
 
-    for command in commands:
+    for command in await asyncio.gather(first, *others):
         assert (await node.outcome(command))[0] == "session.created"
-    transactions = await node.rows("SELECT count(DISTINCT xmin::text) FROM sessions")
-    assert transactions[0][0] < 8
+    assert await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM sessions") == [(8, 2)]
 
 
 async def test_the_events_of_a_created_session_are_numbered_on(node: Node) -> None:

@@ -11,34 +11,23 @@ from psycopg.errors import RaiseException
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.ports import AdmissionBatch, TurnAdmissions
 from services.runtime.domain.turns import Submission
-from tests.integration.runtime.conftest import StartNode
-from tests.support.runtime_nodes import Node, ObedientModel, until
-
-_LOCK = 4711
-_AT_COMMIT = """
-    CREATE FUNCTION at_commit() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {what}; RETURN NULL; END $$;
-    CREATE CONSTRAINT TRIGGER at_commit AFTER INSERT ON turns DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW EXECUTE FUNCTION at_commit()
-"""
-
-
-@asynccontextmanager
-async def commits_held(node: Node) -> AsyncIterator[None]:
-    """No claim is committed before the end of this block."""
-    async with await AsyncConnection.connect(node.database.url, autocommit=True) as other:
-        await other.execute(_AT_COMMIT.format(what=f"PERFORM pg_advisory_xact_lock({_LOCK})"))
-        await other.execute("SELECT pg_advisory_lock(%s)", (_LOCK,))
-        yield
+from tests.integration.runtime.conftest import StartNode, waits_for_a_row
+from tests.support.held_commits import at_commit, commits_held
+from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import until
 
 
 async def test_a_turn_runs_while_its_claim_is_committed_and_ends_once(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     turn_id = new_id()
-    async with commits_held(node):
+    model.shut("hello")
+    async with commits_held(node.database.url, "turns"):
         accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
-        # Several passes of the reconciler: a turn that nobody else can see yet is neither lost nor to be stopped.
-        await asyncio.sleep(0.5)
+        # A turn that nobody else can see yet is neither lost nor to be stopped.
+        for _ in range(3):
+            await node.worker.reconciler.reconcile()
+        model.open("hello")
         assert await node.turn(turn_id) == {}
         assert not accepting.done()
     await accepting
@@ -53,11 +42,10 @@ async def test_a_worker_that_goes_while_a_claim_is_committed_leaves_the_turn_to_
 ) -> None:
     going = await start_node(reconciling=False)
     session, turn_id = await going.create_session(), new_id()
-    async with commits_held(going):
+    async with commits_held(going.database.url, "turns"):
         accepting = asyncio.create_task(going.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
-        async with asyncio.timeout(60):
-            await going.worker.stop(0.01)
+        await going.worker.stop(0.01)
         assert going.worker.engine.present == frozenset()
     await accepting
     staying = await start_node()
@@ -71,11 +59,11 @@ async def test_a_worker_that_goes_while_a_claim_is_committed_leaves_the_turn_to_
 async def test_a_turn_ended_during_its_claim_ends_once(node: Node, model: ObedientModel, *, deleted: bool) -> None:
     session, turn_id = await node.create_session(), new_id()
     model.shut("hello")
-    async with commits_held(node):
+    async with commits_held(node.database.url, "turns"):
         accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
         await until(lambda: model.asked)
         ending = asyncio.create_task(node.delete(session) if deleted else node.cancel(session, turn_id))
-        await until(lambda: _waits_for_a_lock(node))
+        await until(lambda: waits_for_a_row(node))
     await asyncio.gather(accepting, ending)
     await until(lambda: not node.worker.engine.present)
     assert await node.names(turn_id) == ["turn.started", "turn.cancelled"]
@@ -84,20 +72,12 @@ async def test_a_turn_ended_during_its_claim_ends_once(node: Node, model: Obedie
     assert name == ("session.deleted" if deleted else "cancel_turn.accepted")
 
 
-async def _waits_for_a_lock(node: Node) -> bool:
-    """Whether the other command waits for the session's row, which whoever claims its turn holds."""
-    waiting = """
-        SELECT 1 FROM pg_stat_activity
-        WHERE datname = current_database() AND wait_event_type = 'Lock' AND wait_event IN ('transactionid', 'tuple')
-    """
-    return bool(await node.rows(waiting))
-
-
+@pytest.mark.rule(7)
 async def test_a_turn_whose_claim_was_not_committed_leaves_nothing(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
     turn_id = new_id()
     model.shut("hello")
-    await _alter(node, _AT_COMMIT.format(what="RAISE EXCEPTION 'not today'"))
+    await _alter(node, at_commit("RAISE EXCEPTION 'not today'", "turns"))
     with pytest.raises(RaiseException, match="not today"):
         await node.execute(session, "hello", command_id=turn_id)
     await until(lambda: not node.worker.engine.present)

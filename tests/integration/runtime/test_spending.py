@@ -3,6 +3,8 @@
 from decimal import Decimal
 from typing import Any
 
+import pytest
+
 from services.runtime.administration import PriceAdministration
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, Usage
 from services.runtime.domain.models import ModelFailed
@@ -76,6 +78,7 @@ async def test_answers_that_do_not_fit_the_schema_are_counted_the_last_one_too(
     assert event["usage"]["input_tokens"] == 100 + 2 * each.input_tokens
 
 
+@pytest.mark.rule(36)
 async def test_a_cancelled_turn_counts_what_was_recorded_until_then(node: Node, model: ObedientModel) -> None:
     session = await node.create_session(agent_type="react_agent", tools=["pay"])
     model.scripts["wait"] = [took(calls=(PAY,))]

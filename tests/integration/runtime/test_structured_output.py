@@ -7,7 +7,8 @@ from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.events.runtime import OutputTextDelta
 from services.runtime.use_cases.agent.structured_output import correction, read_output
 from tests.support.agent_fakes import FakeTool, answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 PRICE = {"type": "object", "properties": {"price": {"type": ["number", "null"]}}, "required": ["price"]}
 GOOD, BAD = answering('{"price": null}'), answering("Four euros.")

@@ -4,7 +4,8 @@ from typing import Any
 
 from libs.contracts.api.sessions import TurnOptions
 from services.runtime.domain.models import ModelRequest
-from tests.support.runtime_nodes import Node, ObedientModel, until
+from tests.support.runtime_nodes import Node, ObedientModel
+from tests.support.waiting import until
 
 OPTIONS = TurnOptions(instructions="Rhyme.", temperature=0.0, max_tokens=9, stop=["END"])
 

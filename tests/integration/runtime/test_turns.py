@@ -10,7 +10,8 @@ from services.runtime.domain.conversation import Citation
 from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
-from tests.support.runtime_nodes import Node, ObedientModel, person, published, until
+from tests.support.runtime_nodes import Node, ObedientModel, person, published
+from tests.support.waiting import until
 
 
 async def test_a_plain_turn_is_two_events_and_its_reply_stands_in_the_history(node: Node, bus: MemoryBus) -> None:
@@ -171,6 +172,7 @@ async def test_text_with_nul_characters_is_taken_and_answered(node: Node) -> Non
     assert (await node.history(session))[0] == ("user", "a\N{REPLACEMENT CHARACTER}b")
 
 
+@pytest.mark.rule(11)
 async def test_a_turn_past_its_deadline_fails(start_node, model: ObedientModel) -> None:
     node = await start_node(turn_deadline_seconds=0.2, reconciling=False)
     session = await node.create_session()
@@ -215,6 +217,7 @@ async def test_a_redelivery_changes_nothing(node: Node, bus: MemoryBus, model: O
     assert len(await node.history(session)) == 2
 
 
+@pytest.mark.rule(7)
 async def test_two_deliveries_at_once_on_two_workers_make_one_turn(
     node: Node, start_node, model: ObedientModel
 ) -> None:

@@ -12,7 +12,8 @@ from services.runtime.domain.conversation import AssistantMessage, ToolMessage
 from services.runtime.domain.tools import Tool
 from services.runtime.use_cases.watch_turn import WatchTurn
 from tests.support.agent_fakes import FakeTool, answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 ALICE = person("alice", "company-1", "runtime:execute", "runtime:approve")
 CLIENT_TOOL = {"name": "look", "description": "…", "parameters": {"type": "object"}}
@@ -162,6 +163,7 @@ async def test_an_answer_is_taken_once(node: Node, model: ObedientModel) -> None
     assert await resolve(node, session, turn_id, action, output="a dog") == "conflict_error"
 
 
+@pytest.mark.rule(33)
 async def test_of_two_answers_at_the_same_instant_one_wins(node: Node, start_node, model: ObedientModel, pay) -> None:
     other = await start_node()
     decisions = set()
@@ -349,6 +351,7 @@ async def test_open_actions_are_listed_for_those_who_see_their_sessions(node: No
     assert (page.actions[0].session_id, page.actions[0].turn_id) == (session, turn_id)
 
 
+@pytest.mark.rule(33)
 async def test_a_call_that_is_not_the_approved_one_is_not_made(node: Node, model: ObedientModel, pay: FakeTool) -> None:
     session, turn_id, [action] = await waiting_turn(node, model)
     await node.rows("UPDATE actions SET call_hash = 'of another call' WHERE id = %s RETURNING 1", action["id"])

@@ -1,6 +1,5 @@
 """Turns that somebody begins to follow while they run: their text from its beginning, and what was recorded of them."""
 
-import asyncio
 from typing import Any
 
 import orjson
@@ -15,7 +14,8 @@ from services.runtime.domain.models import ModelRequest, OnText
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
 from services.runtime.use_cases.watch_turn import WatchTurn
 from tests.support.agent_fakes import answering, calling
-from tests.support.runtime_nodes import Node, ObedientModel, person, until
+from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.waiting import until
 
 Deltas = list[tuple[int, int, int, int, str]]
 
@@ -89,7 +89,9 @@ async def test_the_worker_sends_the_text_once_from_its_beginning(start_node, mod
     assert watched is not None
     assert (watched.status, watched.sequence, watched.texts) == ("running", 1, {})
     await until(lambda: len(deltas(running, turn_id)) == 2)
-    await asyncio.sleep(0.3)
+    # Its next looks find the same request again.
+    for _ in range(3):
+        await running.worker.reconciler.reconcile()
     assert deltas(running, turn_id) == [(1, 1, 1, 0, "re: ")] * 2
     model.go_on("hello")
     await running.ended(turn_id)

@@ -23,11 +23,16 @@ from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams
 from services.registry.bootstrap import build
 from services.registry.settings import RegistrySettings
-from tests.support.bus_members import eventually
 from tests.support.registry import command_envelope, configuration
 from tests.support.secured_kafka import SecuredKafka
+from tests.support.waiting import until
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(
+    covered_by=(
+        "integration/secured/test_rights.py::test_a_service_sends_and_reads_what_it_has_to_and_nothing_else",
+        "integration/secured/test_rights.py::test_an_outside_consumer_reads_events_and_does_nothing_else",
+    )
+)
 EXAMPLE = Path(__file__).parents[3] / "examples" / "consume_events.py"
 SIGNING_KEY = "a key of tests, long enough to sign with"
 
@@ -56,7 +61,7 @@ async def test_a_command_is_carried_out_and_an_outside_consumer_follows(
     running = asyncio.create_task(service.run())
     producer = KafkaBus(broker.connection("gateway-kafka")).producer()
     await producer.start()
-    await eventually(lambda: producer.healthy)
+    await until(lambda: producer.healthy)
     command, command_id, correlation_id = CreateAgent(agent_id=new_id(), agent=configuration()), new_id(), new_id()
     envelope = command_envelope(command, service.signer, command_id=command_id, correlation_id=correlation_id)
     await (await producer.send(command.TOPIC.name, correlation_id, command.encode(), envelope.headers()))
@@ -96,10 +101,10 @@ async def test_work_is_taken_by_streams(broker: SecuredKafka) -> None:
     serving = asyncio.create_task(streams.serve())
     producer = KafkaBus(given).producer()
     await producer.start()
-    await eventually(lambda: producer.healthy)
+    await until(lambda: producer.healthy)
     item = ItemKey("index", "file")
     await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([item]), []))
-    await eventually(lambda: item in taken)
+    await until(lambda: item in taken)
     await producer.stop()
     await streams.stop()
     serving.cancel()
@@ -118,7 +123,7 @@ async def test_a_wrong_password_is_told_and_keeps_a_service_from_being_ready(
         told += "".join(capsys.readouterr())
         return "invalid credentials" in told
 
-    await eventually(refused)
+    await until(refused)
     found = await service.readiness.results()
     assert (found["database"], found["consumer registry-commands"] == "ok") == ("ok", False)
     assert "producer.unreachable" in told

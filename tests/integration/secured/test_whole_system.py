@@ -14,9 +14,9 @@ from deploy.local.ports import choose_free
 from deploy.local.service_process import ServiceProcess
 from services.gateway.administration import ensure_development_key
 from tests.e2e.api import Api, new_client
-from tests.e2e.waiting import eventually
 from tests.support.infrastructure import Infrastructure
 from tests.support.secured_kafka import SecuredKafka
+from tests.support.waiting import until
 
 SERVICES = ("registry", "runtime", "ingestion", "artifacts", "gateway")
 GUIDE = b"# Guide\n\nThe ferry to Lerwick leaves at 19:00.\n"
@@ -69,7 +69,12 @@ def parts_of(broker: SecuredKafka, databases: dict[str, str], directory: Path) -
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by=(
+        "integration/deploy_local/test_infrastructure.py::test_a_kafka_with_a_password_lets_nobody_in_without_it",
+        "unit/eventing/test_kafka_settings.py::test_clients_get_their_user_and_the_trusted_authorities",
+    )
+)
 async def test_everything_is_done_over_a_secured_bus(
     broker: SecuredKafka, databases: dict[str, str], tmp_path: Path
 ) -> None:
@@ -100,7 +105,7 @@ async def _ingest(api: Api) -> None:
     async def completed() -> bool:
         return bool((await api.http.get(f"/knowledge-bases/{base['id']}/")).json()["status"] == "completed")
 
-    await eventually(completed)
+    await until(completed)
 
 
 async def _upload(api: Api, session: str) -> None:
@@ -113,4 +118,4 @@ async def _upload(api: Api, session: str) -> None:
         path = f"{place}{reply.json()['artifact_id']}/status/"
         return bool((await api.http.get(path)).json().get("processing_status") == "ready")
 
-    await eventually(ready)
+    await until(ready)

@@ -6,6 +6,7 @@ import pytest
 
 from libs.eventing._bus import Partition
 from libs.eventing._copartitions import CopartitionMerge, Waiting, copartitions_of, shared_copartitions
+from tests.support.seeds import seeds
 
 A, B = Partition("a-events", 0), Partition("b-events", 0)
 ALWAYS = {A: float("inf"), B: float("inf")}
@@ -104,7 +105,8 @@ def test_a_copartition_with_a_backlog_leaves_room_for_the_others() -> None:
     assert set(taken) == set(copartitions)
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.rule(29)
+@seeds(50)
 def test_what_was_published_a_second_earlier_comes_first(seed: int) -> None:
     """Records arrive at random, each partition is asked at least every half second, clocks differ by 0.2 s."""
     chance = random.Random(seed)

@@ -140,6 +140,7 @@ async def test_a_waiter_gets_events_of_its_command_and_company_only(sender: Comm
     assert replies.accepted
 
 
+@pytest.mark.rule(17)
 async def test_another_company_gets_no_events(sender: CommandSender, bus: MemoryBus) -> None:
     async with sender.replies("command", TakeNote, MALLORY) as replies:
         await publish(bus, event("command"))
@@ -205,6 +206,7 @@ async def test_waiters_leave_nothing_behind(sender: CommandSender, bus: MemoryBu
     assert sender._waiters == {}
 
 
+@pytest.mark.rule(4)
 async def test_an_outcome_that_was_missed_is_found_by_asking_the_owner(sender: CommandSender, owner: Owner) -> None:
     recorded = Received(event("command"), b"recorded")
     async with sender.replies("command", TakeNote, ALICE) as replies:

@@ -40,6 +40,7 @@ async def taken(rates: CompanyRates, number: int) -> int:
     return passed
 
 
+@pytest.mark.rule(37)
 @settings(deadline=None, max_examples=50)
 @given(limit=st.integers(1, 2000), gateways=st.integers(1, 5))
 def test_a_flood_through_any_number_of_gateways_gets_the_limit(limit: int, gateways: int) -> None:

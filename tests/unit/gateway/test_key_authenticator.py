@@ -90,6 +90,7 @@ async def test_what_was_looked_up_before_a_revocation_is_not_remembered(public: 
     assert await status_with(public, secret) == 401
 
 
+@pytest.mark.rule(21)
 async def test_without_news_from_the_bus_every_request_looks_the_key_up(public: Gateway) -> None:
     secret, key = public.keys.issue()
     assert await status_with(public, secret) == 200

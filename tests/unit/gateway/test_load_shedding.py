@@ -3,10 +3,10 @@
 import asyncio
 import heapq
 import random
+from statistics import quantiles
 
 import pytest
 
-from benchmarks.figures import percentile
 from libs.contracts.errors import RateLimited
 from services.gateway.domain.load_shedding import LEAST_PER_SECOND, TICK_SECONDS, LoadShedding
 from services.gateway.use_cases import shed_load
@@ -190,6 +190,10 @@ def waits_of_a_quiet_company(load: LoadShedding | None, *, senders: int = 300, s
             who, again = "paused", now + pause
         heapq.heappush(due, (again, who, number))
     return sorted(waits)
+
+
+def percentile(values: list[float], percent: int) -> float:
+    return quantiles(values, n=100, method="inclusive")[percent - 1]
 
 
 def test_requests_of_others_find_the_event_loop_free_beside_a_flood() -> None:

@@ -14,6 +14,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import Received
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage, SessionStream
 from services.gateway.domain.timeline import TimelineEvent
+from tests.support.seeds import seeds
 from tests.support.timeline import COMPANY, event
 
 SESSION, ONE, TWO = new_id(), new_id(), new_id()
@@ -127,7 +128,7 @@ def test_events_come_in_the_order_of_the_log_with_texts_between_them() -> None:
     )
 
 
-@pytest.mark.parametrize("seed", range(60))
+@seeds(60)
 def test_texts_and_events_may_overtake_each_other(seed: int) -> None:
     """Events keep their order and texts keep theirs; how they meet does not matter."""
     session, chance = a_conversation(), random.Random(seed)

@@ -21,6 +21,7 @@ from libs.eventing._bus import Assignment
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryCopartitionConsumer
+from tests.support.seeds import seeds
 from tests.support.timeline import FakeTimeline
 from tests.support.waiting import elapse, run_in_virtual_time, until
 
@@ -300,9 +301,10 @@ def check(simulation: Simulation) -> None:
                 assert places[cause] < places[effect], f"{effect} before {cause}"
 
 
-@pytest.mark.parametrize("first", range(0, 300, 25))
-def test_readers_see_everything_once_in_order_whatever_dies(first: int) -> None:
-    for seed in range(first, first + 25):
-        simulation = Simulation(seed)
-        run_in_virtual_time(simulation.run())
-        check(simulation)
+@pytest.mark.rule(31)
+@pytest.mark.crash("the timeline's writer")
+@seeds(300)
+def test_readers_see_everything_once_in_order_whatever_dies(seed: int) -> None:
+    simulation = Simulation(seed)
+    run_in_virtual_time(simulation.run())
+    check(simulation)

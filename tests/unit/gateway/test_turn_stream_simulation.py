@@ -27,6 +27,7 @@ from libs.contracts.events.runtime import (
 from libs.contracts.messages import Event
 from libs.eventing import Received
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
+from tests.support.seeds import seeds
 from tests.unit.gateway.test_turn_stream import IDS, completed, received
 
 EXPIRY = "2026-05-05T08:00:00.000000Z"
@@ -239,7 +240,8 @@ class Replica:
             self._client.take(event)
 
 
-@pytest.mark.parametrize("seed", range(400))
+@pytest.mark.rule(13)
+@seeds(400)
 def test_whoever_follows_a_turn_anywhere_has_all_of_it_once(seed: int) -> None:
     chance = random.Random(seed)
     world = World(chance)
@@ -265,7 +267,7 @@ def test_whoever_follows_a_turn_anywhere_has_all_of_it_once(seed: int) -> None:
         client.check_whole()
 
 
-@pytest.mark.parametrize("seed", range(100))
+@seeds(100)
 def test_every_replica_gives_an_event_the_same_id(seed: int) -> None:
     chance = random.Random(seed)
     world = World(chance)

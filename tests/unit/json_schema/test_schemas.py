@@ -152,7 +152,7 @@ SLOW_SCHEMAS = {
 }
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_a_pattern_that_backtracks_for_ever_comes_to_an_end")
 @pytest.mark.parametrize("schema", SLOW_SCHEMAS.values(), ids=SLOW_SCHEMAS)
 async def test_alternatives_within_alternatives_do_not_hold_up_the_process(schema: dict[str, Any]) -> None:
     """The loop goes on, and the check comes to an end."""

@@ -71,6 +71,7 @@ async def test_commands_of_a_subject_follow_each_other_and_subjects_do_not_wait(
         assert process.begun[-1] == second.envelope.id
 
 
+@pytest.mark.rule(26)
 async def test_one_that_fails_is_returned_with_those_of_its_subject_behind_it() -> None:
     gate = asyncio.Event()
 
@@ -174,6 +175,7 @@ async def test_a_caller_that_was_held_up_itself_reads_before_it_judges(monkeypat
         assert (caller.returned, channel.usable) == ([given.envelope.id], False)
 
 
+@pytest.mark.rule(2)
 async def test_commands_of_a_connection_that_is_lost_go_to_the_bus_and_the_next_one_is_used() -> None:
     gate = Gate()
     async with (
@@ -264,6 +266,7 @@ async def test_one_command_by_two_callers_is_told_to_both() -> None:
         await until(lambda: given.envelope.id in one.ends() and given.envelope.id in two.ends())
 
 
+@pytest.mark.rule(15)
 @pytest.mark.parametrize("who", ["nobody", "a stranger", "a caller"])
 async def test_only_services_open_channels(who: str) -> None:
     headers = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(reason="every run of the suite shows it")
 ROOT = Path(__file__).parents[3]
 PLUGIN = """
 pytest_plugins = ["tests.support.hang_limits"]

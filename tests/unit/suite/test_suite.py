@@ -1,4 +1,4 @@
-"""The selection of tests without and with arguments, in a run of its own."""
+"""The selection of tests, their marks and the workers, in a run of its own."""
 
 import os
 import subprocess
@@ -8,18 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.suite import TOGETHER
+from tests.support.workers import TOGETHER
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.slow(reason="every run of the suite shows it")
 ROOT = Path(__file__).parents[3]
+PLUGINS = ["tests.support.seeds", "tests.support.suite", "tests.support.workers"]
+RULES = "## The rules of flow\n\n1. *A rule.* Text.\n2. *Another one.* Text.\n\n## Topics\n"
 TESTS = """
 import os, uuid
 import pytest
 
+@pytest.mark.rule(1, 2)
 def test_quick():
     pass
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_quick")
 def test_slow():
     pass
 
@@ -27,15 +30,45 @@ def test_slow():
 def test_fails(value):
     assert False, os.environ.get("PYTEST_XDIST_WORKER")
 """
+WRONG = """
+import pytest
+
+@pytest.mark.rule(4)
+def test_quick():
+    pass
+
+@pytest.mark.slow(covered_by=("test_gone.py::test_gone", "test_outage"))
+def test_covered_by_nothing():
+    pass
+
+@pytest.mark.slow
+@pytest.mark.outage("Kafka")
+def test_outage():
+    pass
+
+@pytest.mark.slow
+def test_unmarked():
+    pass
+"""
+SEEDS = """
+from tests.support.seeds import seeds
+
+@seeds(60)
+async def test_seeds(seed, tmp_path):
+    assert seed != 33
+"""
 Run = Callable[..., str]
 
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "architecture.md").write_text(RULES)
+
     def run(*arguments: str) -> str:
-        (tmp_path / "conftest.py").write_text('pytest_plugins = ["tests.support.suite"]\n')
+        (tmp_path / "conftest.py").write_text(f"pytest_plugins = {PLUGINS}\n")
         (tmp_path / "test_it.py").write_text(TESTS)
-        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -ra --strict-markers\n")
+        (tmp_path / "pytest.ini").write_text("[pytest]\naddopts = -ra --strict-markers\nasyncio_mode = auto\n")
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "AES_"))}
         # A pytest that starts closes the usual directory to other users; servers of other tests may run in there.
         environment["PYTEST_DEBUG_TEMPROOT"] = str(tmp_path)
@@ -43,7 +76,7 @@ def run(tmp_path: Path) -> Run:
             [sys.executable, "-m", "pytest", *arguments],
             cwd=tmp_path, env={**environment, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=600,
         )  # fmt: skip
-        return done.stdout
+        return done.stdout + done.stderr
 
     return run
 
@@ -52,17 +85,61 @@ def run(tmp_path: Path) -> Run:
     ("arguments", "outcome"),
     [
         ((), "2 failed, 1 passed, 1 deselected"),
+        (("-p", "no:cacheprovider"), "2 failed, 1 passed, 1 deselected"),
         (("--all",), "2 failed, 2 passed"),
         (("--slow-only",), "1 passed, 3 deselected"),
+        (("--slow-only", "test_it.py"), "1 passed, 3 deselected"),
+        (("folder",), "2 failed, 1 passed, 1 deselected"),
         (("test_it.py",), "2 failed, 2 passed"),
         (("test_it.py::test_slow",), "1 passed"),
-        (("-k", "slow"), "1 passed, 3 deselected"),
-        (("-m", "not slow"), "2 failed, 1 passed, 1 deselected"),
+        (("folder", "test_it.py::test_slow"), "2 failed, 2 passed, 1 deselected"),
+        (("-k", "slow"), "4 deselected"),
+        (("--all", "-k", "slow"), "1 passed, 3 deselected"),
+        (("-m", "not rule"), "2 failed, 2 deselected"),
     ],
 )
-def test_slow_tests_run_when_they_are_asked_for(run: Run, arguments: tuple[str, ...], outcome: str) -> None:
+def test_slow_tests_run_when_they_are_asked_for(
+    run: Run, tmp_path: Path, arguments: tuple[str, ...], outcome: str
+) -> None:
+    if "folder" in arguments:
+        (tmp_path / "folder").mkdir()
+        (tmp_path / "folder" / "test_there.py").write_text(TESTS)
     said = run("-n0", *arguments)
     assert f"= {outcome} in " in said, said
+
+
+@pytest.mark.parametrize("workers", ["-n0", "-n2"])
+def test_wrong_marks_are_errors(run: Run, tmp_path: Path, workers: str) -> None:
+    (tmp_path / "test_wrong.py").write_text(WRONG)
+    (tmp_path / "docs" / "architecture.md").write_text(RULES.replace("2.", "3."))
+    said = run("--all", workers)
+    assert "1 error" in said, said
+    for wrong in (
+        "rule 2: not in architecture.md",
+        "rule 3 of architecture.md: no quick test proves it",
+        "rule 4: not in architecture.md",
+        "test_wrong.py::test_covered_by_nothing: no quick test has the name tests/test_gone.py::test_gone",
+        "test_wrong.py::test_covered_by_nothing: no quick test has the name test_wrong.py::test_outage",
+        "test_wrong.py::test_outage: no quick test has the mark outage('Kafka')",
+        "test_wrong.py::test_unmarked: slow, and neither covered_by nor a reason is given",
+    ):
+        assert wrong in said, said
+
+
+def test_the_tests_of_a_rule_are_listed(run: Run) -> None:
+    said = run("--rule", "2")
+    assert " 2  test_it.py::test_quick" in said, said
+    assert " 1  " not in said
+    assert " 1  test_it.py::test_quick" in run("--rule")
+
+
+def test_a_seed_that_fails_is_told_and_runs_alone(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "test_seeds.py").write_text(SEEDS)
+    said = run("test_seeds.py")
+    assert "= 1 failed, 2 passed in " in said, said
+    assert "With seed 33; for this one alone: --seed 33" in said
+    assert "= 1 failed in " in run("test_seeds.py", "--seed", "33")
+    assert "= 1 passed in " in run("test_seeds.py", "--seed", "7000")
 
 
 def test_workers_run_everything_and_what_failed_runs_again_alone(run: Run) -> None:
@@ -82,7 +159,7 @@ def test_one_worker_runs_all_end_to_end_tests(run: Run, tmp_path: Path) -> None:
         (tmp_path / "tests" / "e2e").mkdir(parents=True, exist_ok=True)
         (tmp_path / "tests" / "e2e" / f"test_{name}.py").write_text(TESTS)
     said = run("-n3", "--tb=short", "tests/e2e")
-    assert "= 4 failed, 4 passed in " in said, said
+    assert "= 4 failed, 2 passed in " in said, said
     assert len({line for line in said.splitlines() if line.startswith("E   AssertionError: gw")}) == 1, said
 
 

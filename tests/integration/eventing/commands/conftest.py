@@ -7,10 +7,10 @@ import pytest
 from libs.contracts.messages import CommandRejected
 from libs.eventing import CommandRouter, IdentitySigner, RevokedKeys
 from tests.support import sample_owner
-from tests.support.bus_members import eventually
 from tests.support.command_records import SIGNING_KEY
 from tests.support.event_owner import EventOwner, event_owner
 from tests.support.sample_owner import TakeNote
+from tests.support.waiting import until
 
 COMMAND = TakeNote(note_id="note", text="buy rope")
 
@@ -41,7 +41,7 @@ def router(owner: EventOwner) -> CommandRouter:
 
 
 async def rejection(owner: EventOwner) -> CommandRejected:
-    await eventually(lambda: owner.producer.delivered != [])
+    await until(lambda: owner.producer.delivered != [])
     _, _, value, envelope = owner.producer.delivered[-1]
     assert envelope.type == TakeNote.rejected_type()
     return CommandRejected.decode(value)

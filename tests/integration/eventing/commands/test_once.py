@@ -11,11 +11,11 @@ from libs.eventing import CommandContext, CommandRouter, Transaction
 from libs.eventing import _inbox as inbox
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
 from tests.support import sample_owner
-from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, command_record
 from tests.support.event_owner import EventOwner
 from tests.support.metrics import metric
 from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.waiting import until
 
 
 async def test_inbox_row_effects_and_events_are_one_transaction(owner: EventOwner) -> None:
@@ -39,33 +39,47 @@ async def test_inbox_row_effects_and_events_are_one_transaction(owner: EventOwne
     assert len(await owner.rows("SELECT * FROM inbox")) == 1
 
 
+WAIT_FOR_LOCKS = """
+    SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'
+"""
+
+
 async def with_pipeline(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
     async with transaction.connection.pipeline():
         await sample_owner.take_note(transaction, command, context)
 
 
+@pytest.mark.rule(2)
 @pytest.mark.parametrize("handler", [sample_owner.take_note, with_pipeline], ids=["plain", "pipeline"])
 async def test_two_replicas_at_once_do_it_once(
     owner: EventOwner, other: EventOwner, handler: Callable[..., Awaitable[None]]
 ) -> None:
     routers = [router_of(owner), router_of(other)]
     slow = asyncio.Event()
+    under_way: list[str] = []
 
     async def meet(transaction: Transaction, command: TakeNote, context: CommandContext) -> None:
         await handler(transaction, command, context)
+        under_way.append(command.note_id)
         await slow.wait()
+
+    async def have_met() -> bool:
+        """One has done it and the others wait for its end, or have it done as well and don't know yet."""
+        waiting = await owner.database.value(WAIT_FOR_LOCKS)
+        return len(under_way) + waiting == 4 and under_way != []
 
     for router in routers:
         router.handle(TakeNote, meet)
     for number in range(5):
         slow.clear()
+        under_way.clear()
         record = command_record(TakeNote(note_id=f"note-{number}", text="t"), command_id=f"command-{number}")
         deliveries = [asyncio.create_task(router.deliver(record)) for router in routers for _ in range(2)]
-        await asyncio.sleep(0.1)
+        await until(have_met)
         slow.set()
         await asyncio.gather(*deliveries)
         assert len(await owner.rows("SELECT * FROM notes")) == number + 1
-    await eventually(lambda: len(owner.producer.delivered) + len(other.producer.delivered) >= 20)
+    await until(lambda: len(owner.producer.delivered) + len(other.producer.delivered) >= 20)
     ids = {envelope.id for envelope in owner.producer.envelopes + other.producer.envelopes}
     assert len(ids) == 5
 
@@ -85,11 +99,12 @@ def counts() -> list[float]:
     return [*outcomes, metric("aes_inbox_hits_total", consumer="commands")]
 
 
+@pytest.mark.rule(2)
 async def test_a_repeat_sends_the_recorded_outcome_again(owner: EventOwner, router: CommandRouter) -> None:
     record = command_record(COMMAND)
     before = counts()
     await router.deliver(record)
-    await eventually(lambda: len(owner.producer.delivered) == 1)
+    await until(lambda: len(owner.producer.delivered) == 1)
     await router.deliver(record)
     await router.deliver(record)
     first, second, third = owner.producer.delivered
@@ -107,6 +122,7 @@ async def test_a_refusal_is_recorded_and_repeated(owner: EventOwner, router: Com
     assert await notes(owner) == []
 
 
+@pytest.mark.rule(3)
 async def test_a_second_outcome_aborts_everything(owner: EventOwner) -> None:
     router = router_of(owner)
 

@@ -14,6 +14,7 @@ from tests.support.event_owner import EventOwner
 from tests.support.sample_owner import TakeNote
 
 
+@pytest.mark.rule(16)
 async def test_preparation_happens_outside_of_any_transaction(owner: EventOwner) -> None:
     router = router_of(owner)
     states: list[list[tuple[str]]] = []

@@ -15,13 +15,14 @@ from libs.contracts.timestamps import format_time, now_text
 from libs.eventing import CommandContext, CommandRouter, IdentitySigner, PoisonMessage, RevokedKeys
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
 from tests.support import sample_owner
-from tests.support.bus_members import eventually
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY, command_record
 from tests.support.event_owner import EventOwner
 from tests.support.memory_bus import MemoryBus
 from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.waiting import until
 
 
+@pytest.mark.rule(6)
 @pytest.mark.parametrize("late", [{"expires_in": -1}, {"sent_ago": 3 * 86_400 + 1, "expires_in": 10_000_000}])
 async def test_an_expired_command_is_refused(owner: EventOwner, router: CommandRouter, late: dict[str, float]) -> None:
     await router.deliver(command_record(COMMAND, **late))
@@ -33,7 +34,7 @@ async def test_a_command_that_was_carried_out_does_not_expire(owner: EventOwner,
     command_id = new_id()
     await router.deliver(command_record(COMMAND, command_id=command_id))
     await router.deliver(command_record(COMMAND, command_id=command_id, expires_in=-1))
-    await eventually(lambda: len(owner.producer.delivered) == 2)
+    await until(lambda: len(owner.producer.delivered) == 2)
     assert [envelope.type for envelope in owner.producer.envelopes] == [NoteTaken.TYPE] * 2
 
 
@@ -49,7 +50,7 @@ async def test_a_command_rejected_as_expired_is_not_handled_later(owner: EventOw
     await router.deliver(record)
     await router.deliver(record)
     assert taken == []
-    await eventually(lambda: len(owner.producer.delivered) == 2)
+    await until(lambda: len(owner.producer.delivered) == 2)
     assert owner.producer.delivered[0] == owner.producer.delivered[1]
 
 
@@ -78,6 +79,7 @@ async def test_a_record_produced_again_by_another_id_does_nothing(owner: EventOw
     assert await notes(owner) == []
 
 
+@pytest.mark.rule(15)
 async def test_a_key_that_was_revoked_before_the_command_was_made_has_no_authority(owner: EventOwner) -> None:
     bus = MemoryBus()
     revoked = RevokedKeys(bus)
@@ -97,11 +99,11 @@ async def test_a_key_that_was_revoked_before_the_command_was_made_has_no_authori
         company_id=ALICE.company_id,
     )
     await bus.append("gateway-events", "revocation", event.encode(), envelope.headers())
-    await eventually(lambda: revoked.before(ALICE.key_id, "9"))
+    await until(lambda: revoked.before(ALICE.key_id, "9"))
     await router.deliver(command_record(COMMAND, command_id="after"))
     # A redelivery of what was asked for in time meets its outcome.
     await router.deliver(before)
-    await eventually(lambda: len(owner.producer.delivered) == 3)
+    await until(lambda: len(owner.producer.delivered) == 3)
     taken, refused, repeated = owner.producer.envelopes
     assert (taken.type, refused.type, repeated.id) == (NoteTaken.TYPE, TakeNote.rejected_type(), taken.id)
     assert CommandRejected.decode(owner.producer.delivered[1][2]).error.type is ErrorKind.AUTHENTICATION

@@ -1,11 +1,11 @@
 """Two processes of one owner, with a broker that does as it is told."""
 
-import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
 
 from tests.support.event_owner import EventOwner, event_owner
+from tests.support.waiting import until
 
 UNPUBLISHED = "SELECT count(*) FROM outbox WHERE published_at IS NULL AND parked_at IS NULL"
 
@@ -24,6 +24,7 @@ async def other(database_url: str, owner: EventOwner) -> AsyncIterator[EventOwne
 
 
 async def all_published(owner: EventOwner) -> None:
-    async with asyncio.timeout(60):
-        while await owner.rows(UNPUBLISHED) != [(0,)]:
-            await asyncio.sleep(0.05)
+    async def none_waits() -> bool:
+        return await owner.rows(UNPUBLISHED) == [(0,)]
+
+    await until(none_waits, pause=0.05)

@@ -11,9 +11,9 @@ from libs.contracts.identity import Identity
 from libs.contracts.timestamps import parse_time
 from libs.eventing import MessageDraft
 from tests.integration.eventing.outbox.conftest import all_published
-from tests.support.bus_members import eventually
 from tests.support.event_owner import COMMAND, PLAIN, SIGNER, EventOwner
 from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.waiting import until
 
 
 async def test_state_and_events_come_together_and_are_published_at_once(owner: EventOwner) -> None:
@@ -22,13 +22,14 @@ async def test_state_and_events_come_together_and_are_published_at_once(owner: E
         await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text')")
         transaction.emit(NoteTaken(note_id="n"), subject="n")
         assert owner.producer.delivered == []
-    await eventually(lambda: owner.names() == ["n"])
+    await until(lambda: owner.names() == ["n"])
     topic, key, _, envelope = owner.producer.delivered[0]
     assert (topic, key, envelope.subject, envelope.sequence) == ("notes-events", "correlation-1", "n", 1)
     assert (envelope.company_id, envelope.causation_id) == ("company-1", "command-1")
     await all_published(owner)
 
 
+@pytest.mark.rule(1)
 async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: EventOwner) -> None:
     owner.run()
 
@@ -41,7 +42,7 @@ async def test_a_failing_transaction_leaves_neither_state_nor_events(owner: Even
     with pytest.raises(RuntimeError):
         await fail()
     await owner.emit("m", "m")
-    await eventually(lambda: owner.names() == ["m"])
+    await until(lambda: owner.names() == ["m"])
     assert await owner.rows("SELECT id FROM notes") == []
     assert await owner.rows("SELECT subject FROM outbox") == [("m",)]
 
@@ -55,7 +56,7 @@ async def test_an_event_that_depends_on_what_was_written_is_left_out_with_it(own
             for subject in ("n", "m"):
                 draft = MessageDraft(NoteTaken(note_id=subject), subject=subject, context=PLAIN, sequence=1)
                 transaction.drafts.append(draft)
-    await eventually(lambda: owner.names() == ["n"])
+    await until(lambda: owner.names() == ["n"])
     assert await owner.rows("SELECT subject FROM outbox") == [("n",)]
 
 
@@ -85,19 +86,21 @@ async def test_an_event_needs_a_message_context(owner: EventOwner) -> None:
 
 
 async def test_marks_are_made_in_bulk(owner: EventOwner) -> None:
-    owner.run()
     await asyncio.gather(*(owner.emit(f"s{number}", "n") for number in range(150)))
-    await eventually(lambda: len(owner.names()) == 150)
+    # All are there to be sent: they meet however slowly they came.
+    owner.run()
+    await until(lambda: len(owner.names()) == 150)
     await all_published(owner)
     times = await owner.rows("SELECT count(DISTINCT published_at) FROM outbox")
     assert times[0][0] < 75
 
 
+@pytest.mark.rule(19)
 async def test_a_large_payload_travels_as_a_reference(owner: EventOwner) -> None:
     owner.run()
     name = "x" * (513 * 1024)
     await owner.emit("s", name)
-    await eventually(lambda: owner.producer.delivered != [])
+    await until(lambda: owner.producer.delivered != [])
     _, _, value, envelope = owner.producer.delivered[0]
     assert value == b""
     assert envelope.data_ref == f"/internal/events/{envelope.id}/payload"
@@ -111,7 +114,7 @@ async def test_concurrent_transactions_count_a_subject_without_gaps(owner: Event
     owner.run()
     await asyncio.gather(*(owner.emit("s", str(number)) for number in range(20)))
     # One whose commit is answered late is published twice.
-    await eventually(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 20)
+    await until(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 20)
     assert list(dict.fromkeys(envelope.sequence for envelope in owner.producer.envelopes)) == list(range(1, 21))
 
 
@@ -123,7 +126,7 @@ async def test_an_event_whose_commit_is_not_answered_yet_goes_before_the_next(ow
     # A busy server lets go of the subject before it says so: the next event may get ahead in this process.
     await owner.emit("s", "second")
     owner.outbox.publish(committed)
-    await eventually(lambda: len(owner.names()) == 3)
+    await until(lambda: len(owner.names()) == 3)
     assert owner.names() == ["first", "second", "first"]
 
 
@@ -137,7 +140,7 @@ async def test_two_processes_count_a_subject_without_gaps_and_publish_in_order(
     await asyncio.gather(
         *(process.emit("s", str(number)) for number in range(20) for process in (owner, other)),
     )
-    await eventually(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 40)
+    await until(lambda: len({envelope.id for envelope in owner.producer.envelopes}) == 40)
     first_seen = list(dict.fromkeys(envelope.sequence for envelope in owner.producer.envelopes))
     assert first_seen == list(range(1, 41))
 
@@ -169,7 +172,7 @@ async def test_a_command_is_sent_in_the_name_of_its_caller(owner: EventOwner, sw
     if swept:
         await owner.age_everything()
         assert await owner.sweep() == 2
-    await eventually(lambda: len(owner.producer.delivered) == 2)
+    await until(lambda: len(owner.producer.delivered) == 2)
     topic, key, value, envelope = owner.producer.delivered[0]
     assert (topic, key, TakeNote.decode(value)) == ("notes-commands", "correlation-1", command)
     assert (envelope.id, envelope.type, envelope.subject) == ("command-2", TakeNote.TYPE, "n")

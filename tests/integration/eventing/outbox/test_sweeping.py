@@ -6,12 +6,14 @@ import pytest
 from libs.contracts.errors import ErrorKind
 from libs.contracts.messages import CommandRejected
 from tests.integration.eventing.outbox.conftest import UNPUBLISHED, all_published
-from tests.support.bus_members import eventually
 from tests.support.event_owner import COMMAND, EventOwner
 from tests.support.metrics import metric
 from tests.support.sample_owner import NoteTaken, TakeNote
+from tests.support.waiting import until
 
 
+@pytest.mark.rule(1)
+@pytest.mark.crash("runtime")
 async def test_the_sweeper_publishes_what_a_crash_left_in_order(owner: EventOwner, other: EventOwner) -> None:
     await other.commit_without_publishing("s", "one", "two")
     await other.commit_without_publishing("t", "three")
@@ -29,7 +31,7 @@ async def test_unsent_events_of_another_process_go_first(owner: EventOwner, othe
     await other.commit_without_publishing("t", "elsewhere")
     owner.run()
     await owner.emit("s", "third")
-    await eventually(lambda: owner.names() == ["first", "second", "third"])
+    await until(lambda: owner.names() == ["first", "second", "third"])
     assert [envelope.sequence for envelope in owner.producer.envelopes] == [1, 2, 3]
 
 
@@ -39,50 +41,50 @@ async def test_unsent_events_of_another_process_between_own_ones_go_first(owner:
     await owner.emit("s", "second")
     await other.commit_without_publishing("s", "third")
     await owner.emit("s", "fourth")
-    await eventually(lambda: owner.names() == ["first", "second", "third", "fourth"])
+    await until(lambda: owner.names() == ["first", "second", "third", "fourth"])
 
 
 async def test_a_subject_with_an_unsent_event_is_deferred_to_the_sweeper(owner: EventOwner) -> None:
     owner.run(sweeping=True)
     owner.producer.down = True
     await owner.emit("s", "first")
-    await eventually(lambda: "s" in owner.publisher._deferred)
+    await until(lambda: "s" in owner.publisher._deferred)
     owner.producer.refuses = lambda envelope: envelope.subject == "s"
     owner.producer.down = False
     await owner.emit("s", "second")
     await owner.emit("t", "other")
-    await eventually(lambda: owner.names() == ["other"])
+    await until(lambda: owner.names() == ["other"])
 
     owner.producer.refuses = lambda _: False
-    await eventually(lambda: owner.names() == ["other", "first", "second"])
+    await until(lambda: owner.names() == ["other", "first", "second"])
     await all_published(owner)
-    await eventually(lambda: not owner.publisher._deferred)
+    await until(lambda: not owner.publisher._deferred)
     await owner.emit("s", "third")
-    await eventually(lambda: owner.names()[-1] == "third")
+    await until(lambda: owner.names()[-1] == "third")
 
 
 async def test_a_worker_without_a_sweeper_releases_its_deferred_subjects(owner: EventOwner, other: EventOwner) -> None:
     owner.run()
     owner.producer.down = True
     await owner.emit("s", "first")
-    await eventually(lambda: "s" in owner.publisher._deferred)
+    await until(lambda: "s" in owner.publisher._deferred)
     owner.producer.down = False
     await other.age_everything()
     other.run(sweeping=True)
-    await eventually(lambda: other.names() == ["first"])
-    await eventually(lambda: not owner.publisher._deferred)
+    await until(lambda: other.names() == ["first"])
+    await until(lambda: not owner.publisher._deferred)
     await owner.emit("s", "second")
-    await eventually(lambda: owner.names() == ["second"])
+    await until(lambda: owner.names() == ["second"])
 
 
 async def test_an_unacknowledged_event_is_sent_again_before_the_next(owner: EventOwner) -> None:
     owner.run(sweeping=True)
     owner.producer.silent = True
     await owner.emit("s", "first")
-    await eventually(lambda: owner.publisher._in_flight != set())
+    await until(lambda: owner.publisher._in_flight != set())
     owner.producer.lose_what_is_silent()
     await owner.emit("s", "second")
-    await eventually(lambda: owner.names() == ["first", "second"])
+    await until(lambda: owner.names() == ["first", "second"])
 
 
 async def test_a_commit_of_unknown_outcome_defers_its_subject(
@@ -100,10 +102,11 @@ async def test_a_commit_of_unknown_outcome_defers_its_subject(
         await owner.emit("s", "first")
     monkeypatch.undo()
     await owner.emit("s", "second")
-    await eventually(lambda: len(owner.names()) == 2)
+    await until(lambda: len(owner.names()) == 2)
     assert owner.names() == ["first", "second"]
 
 
+@pytest.mark.rule(1)
 @pytest.mark.parametrize("later", [False, True], ids=["refused-at-once", "refused-by-the-broker"])
 async def test_a_row_refused_ten_times_is_parked_and_its_command_fails(owner: EventOwner, later: bool) -> None:
     owner.producer.refuses = lambda envelope: envelope.type == NoteTaken.TYPE
@@ -144,6 +147,7 @@ async def test_nothing_overtakes_a_refused_row_of_its_subject(owner: EventOwner)
     assert owner.names() == ["other", "first", "second"]
 
 
+@pytest.mark.failover("sweeping of an outbox")
 async def test_only_one_process_sweeps_a_database(owner: EventOwner, other: EventOwner) -> None:
     for number in range(300):
         await owner.commit_without_publishing(f"s{number}", str(number))

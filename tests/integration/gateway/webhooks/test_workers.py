@@ -25,7 +25,7 @@ from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
 from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
 from tests.integration.gateway.webhooks.conftest import Stores, secret_of, write
-from tests.support.bus_members import eventually
+from tests.support.waiting import WITHIN, until
 from tests.support.webhook_fakes import CIPHER, NoMetrics
 from tests.support.webhook_receiver import Receiver, receiving
 
@@ -70,12 +70,11 @@ async def picked_up(stores: Stores, webhook: Webhook, count: int) -> list[Delive
 
 
 async def _until(stores: Stores, webhook: Webhook, enough: Callable[[Sequence[Delivery]], bool]) -> list[Delivery]:
-    async with asyncio.timeout(60):
-        while True:
-            found = (await stores.store.deliveries(webhook.id, limit=1000, offset=0)).items
-            if enough(found):
-                return sorted(found, key=lambda each: each.position)
-            await asyncio.sleep(0.02)
+    async def look() -> list[Delivery] | None:
+        found = (await stores.store.deliveries(webhook.id, limit=1000, offset=0)).items
+        return sorted(found, key=lambda each: each.position) if enough(found) else None
+
+    return await until(look)
 
 
 async def test_events_are_delivered_in_order_and_recorded(real: Stores, receiver: Receiver) -> None:
@@ -110,6 +109,7 @@ async def test_secrets_rotate_while_events_are_delivered(real: Stores, receiver:
     receiver.verified(new)
 
 
+@pytest.mark.outage("a webhook's receiver")
 async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver: Receiver) -> None:
     ada, eve = await real.caller(), await real.caller("Other", "eve")
     receiver.hanging.add("/hang")
@@ -122,7 +122,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
         await settled(real, webhook, 30)
         # A worker whose lease ended at a busy moment sends again what it had not recorded.
         assert set(receiver.ids()) == set(expected)
-        await eventually(lambda: len(receiver.ids("/hang")) == 32)
+        await until(lambda: len(receiver.ids("/hang")) == 32)
         # Permits may all be held before the last events of a webhook are picked up.
         for each in hanging:
             assert len(await picked_up(real, each, 30)) == 30
@@ -194,6 +194,7 @@ async def process(database_url: str, kafka: str, prefix: str) -> AsyncIterator[a
         await running.wait()
 
 
+@pytest.mark.crash("a webhook worker")
 async def test_two_processes_of_which_one_is_killed_deliver_everything(
     real: Stores, receiver: Receiver, kafka: str, topic_prefix: str
 ) -> None:
@@ -211,9 +212,9 @@ async def test_two_processes_of_which_one_is_killed_deliver_everything(
     async with AsyncExitStack() as stack:
         first, _ = [await stack.enter_async_context(process(real.database_url, kafka, topic_prefix)) for _ in range(2)]
         await happen(4)
-        await asyncio.gather(*(receiver.until(1, path, 120) for path in paths))
+        await asyncio.gather(*(receiver.until(1, path, WITHIN) for path in paths))
         await happen(40)
-        await receiver.until(30, paths[0], 120)
+        await receiver.until(30, paths[0], WITHIN)
         first.kill()
         await happen(4)
         for webhook in webhooks:

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.foreground import start
 from deploy.local.processes import MARKER
 from libs.contracts.identifiers import new_id
@@ -18,6 +17,7 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import Engine
 from tests.servers.go import WEAVIATE, cached
+from tests.servers.weaviate import WeaviateServer
 from tests.support import containers
 from tests.support.chunks import DIMENSIONS
 
@@ -65,7 +65,12 @@ def pgvector_indexed(database: Database) -> PgvectorEngine:
     return PgvectorEngine(database, indexed_from=1)
 
 
-@pytest.fixture(params=["pgvector", pytest.param("pgvector_indexed", marks=pytest.mark.slow), "weaviate"])
+_QUICK = "integration/ingestion/engines/test_pgvector.py::test_indexes_find_what_comparing_everything_finds"
+
+
+@pytest.fixture(
+    params=["pgvector", pytest.param("pgvector_indexed", marks=pytest.mark.slow(covered_by=_QUICK)), "weaviate"]
+)
 def engine(request: pytest.FixtureRequest) -> Engine:
     made: Engine = request.getfixturevalue(request.param)
     return made

@@ -11,7 +11,6 @@ from typing import TypeVar
 
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from deploy.local.foreground import start
 from deploy.local.processes import MARKER
 from libs.contracts.identifiers import new_id
@@ -19,7 +18,9 @@ from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from tests.servers.go import WEAVIATE, cached
+from tests.servers.weaviate import WeaviateServer
 from tests.support.chunks import DIMENSIONS, SEA, chunk, query
+from tests.support.waiting import until
 
 T = TypeVar("T")
 PASSAGES = [chunk(f"p{n}", f"ferry number {n}", SEA, file_id=f"f{n % 3}", position=n) for n in range(50)]
@@ -29,6 +30,7 @@ def quiet(_: str) -> None:
     """Ignores reports of progress."""
 
 
+@pytest.mark.crash("Weaviate")
 @pytest.mark.slow
 async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one_is_filled_anew(tmp_path: Path) -> None:
     cached(WEAVIATE)
@@ -73,6 +75,8 @@ async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one
         running.stop()
 
 
+@pytest.mark.crash("Weaviate")
+@pytest.mark.outage("the search engine")
 async def test_a_server_that_was_never_there_is_an_outage() -> None:
     engine = WeaviateEngine(Address("http://127.0.0.1:9", 10))
     with pytest.raises(EngineUnavailable):
@@ -95,9 +99,13 @@ async def test_keyword_scores_are_right_once_finished(weaviate: WeaviateEngine) 
 
 async def _until_answered(call: Callable[[], Awaitable[T]]) -> T:
     """The calls are safe to repeat, and a busy machine makes a server late."""
-    async with asyncio.timeout(90):
-        while True:
-            try:
-                return await call()
-            except EngineUnavailable:
-                await asyncio.sleep(0.1)
+
+    async def answers() -> tuple[T] | None:
+        try:
+            return (await call(),)
+        except EngineUnavailable:
+            return None
+
+    answered = await until(answers, pause=0.1)
+    assert answered is not None
+    return answered[0]

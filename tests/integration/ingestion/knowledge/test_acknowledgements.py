@@ -11,8 +11,8 @@ from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaBus, KafkaConnection, create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams, lag
-from tests.support.ingestion_workers import until
 from tests.support.metrics import metric
+from tests.support.waiting import until
 
 Items = Callable[[Sequence[ItemKey]], Awaitable[None]]
 
@@ -42,6 +42,7 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
         await asyncio.gather(serving, return_exceptions=True)
 
 
+@pytest.mark.rule(22)
 async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_again(
     kafka: str, topic_prefix: str
 ) -> None:
@@ -129,7 +130,9 @@ def test_the_lag_is_known_before_anything_is_acknowledged() -> None:
     assert lag({"a": 4}, {"a": -1}) == 4
 
 
-@pytest.mark.slow
+@pytest.mark.slow(
+    covered_by="integration/eventing/test_service.py::test_dead_letters_lag_and_outbox_are_among_the_metrics"
+)
 async def test_a_worker_that_hangs_has_a_lag(kafka: str, topic_prefix: str) -> None:
     await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
     producer = KafkaBus(kafka, prefix=topic_prefix).producer()

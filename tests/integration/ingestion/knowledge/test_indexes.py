@@ -1,9 +1,12 @@
 """Files deleted or changed while they are ingested leave nothing behind, and only complete indexes are searched."""
 
+import pytest
+
 from libs.contracts.commands.ingestion import DeleteFile, DeleteKnowledgeBase, UpdateKnowledgeBase
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents, until
+from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker
+from tests.support.waiting import until
 
 
 async def test_a_file_deleted_while_it_is_written_leaves_nothing(
@@ -81,6 +84,7 @@ async def test_an_ingestion_that_another_takes_the_place_of_is_told_to_have_ende
     assert len(await ingestion.rows("SELECT id FROM search.indexes")) == 1
 
 
+@pytest.mark.rule(24)
 async def test_other_settings_build_a_fresh_index_that_is_switched_to_when_it_is_complete(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -126,6 +130,7 @@ async def test_an_index_that_was_replaced_stays_for_a_while_for_searches_under_w
     await until(lambda: bases.is_missing(old), "the old index is dropped")
 
 
+@pytest.mark.rule(24)
 async def test_a_file_deleted_while_a_new_index_is_built_leaves_both(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
+from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
+from tests.support.waiting import until
 
 
 async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
@@ -24,28 +25,43 @@ async def test_files_become_searchable_and_the_record_says_so(bases: KnowledgeBa
     assert len(await bases.chunk_ids(knowledge_base_id)) == after["processing_metadata"]["processed_chunks"] > 6
 
 
+async def both_hold_items(ingestion: Ingestion) -> bool:
+    """Whether two workers have claimed items that they have not committed yet."""
+    [row] = await ingestion.rows(
+        "SELECT count(DISTINCT holder) AS holders FROM ingestion_items WHERE state = 'running'"
+    )
+    return bool(row["holders"] == 2)
+
+
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
-async def test_two_workers_share_an_ingestion(bases: KnowledgeBases, workers: WorkerProcesses) -> None:
+async def test_two_workers_share_an_ingestion(
+    ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
+) -> None:
     files = await bases.upload(documents(120))
-    first, second = workers.start(AES_INGESTION_STREAMS_BATCH="4"), workers.start(AES_INGESTION_STREAMS_BATCH="4")
-    await until(lambda: workers.joined(2), "both workers have partitions")
+    shut_gate(ingestion.database_url, most=1)
+    first, second = [workers.start(AES_INGESTION_STREAMS_BATCH="4") for _ in range(2)]
+    await until(lambda: workers.joined(2), "both workers have partitions", pause=0.1)
     knowledge_base_id = await bases.create(files)
+    await until(lambda: both_hold_items(ingestion), "both workers have begun")
+    open_gate(ingestion.database_url)
 
     after = await bases.ended(knowledge_base_id)
 
     assert (after["status"], after["datasource_count"]) == ("completed", 120)
     assert (first.poll(), second.poll()) == (None, None)
-    assert all(done > 0 for done in workers.items_done())
+    await until(lambda: all(workers.items_done()), "both workers have done a part")
     chunks = await bases.chunk_ids(knowledge_base_id)
     assert len(chunks) == len(set(chunks)) >= 120
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
     files = await bases.upload(documents(60))
-    execute(ingestion.database_url, UNHURRIED)
+    shut_gate(ingestion.database_url, most=5)
     settings = {"AES_INGESTION_STREAMS_BATCH": "1", "AES_INGESTION_STREAMS_BATCHES": "1"}
     leaving = workers.start(**settings)
     knowledge_base_id = await bases.create(files)
@@ -53,20 +69,16 @@ async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     async def works(worker: int) -> bool:
         return workers.items_done()[worker] > 3
 
-    await until(lambda: works(0), "the first worker works")
-    async with ingestion.service.database.connection() as gate:
-        await gate.execute("SELECT pg_advisory_lock(43)")
-        workers.start(**settings)
-        await until(lambda: workers.joined(2), "the added worker has a part of the work")
-        # Of what was sent before, the first worker may have read everything ahead.
-        later = await bases.create(files)
-        await gate.execute("SELECT pg_advisory_unlock(43)")
-    await until(lambda: works(1), "the added worker works as well")
+    await until(lambda: works(0), "the first worker works", pause=0.1)
+    workers.start(**settings)
+    await until(lambda: workers.joined(2), "the added worker has a part of the work", pause=0.1)
+    # Of what was sent before, the first worker may have read everything ahead.
+    later = await bases.create(files)
+    await until(lambda: both_hold_items(ingestion), "the added worker works as well")
     leaving.terminate()
-    left = [len(files) - (await bases.get(each))["datasource_count"] for each in (knowledge_base_id, later)]
+    open_gate(ingestion.database_url)
     ended = [await bases.ended(each) for each in (knowledge_base_id, later)]
 
-    assert sum(left) > 0, "the worker left too late for this test to tell anything"
     assert [(each["status"], each["datasource_count"]) for each in ended] == [("completed", len(files))] * 2
     assert await asyncio.to_thread(leaving.wait, 60) == 0
     undisturbed = await bases.create(files)
@@ -76,12 +88,13 @@ async def test_workers_added_and_removed_in_the_middle_lose_and_double_nothing(
     assert len(chunks) == len(set(chunks)) >= len(files)
 
 
+@pytest.mark.crash("artifacts and ingestion")
 @pytest.mark.slow
 async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
     files = await bases.upload(documents(40))
-    execute(ingestion.database_url, UNHURRIED)
+    shut_gate(ingestion.database_url, most=12)
     knowledge_base_id = await bases.create(files)
     # Its end is seen by the lock that shows that it lives.
     victim = workers.start(AES_INGESTION_STREAMS_BATCH="4", AES_INGESTION_LEASE_SECONDS="3600")
@@ -89,14 +102,13 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     async def some_are_done() -> bool:
         return int((await bases.get(knowledge_base_id))["datasource_count"]) >= 8
 
-    await until(some_are_done, "some files are ingested")
+    await until(some_are_done, "some files are ingested", pause=0.1)
     victim.kill()
-    left = (await bases.get(knowledge_base_id))["datasource_count"]
     workers.start()
+    open_gate(ingestion.database_url)
 
     after = await bases.ended(knowledge_base_id)
 
-    assert left < 40, "the worker was killed too late for this test to tell anything"
     assert (after["status"], after["datasource_count"]) == ("completed", 40)
     undisturbed = await bases.create(files)
     await bases.ended(undisturbed)
@@ -104,12 +116,13 @@ async def test_a_worker_killed_in_the_middle_leaves_the_index_of_an_undisturbed_
     assert len(set(await bases.chunk_ids(undisturbed))) == len(await bases.chunk_ids(undisturbed))
 
 
+@pytest.mark.outage("PostgreSQL")
 @pytest.mark.slow
 async def test_connections_lost_in_the_middle_leave_the_index_of_an_undisturbed_ingestion(
     ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
     files = await bases.upload(documents(30))
-    execute(ingestion.database_url, UNHURRIED)
+    shut_gate(ingestion.database_url, most=1)
     undisturbed, knowledge_base_id = await bases.create(files), await bases.create(files)
     worker = workers.start(AES_INGESTION_STREAMS_BATCH="2", AES_INGESTION_STREAMS_BATCHES="1")
 
@@ -123,12 +136,17 @@ async def test_connections_lost_in_the_middle_leave_the_index_of_an_undisturbed_
         counted = await ingestion.rows("SELECT count(*) AS done FROM ingestion_items WHERE state = 'ingested'")
         return sum(lost) >= 5 or bool(counted[0]["done"] == 60)
 
+    async def has_cut() -> bool:
+        await cut()
+        return sum(lost) > 0
+
     lost: list[int] = []
-    await until(cut, "connections are lost while there is work")
+    await until(has_cut, "the connection that works is lost")
+    open_gate(ingestion.database_url)
+    await until(cut, "connections are lost while there is work", pause=0.1)
 
     assert (await bases.ended(knowledge_base_id))["datasource_count"] == 30
     assert (await bases.ended(undisturbed))["datasource_count"] == 30
-    assert sum(lost) > 0
     assert worker.poll() is None
     chunks = await bases.chunk_ids(knowledge_base_id)
     assert chunks == await bases.chunk_ids(undisturbed)

@@ -13,8 +13,9 @@ from deploy.local.postgres import Postgres
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
 from libs.eventing import create_topics
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
+from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.support.killable import Killable, kafka_of, postgres_of
+from tests.support.waiting import until
 
 FILES = documents(30)
 # A batch is one message, and a worker whose broker leaves it without work for long is started anew.
@@ -62,6 +63,7 @@ def kafka(kafka_server: tuple[str, Killable]) -> str:
     return kafka_server[0]
 
 
+@pytest.mark.crash("Kafka")
 @pytest.mark.slow
 async def test_postgres_and_kafka_killed_in_the_middle(
     ingestion: Ingestion,
@@ -72,9 +74,9 @@ async def test_postgres_and_kafka_killed_in_the_middle(
 ) -> None:
     postgres, broker = postgres_server[1], kafka_server[1]
     files = await bases.upload(FILES)
-    execute(ingestion.database_url, UNHURRIED)
+    shut_gate(ingestion.database_url, most=4)
     workers.start(**SETTINGS)
-    await until(lambda: workers.joined(1), "the worker has joined")
+    await until(lambda: workers.joined(1), "the worker has joined", pause=0.1)
     first = await bases.create(files)
 
     async def done(knowledge_base_id: str) -> int:
@@ -90,12 +92,14 @@ async def test_postgres_and_kafka_killed_in_the_middle(
             found = await done(knowledge_base_id)
             return found if found >= count else 0
 
-        return int(await until(has_reached, f"{count} files are ingested"))
+        return await until(has_reached, f"{count} files are ingested", pause=0.1)
 
     await reaches(first, 3)
     await broker.kill()
     second = await bases.create(files)
     left = len(files) - await done(first)
+    [run] = await ingestion.rows("SELECT index_id FROM ingestion_runs WHERE knowledge_base_id = %s", first)
+    open_gate(ingestion.database_url, run["index_id"])
     await postgres.kill()
     await broker.take_back()
     await postgres.start()
@@ -103,6 +107,7 @@ async def test_postgres_and_kafka_killed_in_the_middle(
     left_again = len(files) - await reaches(second, 3)
     await postgres.kill()
     await postgres.start()
+    open_gate(ingestion.database_url)
     await reaches(first, len(files))
     await reaches(second, len(files))
 

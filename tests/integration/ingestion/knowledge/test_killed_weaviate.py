@@ -11,7 +11,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from benchmarks.search.weaviate_server import WeaviateServer
 from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
@@ -23,8 +22,10 @@ from services.ingestion.use_cases.inspect_indexes import InspectIndexes
 from services.ingestion.use_cases.lost_indexes import LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
 from tests.servers.go import WEAVIATE, cached
-from tests.support.ingestion_workers import UNHURRIED, KnowledgeBases, WorkerProcesses, documents, execute, until
+from tests.servers.weaviate import WeaviateServer
+from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.support.killable import Killable, weaviate_of
+from tests.support.waiting import until
 
 FILES = documents(30)
 
@@ -41,13 +42,15 @@ async def weaviate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIter
     await killable.stop()
 
 
+@pytest.mark.crash("Weaviate")
+@pytest.mark.outage("the search engine")
 @pytest.mark.slow
 async def test_weaviate_killed_in_the_middle(
     weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
 ) -> None:
     server, killable = weaviate
     files = await bases.upload(FILES)
-    execute(ingestion.database_url, UNHURRIED)
+    shut_gate(ingestion.database_url, most=4)
     workers.start(AES_INGESTION_STREAMS_BATCH="1", AES_INGESTION_STREAMS_BATCHES="1")
     knowledge_base_id = await bases.create(files, processing_engine="weaviate")
 
@@ -57,9 +60,10 @@ async def test_weaviate_killed_in_the_middle(
     async def some_are_done() -> bool:
         return await done() >= 3
 
-    await until(some_are_done, "some files are ingested")
+    await until(some_are_done, "some files are ingested", pause=0.1)
     await killable.kill()
     left = len(files) - await done()
+    open_gate(ingestion.database_url)
     await killable.start()
 
     assert (await bases.ended(knowledge_base_id))["status"] == "completed"
@@ -95,6 +99,8 @@ async def test_weaviate_killed_in_the_middle(
     await engine.close()
 
 
+@pytest.mark.crash("Weaviate")
+@pytest.mark.outage("the search engine")
 @pytest.mark.slow
 async def test_weaviate_that_comes_back_empty_is_filled_anew(
     weaviate: tuple[WeaviateServer, Killable], ingestion: Ingestion, bases: KnowledgeBases, workers: WorkerProcesses
@@ -118,10 +124,14 @@ async def test_weaviate_that_comes_back_empty_is_filled_anew(
 
     async def passages() -> set[str]:
         """Weaviate that has just been written to may be too busy for a search on a slow machine."""
-        async with asyncio.timeout(60):
-            while (answer := await search()).status_code == 503:
-                await asyncio.sleep(0.5)
-        return {each["passage"] for each in answer.json()["results"]}
+
+        async def answer() -> httpx.Response | None:
+            found = await search()
+            return None if found.status_code == 503 else found
+
+        answered = await until(answer, "the search is answered", pause=0.1)
+        assert answered is not None
+        return {each["passage"] for each in answered.json()["results"]}
 
     before, found = await chunks(), await passages()
     assert all(before)

@@ -44,6 +44,7 @@ async def knowledge_base(bases: KnowledgeBases, worker: InlineWorker) -> str:
     return knowledge_base_id
 
 
+@pytest.mark.outage("the search engine")
 async def test_a_lost_index_is_an_outage_until_it_is_made_anew(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, knowledge_base: str
 ) -> None:
@@ -72,6 +73,7 @@ async def test_a_lost_index_is_an_outage_until_it_is_made_anew(
     assert [await worker.inspect() for _ in range(2)] == [0, 0]
 
 
+@pytest.mark.crash("Weaviate")
 async def test_an_ingestion_finds_out_by_itself_and_two_that_find_out_begin_one(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, knowledge_base: str
 ) -> None:

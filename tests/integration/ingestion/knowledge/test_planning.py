@@ -1,5 +1,7 @@
 """Another worker continues the planning of a run after a crash; progress is published at most once a second."""
 
+import pytest
+
 from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.postgres.work_queue import BACKLOG
@@ -47,6 +49,7 @@ async def test_planning_goes_on_where_a_killed_worker_left_it(
     assert (after["status"], after["datasource_count"]) == ("completed", 4)
 
 
+@pytest.mark.rule(23)
 async def test_progress_is_told_once_a_second_at_most(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
 import pytest
 
@@ -21,15 +19,12 @@ from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ItemKey, RunKey
 from services.ingestion.use_cases.renew_leases import RenewLeases
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents, execute, until
+from tests.support.held_commits import commits_held
+from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker
+from tests.support.waiting import until
 
-_DELAYED_COMMITS = """
-    CREATE FUNCTION wait_for_the_test() RETURNS trigger LANGUAGE plpgsql AS $$
-    BEGIN PERFORM pg_advisory_xact_lock_shared(42); RETURN NULL; END $$;
-    CREATE CONSTRAINT TRIGGER delayed AFTER UPDATE ON ingestion_items DEFERRABLE INITIALLY DEFERRED
-    FOR EACH ROW WHEN (NEW.state = 'ingested') EXECUTE FUNCTION wait_for_the_test();
-"""
+DONE = "NEW.state = 'ingested'"
 
 
 async def test_an_ingestion_is_told_from_its_queueing_to_its_end(
@@ -187,6 +182,7 @@ async def test_an_item_that_fails_for_ever_ends_as_failed(
     assert [each["id"] for each in after["ingested_datasources"]] == [good]
 
 
+@pytest.mark.rule(22)
 async def test_a_message_that_was_lost_is_sent_again_and_one_that_comes_twice_is_no_second_claim(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -295,6 +291,8 @@ async def test_what_a_dead_worker_held_is_done_by_another(
     assert not await ingestion.rows("SELECT file_id FROM ingestion_items WHERE chunks = 99")
 
 
+@pytest.mark.crash("artifacts and ingestion")
+@pytest.mark.failover("items of an ingestion")
 async def test_what_a_killed_process_held_is_done_by_another_before_its_leases_end(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -340,26 +338,7 @@ async def test_what_a_living_process_holds_stays_its_own(
     assert held == [{"token": token, "holder": 8}]
 
 
-@asynccontextmanager
-async def commits_held_until_both_are_due(ingestion: Ingestion) -> AsyncIterator[None]:
-    """Items that are done inside are committed only when two of them have come to their commit."""
-    execute(ingestion.database_url, _DELAYED_COMMITS)
-
-    async def both_commit() -> bool:
-        # Other tests wait for locks of this number in databases of their own.
-        waiting = await ingestion.rows(
-            "SELECT 1 FROM pg_locks l JOIN pg_database d ON d.oid = l.database AND d.datname = current_database()"
-            " WHERE l.locktype = 'advisory' AND l.objid = 42 AND NOT l.granted"
-        )
-        return len(waiting) == 2
-
-    async with ingestion.service.database.connection() as gate:
-        await gate.execute("SELECT pg_advisory_lock(42)")
-        yield
-        await until(both_commit, "both items are about to be committed")
-        await gate.execute("SELECT pg_advisory_unlock(42)")
-
-
+@pytest.mark.rule(23)
 async def test_last_items_finishing_at_once_end_the_run(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
@@ -367,8 +346,9 @@ async def test_last_items_finishing_at_once_end_the_run(
     knowledge_base_id = await bases.create(files)
     await worker.step()
     [row] = await ingestion.rows("SELECT index_id FROM ingestion_runs")
-    async with commits_held_until_both_are_due(ingestion):
+    async with commits_held(ingestion.database_url, "ingestion_items", "UPDATE", DONE) as held:
         finishing = [asyncio.create_task(worker.ingestion([ItemKey(row["index_id"], file_id)])) for file_id in files]
+        await held.reached(2)
     await asyncio.gather(*finishing)
 
     states = await ingestion.rows("SELECT state FROM ingestion_runs")
@@ -391,8 +371,9 @@ async def test_looking_from_inside_the_items_transactions_nobody_would_see_the_e
             left = await connection.execute("SELECT 1 FROM ingestion_items WHERE state <> 'ingested'")
             return await left.fetchone() is None
 
-    async with commits_held_until_both_are_due(ingestion):
+    async with commits_held(ingestion.database_url, "ingestion_items", "UPDATE", DONE) as held:
         finishing = [asyncio.create_task(finish_and_look(file_id)) for file_id in files]
+        await held.reached(2)
 
     assert await asyncio.gather(*finishing) == [False, False]
 

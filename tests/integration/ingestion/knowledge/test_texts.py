@@ -14,8 +14,9 @@ from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Reason, Unparsable
 from services.ingestion.use_cases.renew_leases import RenewLeases
 from tests.integration.ingestion.conftest import Ingestion
-from tests.support.ingestion_workers import KnowledgeBases, documents, until
+from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker, PlainTextReader
+from tests.support.waiting import until
 
 
 class SlowReader(PlainTextReader):

@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import psutil
@@ -23,6 +23,7 @@ from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 from tests.support.corpus import good_files, write_corpus
 from tests.support.office_files import xlsx
+from tests.support.waiting import until
 
 TEXT = "The ferry leaves at seven.\n\n" * 200
 SHORT = ParsedDocument(TEXT)
@@ -53,12 +54,6 @@ async def workers() -> list[psutil.Process]:
             if "parsing.worker" in " ".join(child.cmdline()):
                 found.append(child)
     return found
-
-
-async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(60):
-        while not await condition():
-            await asyncio.sleep(0.05)
 
 
 @contextlib.asynccontextmanager
@@ -134,7 +129,7 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
     await pool.close()
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="test_work_that_takes_too_long_is_given_up_and_the_next_is_done")
 async def test_each_part_of_a_file_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "_MODULE", "tests.support.parsing_in_parts")
     reading = await ParsingProcess.start(Limits(timeout_seconds=3))
@@ -158,6 +153,7 @@ async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, not
     await pool.close()
 
 
+@pytest.mark.crash("a parsing process")
 async def test_killed_processes_cost_no_file(pool: ParsingPool, note: Path) -> None:
     await pool.parse(note, "note.txt", "")
     (await workers())[0].kill()
@@ -177,11 +173,14 @@ async def test_killed_processes_cost_no_file(pool: ParsingPool, note: Path) -> N
 
 async def test_what_kills_every_process_is_refused(pool: ParsingPool) -> None:
     async with long_work(pool) as under_way:
-        while not under_way.done():
+
+        async def given_up() -> bool:
             for worker in await workers():
                 if worker.cpu_times().user > 0.2:
                     worker.kill()
-            await asyncio.sleep(0.05)
+            return under_way.done()
+
+        await until(given_up, "the call is given up", pause=0.05)
     with pytest.raises((Unparsable, ServiceUnavailable)):
         await under_way
 
@@ -207,8 +206,7 @@ async def test_a_process_whose_answer_nobody_reads_can_be_ended(tmp_path: Path) 
         return answers._paused
 
     await until(paused)
-    async with asyncio.timeout(60):
-        await process.kill()
+    await process.kill()
     assert not process.alive
 
 
@@ -244,24 +242,29 @@ from tests.integration.ingestion.parsing.test_pool import LONG, SETTINGS, SHORT,
 async def main():
     pool = ParsingPool(2, Limits(timeout_seconds=8))
     await asyncio.gather(*(pool.chunk(SHORT, SETTINGS, "id") for _ in range(2)))
-    task = asyncio.create_task(pool.chunk(LONG, SLOW_SETTINGS, "id"))
-    await asyncio.sleep(0.2)
-    print("busy", flush=True)
-    await task
+    print("ready", flush=True)
+    await pool.chunk(LONG, SLOW_SETTINGS, "id")
 
 asyncio.run(main())
 """
 
 
+@pytest.mark.crash("a parsing process")
 @pytest.mark.slow
 async def test_processes_end_with_a_service_that_was_killed() -> None:
     service = await asyncio.create_subprocess_exec(
         sys.executable, "-c", _SERVICE, stdout=asyncio.subprocess.PIPE, env={**os.environ, "PYTHONPATH": "."}
     )
     assert service.stdout is not None
-    async with asyncio.timeout(60):
-        assert await service.stdout.readline() == b"busy\n"
+    assert await service.stdout.readline() == b"ready\n"
     idle_and_busy = psutil.Process(service.pid).children()
+    at_rest = [child.cpu_times().user for child in idle_and_busy]
+
+    async def one_is_busy() -> bool:
+        now = [child.cpu_times().user for child in idle_and_busy]
+        return max(used - before for used, before in zip(now, at_rest, strict=True)) > 0.2
+
+    await until(one_is_busy)
     service.kill()
     await service.wait()
 

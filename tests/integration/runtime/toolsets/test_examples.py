@@ -24,6 +24,7 @@ from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector
 from tests.support.agent_fakes import CALLER
+from tests.support.waiting import until
 
 EXAMPLES = Path(__file__).parents[4] / "examples" / "toolsets"
 CIPHER = SecretCipher([b"k" * 32])
@@ -37,6 +38,16 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
+async def answers(process: asyncio.subprocess.Process, port: int) -> bool:
+    assert process.returncode is None
+    try:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+    except OSError:
+        return False
+    writer.close()
+    return True
+
+
 @asynccontextmanager
 async def running(*command: str) -> AsyncIterator[int]:
     """A process that serves the port that it gets as its last argument."""
@@ -44,15 +55,7 @@ async def running(*command: str) -> AsyncIterator[int]:
     environment = {name: value for name, value in os.environ.items() if name != "TICKET_OFFICE_KEY"}
     process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), cwd=EXAMPLES, env=environment)
     try:
-        async with asyncio.timeout(180):
-            while True:
-                assert process.returncode is None
-                try:
-                    _, writer = await asyncio.open_connection("127.0.0.1", port)
-                    break
-                except OSError:
-                    await asyncio.sleep(0.05)
-        writer.close()
+        await until(lambda: answers(process, port), "the example answers", pause=0.05)
         yield port
     finally:
         process.kill()

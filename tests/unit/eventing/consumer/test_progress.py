@@ -27,6 +27,7 @@ async def test_keys_go_on_beside_each_other_and_one_key_in_order(group: Group) -
     assert [value for value in handler.done if value.startswith(b"a")] == [b"a1", b"a2", b"a3"]
 
 
+@pytest.mark.rule(26)
 async def test_offsets_are_committed_only_past_what_is_done(group: Group) -> None:
     handler = Handler()
     released = handler.blocks(b"a1")

@@ -47,7 +47,7 @@ def test_marks_do_not_lie_on_top_of_each_other(run: Run) -> None:
     assert run("model/drawn.js", expression, [0, 1, 2]) == [0, 0.01, 0.02]
 
 
-@pytest.mark.slow
+@pytest.mark.slow(covered_by="e2e/studio/test_timeline.py::test_a_session_of_ten_thousand_events_is_a_small_document")
 def test_a_turn_of_thousands_of_calls_becomes_spans(run: Run) -> None:
     shape = """(() => {
       const { roots } = m.traceOf(given, 100000);

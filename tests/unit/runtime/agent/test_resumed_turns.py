@@ -49,6 +49,7 @@ async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:
     assert [made.result.output for made in reply.tool_calls] == ["one", "two"]
 
 
+@pytest.mark.rule(12)
 async def test_a_call_without_result_is_not_repeated_when_that_is_unsafe() -> None:
     journal = MemoryJournal([RecordedAnswer(1, calling(("pay", {"text": "100"})))])
     agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))

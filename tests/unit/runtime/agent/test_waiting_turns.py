@@ -28,6 +28,7 @@ from tests.support.agent_fakes import (
     calling,
     with_tools,
 )
+from tests.support.seeds import seeds
 
 LOOK: Final = ClientTool(ToolDefinition("look", "…", {"type": "object"}, safe_to_repeat=False, run_by_client=True))
 NAMES: Final = ("echo", "careful", "pay", "ask", "look")
@@ -171,7 +172,7 @@ class Simulation:
         return [context.call_id for name in names for context in self.tools[name].contexts]
 
 
-@pytest.mark.parametrize("seed", range(300))
+@seeds(300)
 async def test_waits_and_crashes_in_any_order(seed: int) -> None:
     turn = Simulation(seed)
     reply = await turn.run()

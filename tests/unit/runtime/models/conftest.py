@@ -8,7 +8,7 @@ from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import MODEL_RETRIES
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.providers import new_session
-from tests.support.model_stub import ModelStub
+from tests.servers.model_stub import ModelStub
 
 SECRET = "sk-live-0123456789abcdef"
 

@@ -18,8 +18,8 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.models import ModelFailed, ModelRequest
+from tests.servers.model_stub import TEXT, ModelStub
 from tests.support.agent_fakes import said
-from tests.support.model_stub import TEXT, ModelStub
 from tests.unit.runtime.models.conftest import SECRET
 
 Lean = Callable[..., OpenAICompatible]

@@ -8,8 +8,8 @@ from libs.retry import RetryPolicy
 from services.runtime.adapters.models.providers import ModelProviders, model_providers
 from services.runtime.domain.conversation import ImagePart, UserMessage
 from services.runtime.domain.models import ModelInfo, ModelNotConfigured, ModelRequest, ModelUnknown, VisionNotSupported
+from tests.servers.model_stub import TEXT, ModelStub
 from tests.support.agent_fakes import said
-from tests.support.model_stub import TEXT, ModelStub
 
 
 @pytest.fixture

@@ -293,6 +293,7 @@ async def test_a_safe_call_is_made_again_after_failures_that_may_pass(world: Wor
     assert [request.headers["idempotency-key"] for request in target.taken] == ["turn_1.call_1"] * 3
 
 
+@pytest.mark.rule(34)
 async def test_an_unsafe_call_is_made_once(world: World, target: HostileTarget) -> None:
     target.answers = {"/": closing}
     tool = await world.tool(method="POST", url=target.url("/"))

@@ -1,4 +1,4 @@
-"""Writes the OpenAPI and AsyncAPI documents that the gateway serves: `python -m tools.api_documents FOLDER`.
+"""Writes the OpenAPI and AsyncAPI documents: `python -m tests.contract.public_api.documents FOLDER`.
 
 For comparing them before and after a change that is meant to leave them as they are.
 """

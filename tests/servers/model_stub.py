@@ -1,6 +1,6 @@
 """A local OpenAI-compatible server that answers at once, for tests and benchmarks.
 
-    python -m tests.support.model_stub --port 0 --delay-ms 0
+    python -m tests.servers.model_stub --port 0 --delay-ms 0
 
 prints its base URL. The model's name says how it behaves, parts joined by dashes in any number after `stub`:
 `slow-3000` (milliseconds), `tool` (first calls `calculator`, then answers), `tools` (three calls at once),
