@@ -1,4 +1,4 @@
-"""What is said in messages and items: also as clients send it back, with fields of their own."""
+"""Parts of messages and items that both doors share: null fields of the client's library, addresses of images."""
 
 import re
 from typing import Annotated, Any, Final

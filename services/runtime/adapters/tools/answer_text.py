@@ -10,15 +10,15 @@ _NO_WEB_CHARSETS: Final = frozenset({"punycode", "idna", "utf-7", "unicode-escap
 _XML_ENCODING: Final = re.compile(rb"""<\?xml[^>]{0,100}\sencoding\s*=\s*["']([A-Za-z0-9._-]{1,40})["']""")
 
 
-def decoded(body: bytes, charset: str | None, *, cut: bool = False) -> str:
+def decoded(body: bytes, charset: str | None, *, cut: bool = False, errors: str = "replace") -> str:
     """The text without a byte order mark, which goes before the `charset` that the answer names.
 
-    `cut`: the last character may not be whole.
+    `cut`: the last character may not be whole. Raises UnicodeDecodeError with `errors="strict"`.
     """
     try:
-        text = body.decode(_encoding(body, charset), errors="replace")
+        text = body.decode(_encoding(body, charset), errors)
     except LookupError:
-        text = body.decode("utf-8", errors="replace")
+        text = body.decode("utf-8", errors)
     if cut:
         text = text.rstrip("\N{REPLACEMENT CHARACTER}")
     # PostgreSQL's text has no NUL.

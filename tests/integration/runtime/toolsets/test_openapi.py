@@ -112,11 +112,20 @@ async def test_hostile_documents_are_refused_in_words() -> None:
         assert "OpenAPI document" in await unusable(made, document='{"paths": ' + deep)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_a_document_is_fetched_in_whatever_encoding(encoding: str) -> None:
+    body = json.dumps({**document(), "servers": [{"url": "https://o.example"}]}, ensure_ascii=False).encode(encoding)
+    async with receiving() as target, connector() as made:
+        target.answer = lambda _: web.Response(body=body, content_type="application/json")
+        found = await made.discover(toolset(document_url=target.url("/openapi.json")))
+        assert [tool.name for tool in found.tools] == ["book0"]
+
+
 async def test_documents_that_cannot_be_fetched() -> None:
     def answer(path: str) -> web.Response:
         if path == "/large":
             return web.Response(body=b"x" * 2_100_000)
-        return web.Response(body=b"\xff\xfe") if path == "/bytes" else web.Response(status=404)
+        return web.Response(body=b"\x89PNG\xff") if path == "/bytes" else web.Response(status=404)
 
     async with receiving() as target, connector() as made:
         target.answer = answer

@@ -554,6 +554,8 @@ async def test_an_image_of_a_resource_is_kept_and_other_files_are_said_to_be_lef
         {"isError": False, "structuredContent": {"rows": ["é" * 1_200_000]}},
         {"content": [{"type": "text", "text": "éé"}, {"type": "image", "data": "A" * 1_200_000}]},
         {"content": [{"type": "resource", "resource": {**RESOURCE, "text": "é" * 1_200_000}}]},
+        {"content": [{"text": "é" * 1_200_000, "type": "text"}], "isError": False},
+        {"content": [{"resource": {"text": "é" * 1_200_000, "uri": "file:///a"}, "type": "resource"}]},
     ],
 )
 async def test_a_large_answer_is_cut(shape: Shape, found: dict[str, Any]) -> None:

@@ -56,8 +56,8 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
     content = result.get("content")
     if isinstance(content, list) and content:
         # Structured content repeats the content, and may be a part of itself. What comes after the content is whole.
-        if list(result)[-1] == "content" and _is_binary(content[-1]):
-            content[-1] = _said_to_be_left_out(content[-1])
+        if list(result)[-1] == "content":
+            content[-1] = _cut_block(content[-1])
         result.pop("structuredContent", None)
     result = {"resultType": "complete", **result}
     _complete_result(result)
@@ -147,12 +147,16 @@ def _blocks(content: list[Any]) -> Iterator[Any]:
             yield block
 
 
-def _is_binary(block: Any) -> bool:
-    """Whether a part of the block is worth nothing."""
+def _cut_block(block: Any) -> Any:
+    """The last block of a part, with what the unread rest may have had. A part of a binary is worth nothing."""
     if not isinstance(block, dict):
-        return False
+        return block
     resource = block.get("resource")
-    return "data" in block or (isinstance(resource, dict) and "blob" in resource)
+    if "data" in block or (isinstance(resource, dict) and "blob" in resource):
+        return _said_to_be_left_out(block)
+    if isinstance(resource, dict) and "text" in resource:
+        return {**block, "type": "resource", "resource": {"uri": "(unknown)", **resource}}
+    return {**block, "type": "text"} if "text" in block else block
 
 
 def _said_to_be_left_out(block: Any) -> JsonObject:

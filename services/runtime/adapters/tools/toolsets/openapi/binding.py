@@ -9,7 +9,7 @@ Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject
 
 
 class StyledValue(BaseModel):
-    """How a value is written under a name. Style `json`: its JSON text."""
+    """A named value and the style that it is written in. Style `json`: its JSON text."""
 
     name: str
     style: Style

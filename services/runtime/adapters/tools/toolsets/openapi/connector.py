@@ -58,9 +58,11 @@ class OpenApiConnector:
             async with self._http.get(address) as response:
                 if response.status >= 400:
                     raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
-                return decoded(await self._http.read(response), response.charset)
+                return decoded(await self._http.read(response), response.charset, errors="strict")
         except FetchRefused as problem:
             raise ToolsetUnusable(f"The OpenAPI document cannot be fetched: {problem}.") from None
+        except UnicodeDecodeError:
+            raise ToolsetUnusable("The OpenAPI document is not text.") from None
 
 
 class OpenApiTool:
