@@ -281,7 +281,7 @@ async def test_tools_that_were_left_out_are_named_until_a_refresh_finds_them(wor
     assert listed["warnings"] == [warning]
 
     world.runtime.discovery = lambda _: (status, found)
-    refreshed = json.loads((await done(world, RefreshToolset(name="tickets"))).payload)["toolset"]
+    refreshed = (await done(world, RefreshToolset(name="tickets")))["toolset"]
     assert (refreshed["warnings"], refreshed["version"]) == ([], 1)
 
 
