@@ -103,14 +103,21 @@ class GuardedHttp:
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
         """The whole body. Raises FetchRefused for one that is too large, or compressed, which hides its size."""
+        body, whole = await self.read_beginning(response)
+        if not whole:
+            raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
+        return body
+
+    async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+        """The body up to the limit of its size, and whether that is all. Raises FetchRefused for a compressed one."""
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise FetchRefused("the content is compressed although it was asked for plain")
         body = bytearray()
         async for piece in response.content.iter_any():
             body += piece
             if len(body) > self._limits.largest_bytes:
-                raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
-        return bytes(body)
+                return bytes(body[: self._limits.largest_bytes]), False
+        return bytes(body), True
 
     def _opened(self, pool: Hashable | None) -> AbstractAsyncContextManager[aiohttp.ClientSession]:
         return self._session(keep_alive=False) if pool is None else self._pools.use(pool)

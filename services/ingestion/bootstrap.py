@@ -150,7 +150,7 @@ class _Search:
 
             key = settings.weaviate_api_key.get_secret_value() or None
             engines["weaviate"] = WeaviateEngine(Address(settings.weaviate_url, settings.weaviate_grpc_port, key))
-        embedders = ConfiguredEmbedders(os.environ)
+        embedders = ConfiguredEmbedders(os.environ, most_texts=settings.embedding_batch_size)
         return cls(engines, embedders, SettingsResolver(embedders, engines, settings.processing_engine))
 
     async def close(self) -> None:

@@ -24,6 +24,9 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
     weaviate_api_key: SecretStr = SecretStr("")
     index_grace_seconds: float = Field(60.0, ge=0)
 
+    embedding_batch_size: int = Field(128, ge=1, le=2048)
+    """Most texts in a request to an embedding server."""
+
     streams_port: int = Field(0, ge=0, le=65535)
     streams_batch: int = Field(6, ge=1, le=200)
     streams_batches: int = Field(2, ge=1, le=16)

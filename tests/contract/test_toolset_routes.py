@@ -7,7 +7,7 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, TryToolCall
+from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, LeftOutTool, TryToolCall
 from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamResponse
@@ -34,6 +34,7 @@ DESK = ConnectedToolset(
     tools=[ConnectedTool(name="read", parameters=NUMBER, safe_to_repeat=True, binding={"method": "GET"})],
     secrets={"KEY": "Y2lwaGVydGV4dA=="},
 )
+LEFT_OUT = [LeftOutTool(name="write", reason="it has no schema")]
 
 
 class InProcessCalls:
@@ -74,10 +75,10 @@ class Connector:
     def __init__(self) -> None:
         self.made: list[Flaky] = []
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         if toolset.config.get("broken"):
             raise ToolsetUnusable("nobody answers there")
-        return list(toolset.tools)
+        return DiscoveredTools(tools=list(toolset.tools), left_out=LEFT_OUT)
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         self.made = [Flaky(toolset.definition(tool)) for tool in toolset.tools]
@@ -100,7 +101,7 @@ def runtime(connector: Connector) -> HttpToolsetRuntime:
 
 
 async def test_the_registry_discovers_tools(runtime: HttpToolsetRuntime) -> None:
-    assert await runtime.discover(DESK, identity()) == DESK.tools
+    assert await runtime.discover(DESK, identity()) == DiscoveredTools(tools=DESK.tools, left_out=LEFT_OUT)
 
     with pytest.raises(ValidationFailed, match="nobody answers there"):
         await runtime.discover(DESK.model_copy(update={"config": {"broken": True}}), identity())

@@ -87,7 +87,7 @@ def server(journal: Path, mode: str) -> MCPServer:
 
     @made.tool()
     async def media() -> CallToolResult:
-        resource = TextResourceContents(uri="file:///notes.txt", text="secret notes")
+        resource = TextResourceContents(uri="file:///notes.txt", text="notes of the day")
         return CallToolResult(
             content=[
                 TextContent(type="text", text="here"),

@@ -599,6 +599,7 @@ class McpToolset(Model):
     created_at: datetime
     updated_at: datetime
     refreshed_at: datetime
+    warnings: list[ErrorDetail] = []
     type: Literal["mcp"]
     url: str
     headers: dict[str, str]
@@ -620,6 +621,7 @@ class OpenApiToolset(Model):
     created_at: datetime
     updated_at: datetime
     refreshed_at: datetime
+    warnings: list[ErrorDetail] = []
     type: Literal["openapi"]
     document: dict[str, Any] | str | None = None
     document_url: str | None
@@ -651,6 +653,7 @@ class HttpToolset(Model):
     created_at: datetime
     updated_at: datetime
     refreshed_at: datetime
+    warnings: list[ErrorDetail] = []
     type: Literal["http"]
     tools: list[HttpToolsetTool]
 

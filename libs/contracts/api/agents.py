@@ -1,6 +1,6 @@
 """Agent configurations and stored agents."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -71,7 +71,9 @@ class ClientTool(StrictModel):
 
 
 ToolPolicies = Annotated[dict[ToolPattern, ToolPolicy], Field(max_length=64)]
-ClientTools = Annotated[list[ClientTool], Field(max_length=64)]
+MOST_CLIENT_TOOLS: Final = 128
+"""As many functions as OpenAI takes."""
+ClientTools = Annotated[list[ClientTool], Field(max_length=MOST_CLIENT_TOOLS)]
 
 
 class AgentConfiguration(StrictModel):

@@ -7,6 +7,7 @@ from pydantic import BaseModel, Field, RootModel
 
 from libs.contracts.api.agents import Approval, CallRetries, CallSeconds, JsonObject, StrictModel
 from libs.contracts.api.pages import ListPage
+from libs.contracts.errors import ErrorDetail
 from libs.contracts.timestamps import Timestamp
 
 MAX_DOCUMENT_BYTES: Final = 2_000_000
@@ -172,6 +173,17 @@ class ConnectedToolsets(BaseModel):
     toolsets: list[ConnectedToolset]
 
 
+class LeftOutTool(BaseModel):
+    """Internal: a tool of a target that cannot be used; its name may be what is wrong with it."""
+
+    name: str
+    reason: str
+
+    @classmethod
+    def of(cls, name: str, reason: str) -> "LeftOutTool":
+        return cls(name=name[:200], reason=reason[:500])
+
+
 class DiscoveredTools(BaseModel):
     """Internal: the tools that a toolset's target offers, or that its description compiles to.
 
@@ -179,6 +191,7 @@ class DiscoveredTools(BaseModel):
     """
 
     tools: list[ConnectedTool]
+    left_out: list[LeftOutTool] = []
 
 
 class TryToolCall(BaseModel):
@@ -205,7 +218,10 @@ class CallToolReply(BaseModel):
 
 
 class _Toolset(_CallSettings):
-    """A version of a toolset. ``refreshed_at``: when its tools were last asked for."""
+    """A version of a toolset. ``refreshed_at``: when its tools were last asked for.
+
+    ``warnings`` name tools that its target offers and that cannot be used, which were left out then.
+    """
 
     name: str
     description: str
@@ -214,6 +230,7 @@ class _Toolset(_CallSettings):
     created_at: Timestamp
     updated_at: Timestamp
     refreshed_at: Timestamp
+    warnings: list[ErrorDetail] = []
 
 
 class McpToolset(_Toolset):

@@ -18,7 +18,7 @@ from libs.contracts.api.toolsets import (
     ToolsetType,
     UpdateToolsetBody,
 )
-from libs.contracts.errors import NotFound
+from libs.contracts.errors import ErrorDetail, NotFound
 from libs.contracts.timestamps import format_time
 
 MOST_TOOLSETS: Final = 100
@@ -39,7 +39,8 @@ class ToolsetNotFound(NotFound):
 class StoredToolset:
     """One version of a toolset, normally the current one. ``config``: the fields of its body beside name and type.
 
-    ``tools`` have the settings that hold for their calls. Times are aware datetimes.
+    ``tools`` have the settings that hold for their calls. Times are aware datetimes. ``warnings`` are about what the
+    target offered when it was last asked.
     """
 
     id: str
@@ -52,18 +53,22 @@ class StoredToolset:
     created_at: datetime
     updated_at: datetime
     refreshed_at: datetime
+    warnings: tuple[ErrorDetail, ...] = ()
 
     @property
     def body(self) -> dict[str, Any]:
         """The document that would make this toolset."""
         return {"name": self.name, "type": self.type, **self.config}
 
-    def changed(self, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime) -> "StoredToolset":
+    def changed(
+        self, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime, warnings: Sequence[ErrorDetail] = ()
+    ) -> "StoredToolset":
         """A copy with another configuration and other tools: a new version, unless neither differs."""
         config, found = config_of(body), settled(tools, body)
+        refreshed = replace(self, refreshed_at=now, warnings=tuple(warnings))
         if (config, found) == (dict(self.config), self.tools):
-            return replace(self, refreshed_at=now)
-        return replace(self, config=config, tools=found, version=self.version + 1, updated_at=now, refreshed_at=now)
+            return refreshed
+        return replace(refreshed, config=config, tools=found, version=self.version + 1, updated_at=now)
 
     def merged(self, changes: UpdateToolsetBody) -> dict[str, Any]:
         """The body with the changes; null removes a field."""
@@ -95,6 +100,7 @@ class StoredToolset:
                 "created_at": format_time(self.created_at),
                 "updated_at": format_time(self.updated_at),
                 "refreshed_at": format_time(self.refreshed_at),
+                "warnings": [warning.model_dump() for warning in self.warnings],
             }
         )
 
@@ -112,7 +118,13 @@ class StoredToolset:
 
 
 def new_toolset(
-    *, toolset_id: str, company_id: str, body: ToolsetBody, tools: Sequence[ConnectedTool], now: datetime
+    *,
+    toolset_id: str,
+    company_id: str,
+    body: ToolsetBody,
+    tools: Sequence[ConnectedTool],
+    now: datetime,
+    warnings: Sequence[ErrorDetail] = (),
 ) -> StoredToolset:
     """A toolset in its first version."""
     return StoredToolset(
@@ -126,6 +138,7 @@ def new_toolset(
         created_at=now,
         updated_at=now,
         refreshed_at=now,
+        warnings=tuple(warnings),
     )
 
 

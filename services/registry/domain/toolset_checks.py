@@ -1,7 +1,7 @@
 """Checks a toolset's body beyond its types: placeholders, addresses, headers, schemas."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -13,6 +13,7 @@ from libs.contracts.api.toolsets import (
     SECRET_REFERENCE,
     HttpTool,
     HttpToolsetBody,
+    LeftOutTool,
     OpenApiToolsetBody,
     ToolsetBody,
 )
@@ -33,6 +34,20 @@ _OF_THE_CLIENT: Final = frozenset(
 def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDetail]:
     """Everything that is wrong with a well-formed body; ``secrets``: the names of those that the company has."""
     return list(islice(_errors(body, secrets), _MOST_FINDINGS))
+
+
+def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
+    """Warnings about tools that the target offers and that cannot be used."""
+    choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
+    return [
+        ErrorDetail(
+            loc=["tools", tool.name],
+            type="tool_left_out",
+            message=f"The tool {tool.name!r} is left out: {tool.reason}",
+            hint=f"have its server corrected, or name the tools that you need in {choice}",
+        )
+        for tool in left_out[:_MOST_FINDINGS]
+    ]
 
 
 def _errors(body: ToolsetBody, secrets: Collection[str]) -> Iterator[ErrorDetail]:

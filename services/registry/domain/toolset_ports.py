@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.api.pages import Page
-from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, TryToolCall
+from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.contracts.identity import Identity
 from services.registry.domain.secret import StoredSecret
 from services.registry.domain.toolset import StoredToolset
@@ -79,7 +79,7 @@ class SecretWriter(Protocol):
 class ToolsetRuntime(Protocol):
     """The runtime, which alone talks to the targets of toolsets."""
 
-    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> list[ConnectedTool]:
+    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
         """Asks the target for its tools. Raises ``ValidationFailed`` with what is wrong there, or an outage."""
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:

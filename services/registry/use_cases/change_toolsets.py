@@ -1,7 +1,7 @@
 """Creates, changes, refreshes and deletes toolsets. Targets are asked for their tools before the transaction."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -23,7 +23,7 @@ from libs.eventing import CommandContext, Transaction
 from libs.fairness import FairSemaphore, QueueFull
 from services.registry.domain.hints import near
 from services.registry.domain.toolset import MOST_TOOLSETS, StoredToolset, config_of, new_toolset, require, secret_names
-from services.registry.domain.toolset_checks import toolset_errors
+from services.registry.domain.toolset_checks import left_out_warnings, toolset_errors
 from services.registry.domain.toolset_ports import SecretReader, ToolsetReader, ToolsetRuntime, ToolsetWriter
 from services.registry.use_cases.configuration_checks import InvalidConfiguration, parse_or_reject
 
@@ -33,10 +33,14 @@ Now = Callable[[], datetime]
 
 @dataclass(frozen=True, slots=True)
 class FoundTools:
-    """A checked body with the tools that its target offers. ``based_on``: the version that was looked at."""
+    """A checked body with the tools that its target offers, and what is said about those that were left out.
+
+    ``based_on``: the version that was looked at.
+    """
 
     body: ToolsetBody
     tools: Sequence[ConnectedTool]
+    warnings: Sequence[ErrorDetail] = ()
     based_on: int = 0
 
 
@@ -67,16 +71,16 @@ class FindTools:
         )
         try:
             async with self.permits.acquire(caller.company_id):
-                tools = await self.runtime.discover(connected, caller)
+                found = await self.runtime.discover(connected, caller)
         except QueueFull as full:
             message = f"{full.waiting} targets of your company are waiting to be asked for their tools"
             raise RateLimited(message, retry_after=5) from None
-        errors = list(_tool_errors(tools))
+        errors = list(_tool_errors(found.tools))
         if check_settings:
-            errors += _settings_errors(body, {tool.name for tool in tools})
+            errors += _settings_errors(body, {tool.name for tool in found.tools})
         if errors:
             raise InvalidConfiguration(errors)
-        return FoundTools(body, tools)
+        return FoundTools(body, found.tools, left_out_warnings(body, found.left_out))
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +110,7 @@ class AddToolset:
             company_id=context.identity.company_id,
             body=found.body,
             tools=found.tools,
+            warnings=found.warnings,
             now=self.now(),
         )
         await self.writers(transaction).add(toolset, context.identity.user_id, most=MOST_TOOLSETS)
@@ -126,7 +131,7 @@ class CheckToolsetChange:
             version=toolset.version + 1,
             check_settings="tool_settings" in changes.model_fields_set,
         )
-        return FoundTools(found.body, found.tools, toolset.version)
+        return replace(found, based_on=toolset.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +142,7 @@ class CheckToolsetRefresh:
     async def __call__(self, command: RefreshToolset, context: CommandContext) -> FoundTools:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
         found = await self.find_tools(toolset.body, context.identity, version=toolset.version + 1, check_settings=False)
-        return FoundTools(found.body, found.tools, toolset.version)
+        return replace(found, based_on=toolset.version)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +164,7 @@ class ChangeToolset:
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         if toolset.version != found.based_on:
             raise Conflict("The toolset was changed meanwhile; try again")
-        after = toolset.changed(found.body, found.tools, self.now())
+        after = toolset.changed(found.body, found.tools, self.now(), found.warnings)
         await toolsets.save(toolset, after, context.identity.user_id)
         event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed
         transaction.emit(event(toolset=after.public()), subject=after.id)

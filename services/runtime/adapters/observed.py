@@ -7,7 +7,7 @@ from typing import Final, TypeVar
 from prometheus_client import Counter, Histogram
 
 from libs import tracing
-from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.api.toolsets import DiscoveredTools
 from libs.contracts.errors import ServiceError
 from services.runtime.adapters import metrics
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost, TurnWaits
@@ -158,7 +158,7 @@ class ObservedConnector:
     def __init__(self, connector: ToolsetConnector) -> None:
         self._connector = connector
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         return await self._connector.discover(toolset)
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:

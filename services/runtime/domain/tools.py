@@ -69,12 +69,16 @@ class ToolContext:
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """The result for the model. `warnings` also go to the caller, with the reply."""
+    """The result for the model. `warnings` also go to the caller, with the reply.
+
+    `cut`: the text is the beginning of an answer that was too large to be read.
+    """
 
     text: str
     citations: tuple[Citation, ...] = ()
     artifacts: tuple[ArtifactRef, ...] = ()
     warnings: tuple[str, ...] = ()
+    cut: bool = False
 
 
 class ToolFailed(Exception):
@@ -93,10 +97,15 @@ class ToolFailed(Exception):
 LONGEST_RESULT: Final = 20_000
 
 
-def cut_result(text: str, longest: int = LONGEST_RESULT) -> str:
-    """A result as a model is given it: at most so many characters, and how many there were."""
+def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -> str:
+    """A result as a model is given it: at most so many characters, and how many there were.
+
+    `cut`: the text itself is the beginning of a longer one.
+    """
     # PostgreSQL's text has no NUL; what a model is given and what is stored must say the same.
     text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    if cut:
+        return f"{text[:longest]}\n[cut: more than {len(text)} characters in all]"
     return text if len(text) <= longest else f"{text[:longest]}\n[cut: {len(text)} characters in all]"
 
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, ToolsetType
+from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, ToolsetType
 from libs.contracts.errors import ValidationFailed
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import JsonObject
@@ -63,10 +63,11 @@ class ToolsetUnusable(ValidationFailed):
 class ToolsetConnector(Protocol):
     """Makes the tools of toolsets of one type."""
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         """The tools that the target offers or the description compiles to, with the defaults of the type.
 
-        Raises ToolsetUnusable. May be cancelled at its caller's time limit.
+        Those that cannot be used are left out and named, unless the toolset asks for them by name. Raises
+        ToolsetUnusable. May be cancelled at its caller's time limit.
         """
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:

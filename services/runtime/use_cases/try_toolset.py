@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 
-from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, ToolsetType, TryToolCall
+from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, ToolsetType, TryToolCall
 from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
@@ -20,7 +20,7 @@ Connectors = Mapping[ToolsetType, ToolsetConnector]
 class DiscoverTools:
     connectors: Connectors
 
-    async def __call__(self, toolset: ConnectedToolset, caller: Identity) -> list[ConnectedTool]:
+    async def __call__(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
         """Raises ToolsetUnusable."""
         return await _connector(self.connectors, toolset).discover(Toolset.from_contract(caller.company_id, toolset))
 
@@ -48,7 +48,8 @@ class TryTool:
             output = await self.tries.run(tool, call.arguments, context, once=True)
         except ToolFailed as problem:
             return CallToolReply(status="failed", output=cut_result(str(problem)), seconds=monotonic() - began)
-        return CallToolReply(status="completed", output=cut_result(output.text), seconds=monotonic() - began)
+        text = cut_result(output.text, cut=output.cut)
+        return CallToolReply(status="completed", output=text, seconds=monotonic() - began)
 
 
 def _connector(connectors: Connectors, toolset: ConnectedToolset) -> ToolsetConnector:

@@ -266,6 +266,25 @@ async def test_a_refresh_finds_new_tools(world: World) -> None:
     assert again["refreshed_at"] > refreshed["refreshed_at"]
 
 
+async def test_tools_that_were_left_out_are_named_until_a_refresh_finds_them(world: World) -> None:
+    status, found = offers("find")
+    world.runtime.discovery = lambda _: (
+        status,
+        {**found, "left_out": [{"name": "refund", "reason": "it has no schema"}]},
+    )
+    created = await create(world)
+
+    [warning] = created["warnings"]
+    assert (warning["type"], warning["loc"]) == ("tool_left_out", ["tools", "refund"])
+    assert (await world.registry.get("/internal/company/toolsets/tickets")).json() == created
+    [listed] = (await world.registry.get("/internal/company/toolsets")).json()["toolsets"]
+    assert listed["warnings"] == [warning]
+
+    world.runtime.discovery = lambda _: (status, found)
+    refreshed = (await done(world, RefreshToolset(name="tickets")))["toolset"]
+    assert (refreshed["warnings"], refreshed["version"]) == ([], 1)
+
+
 async def test_a_refresh_that_fails_leaves_the_version(world: World) -> None:
     created = await create(world)
     world.runtime.discovery = lambda _: (422, {"error": {"type": "validation_error", "message": "no"}})

@@ -10,6 +10,7 @@ import httpx
 import openai
 import pytest
 from openai import AsyncOpenAI
+from pydantic import BaseModel
 
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorInfo, ErrorKind
@@ -27,7 +28,12 @@ from tests.support.gateway import Gateway, Sent, rejected
 
 CONFIGURATION = {"agent_config": {"agent_type": "llm_agent"}, "config_hash": "0" * 64, "agent_id": new_id()}
 CLOCK = {"type": "function", "function": {"name": "clock", "parameters": {"type": "object"}, "strict": True}}
+TEXT = {"type": "text", "text": "Hi"}
 HELLO = [{"role": "user", "content": "Hello!"}]
+
+
+def named(name: str) -> dict[str, Any]:
+    return {"type": "function", "function": {**CLOCK["function"], "name": name}}  # type: ignore[dict-item]
 
 
 @pytest.fixture
@@ -207,6 +213,70 @@ async def test_functions_are_tools_of_the_client(public: Gateway, client: AsyncO
     assert (answered.role, answered.content, answered.tool_call_id) == ("tool", "noon", "c1")
 
 
+class Zone(BaseModel):
+    zone: str
+
+
+CALLED = {"id": "c1", "name": "clock", "arguments": {"zone": "UTC"}, "status": "requested"}
+STRICT_CLOCK = openai.pydantic_function_tool(Zone, name="clock")
+NOON = {"role": "tool", "tool_call_id": "c1", "content": "noon", "name": "clock"}
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_messages_come_back_as_the_client_parsed_them(
+    public: Gateway, client: AsyncOpenAI, streamed: bool
+) -> None:
+    async def message(**fields: Any) -> Any:
+        given: Any = {"model": "support", "messages": HELLO, **fields}
+        if not streamed:
+            return (await client.chat.completions.parse(**given)).choices[0].message
+        async with client.chat.completions.stream(**given) as stream:
+            return (await stream.get_final_completion()).choices[0].message
+
+    public.bus.upstream = answering("", finish_reason="tool_calls", response={"tool_calls": [CALLED]})
+    called = await message(tools=[STRICT_CLOCK])
+    assert called.tool_calls[0].function.parsed_arguments == Zone(zone="UTC")
+    public.bus.upstream = answering('{"zone": "UTC"}', response={"output": {"zone": "UTC"}})
+    parsed = await message(response_format=Zone)
+    assert parsed.parsed == Zone(zone="UTC")
+
+    public.bus.upstream = answering("It is noon.")
+    for sent_back in ([called, NOON, parsed], [called.model_dump(), NOON, parsed.model_dump()]):
+        await create(client, messages=[*HELLO, *sent_back, *HELLO], tools=[STRICT_CLOCK])
+        begins = command_of(public).begins
+        assert begins is not None
+        _, asked, answered, said = begins.messages
+        assert [call.arguments for call in asked.tool_calls] == [{"zone": "UTC"}]
+        assert (answered.content, said.content) == ("noon", '{"zone": "UTC"}')
+
+
+async def test_an_image_in_a_message_is_refused_in_words(client: AsyncOpenAI) -> None:
+    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5000}}
+    for said in (HELLO, []):
+        messages = [{"role": "user", "content": [TEXT, picture]}, *said]
+        body = await refused(client, messages=messages)
+        assert body["param"] == "messages.0.content.1.image_url.url"
+        assert "data: URLs aren't supported" in body["message"]
+
+
+async def test_messages_may_name_who_says_them(public: Gateway, client: AsyncOpenAI) -> None:
+    messages = [
+        {"role": "system", "name": "rules", "content": "Be kind."},
+        {"role": "user", "name": "Ada", "content": "Hello!"},
+        {"role": "assistant", "name": "desk", "content": "Yes?", "reasoning_content": None},
+        {"role": "user", "name": "Ada", "content": [{**TEXT, "annotations": None}]},
+    ]
+    await create(client, messages=messages)
+    assert command_of(public).content[0].model_dump() == TEXT  # type: ignore[union-attr]
+
+
+async def test_as_many_functions_are_taken_as_openai_takes(public: Gateway, client: AsyncOpenAI) -> None:
+    await create(client, tools=[named(f"clock{number}") for number in range(128)])
+    options = command_of(public).options
+    assert options is not None
+    assert len(options.client_tools or ()) == 128
+
+
 async def test_output_of_a_schema_is_json(public: Gateway, client: AsyncOpenAI) -> None:
     public.bus.upstream = answering('```json\n{"fare": 3}\n```', response={"output": {"fare": 3}})
     schema = {"type": "object", "properties": {"fare": {"type": "integer"}}}
@@ -241,7 +311,16 @@ async def test_output_of_a_schema_is_json(public: Gateway, client: AsyncOpenAI) 
         ({"messages": []}, "messages"),
         ({"messages": [{"role": "system", "content": "Be kind."}]}, "messages"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
-        ({"messages": [{"role": "user", "content": "Hi", "name": "Ada"}]}, "messages.0.name"),
+        ({"messages": [{"role": "user", "content": "Hi", "mood": "good"}]}, "messages.0.mood"),
+        (
+            {"messages": [{"role": "user", "content": [{**TEXT, "cache_control": {}}]}]},
+            "messages.0.content.0.cache_control",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
+            "messages.0.content.0.image_url.url",
+        ),
+        ({"tools": [named(f"clock{number}") for number in range(129)]}, "tools"),
         ({"messages": [{"role": "king", "content": "Hi"}]}, "messages.0"),
         ({"messages": [*HELLO, {"role": "tool", "content": "x", "tool_call_id": "c"}]}, "messages.1.tool_call_id"),
         ({"tools": [{"type": "custom", "custom": {"name": "x"}}]}, "tools.0.type"),

@@ -125,6 +125,25 @@ async def test_a_message_of_white_space_is_refused(public: Gateway, content: Any
     assert public.bus.sent == []
 
 
+@pytest.mark.parametrize(
+    ("block", "place"),
+    [
+        ({"type": "text", "text": "Hi", "cache_control": {}}, "cache_control"),
+        ({"type": "text", "text": 5}, "text"),
+        ({"type": "text"}, "text"),
+        ({"type": "image_url", "image_url": {"url": "https://example.org/a.png", "detial": "low"}}, "image_url.detial"),
+        ({"type": "image_url", "image_url": {}}, "image_url.url"),
+        ({"type": "image_url", "image_url": {"url": "https://example.org/a.png"}, "url": "x"}, "url"),
+        ({"type": "file", "file": "x", "source": {"artifact_id": "a"}}, "file"),
+        ({"type": "file", "file": "x"}, "source"),
+    ],
+)
+async def test_a_finding_about_a_part_names_its_field(public: Gateway, block: dict[str, Any], place: str) -> None:
+    answer = await public.client.post(f"/runtime/{new_id()}/execute/", json={"content": [block]})
+    assert answer.status_code == 422
+    assert error_of(answer)["details"][0]["loc"] == ["content", 0, *place.split(".")]
+
+
 async def test_a_range_beyond_the_end_is_an_error_like_others(public: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
     upstream = Upstream(416, {"Content-Range": "bytes */5", "ETag": '"e"'})
     monkeypatch.setattr(public.upstreams, "exchange", upstream.exchange)

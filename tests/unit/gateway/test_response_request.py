@@ -59,3 +59,35 @@ def test_the_response_says_again_what_was_asked_for() -> None:
     assert head["tools"][0]["name"] == "f"
     assert head["text"]["format"] == asked["text"]["format"]
     assert head["metadata"] == {"a": "b"}
+
+
+def test_items_come_back_as_the_client_parsed_them() -> None:
+    text = {"type": "output_text", "text": "{}", "annotations": [], "logprobs": None, "parsed": {"zone": "UTC"}}
+    message = {
+        "type": "message",
+        "id": "m",
+        "role": "assistant",
+        "status": "completed",
+        "content": [text],
+        "phase": None,
+    }
+    called = {
+        "type": "function_call", "id": "fc", "call_id": "c", "name": "clock", "arguments": "{}", "status": "completed",
+        "parsed_arguments": {"zone": "UTC"}, "namespace": None, "caller": None, "async": None,
+    }  # fmt: skip
+    output = {"type": "function_call_output", "call_id": "c", "output": "noon", "acknowledged": None}
+
+    items = CreateResponse.model_validate({"model": "m", "input": [message, called, output]}, strict=True).items
+
+    assert [type(item).__name__ for item in items] == ["MessageInput", "FunctionCall", "FunctionCallOutput"]
+    with pytest.raises(ValidationError) as refused:
+        CreateResponse.model_validate({"model": "m", "input": [{**message, "mood": "good"}]}, strict=True)
+    assert refused.value.errors()[-1]["loc"][-1] == "mood"
+
+
+def test_as_many_functions_are_taken_as_openai_takes() -> None:
+    tools = [{"type": "function", "name": f"f{number}"} for number in range(129)]
+    taken = CreateResponse.model_validate({"model": "m", "tools": tools[:128]}, strict=True)
+    assert len(taken.options("m", "").client_tools or ()) == 128
+    with pytest.raises(ValidationError):
+        CreateResponse.model_validate({"model": "m", "tools": tools}, strict=True)

@@ -43,6 +43,7 @@ SHOWN: dict[str, Any] = {
     "created_at": NOW,
     "updated_at": NOW,
     "refreshed_at": NOW,
+    "warnings": [],
     "type": "mcp",
     "url": MCP["url"],
     "headers": {},

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.toolsets import ConnectedTool, CreateToolsetBody
+from libs.contracts.api.toolsets import ConnectedTool, CreateToolsetBody, LeftOutTool
 from services.registry.domain.toolset import secret_names, settled
-from services.registry.domain.toolset_checks import toolset_errors
+from services.registry.domain.toolset_checks import left_out_warnings, toolset_errors
 
 MCP = {"name": "tickets", "type": "mcp", "url": "https://tickets.example.com/mcp"}
 OPENAPI = {"name": "harbour", "type": "openapi", "document_url": "https://harbour.example.com/openapi.json"}
@@ -110,3 +110,16 @@ def test_settings_that_an_http_tool_has_itself_win() -> None:
     (tool,) = settled([ConnectedTool(name="fare", safe_to_repeat=True)], given)
 
     assert (tool.retries, tool.safe_to_repeat) == (1, False)
+
+
+@pytest.mark.parametrize(("given", "choice"), [(MCP, "allowed_tools"), (OPENAPI, "operations")])
+def test_tools_that_were_left_out_are_named(given: dict[str, Any], choice: str) -> None:
+    [warning] = left_out_warnings(body(given), [LeftOutTool(name="book", reason="its inputSchema isn't an object")])
+
+    assert (warning.type, warning.loc) == ("tool_left_out", ["tools", "book"])
+    assert warning.message == "The tool 'book' is left out: its inputSchema isn't an object"
+    assert choice in (warning.hint or "")
+
+
+def test_warnings_about_tools_that_were_left_out_have_a_limit() -> None:
+    assert len(left_out_warnings(body(MCP), [LeftOutTool(name="a", reason="b")] * 101)) == 100

@@ -59,14 +59,34 @@ def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDe
 
 def _place(loc: tuple[int | str, ...], values: Any, kind: str) -> list[str | int]:
     """The place in the document itself: pydantic also names the branches of unions that it went through."""
-    place: list[str | int] = []
-    for index, part in enumerate(loc):
-        if _holds(values, part):
-            values = values[part]
-        elif kind != "missing" or index < len(loc) - 1:
-            continue
-        place.append(part)
+    place = _path(loc, values, missing=kind == "missing")
+    while place is None:
+        loc = loc[:-1]
+        place = _path(loc, values, missing=False)
     return place
+
+
+def _path(loc: tuple[int | str, ...], values: Any, *, missing: bool, passed: bool = False) -> list[str | int] | None:
+    """The place that ends with the last part, which may be ``missing``; None where nothing leads to it.
+
+    ``passed``: a branch of these values was gone through already.
+    """
+    if not loc:
+        return []
+    part, rest = loc[0], loc[1:]
+    if not rest:
+        found = isinstance(values, dict) and part not in values if missing else _holds(values, part)
+        return [part] if found else None
+    below = _path(rest, values[part], missing=missing) if _holds(values, part) else None
+    beside = _path(rest, values, missing=missing, passed=True)
+    # A branch may have the name of a field, as the part ``{"type": "text", "text": …}`` has.
+    if beside is not None and (below is None or (not passed and _is_branch(values, part))):
+        return beside
+    return None if below is None else [part, *below]
+
+
+def _is_branch(values: Any, part: int | str) -> bool:
+    return isinstance(values, dict) and part in (values.get("type"), values.get("role"))
 
 
 def _holds(values: Any, part: int | str) -> bool:

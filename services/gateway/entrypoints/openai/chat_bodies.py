@@ -8,6 +8,7 @@ from libs.contracts.api.agents import JsonObject, StrictModel
 from services.gateway.entrypoints.http.validation import invalid
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.response_request import Metadata
+from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain
 
 _NO_EFFECT: Final[dict[str, tuple[Any, ...]]] = {
     "n": (1,),
@@ -39,22 +40,22 @@ _INSTEAD: Final = {
 }
 
 
-class TextPart(StrictModel):
+class TextPart(SaidAgain):
     type: Literal["text"]
     text: str
 
 
-class Image(StrictModel):
-    url: str
+class Image(SaidAgain):
+    url: ImageAddress
     detail: Literal["auto"] | None = None
 
 
-class ImagePart(StrictModel):
+class ImagePart(SaidAgain):
     type: Literal["image_url"]
     image_url: Image
 
 
-class RefusalPart(StrictModel):
+class RefusalPart(SaidAgain):
     type: Literal["refusal"]
     refusal: str
 
@@ -63,29 +64,44 @@ Texts = Annotated[list[TextPart], Field(min_length=1)]
 Parts = Annotated[list[Annotated[TextPart | ImagePart, Field(discriminator="type")]], Field(min_length=1)]
 
 
-class Instruction(StrictModel):
+class _Message(SaidAgain):
+    """``name``: the participant or the function, which nothing goes by."""
+
+    name: str | None = None
+
+
+class Instruction(_Message):
     role: Literal["system", "developer"]
     content: str | Texts
 
 
-class UserMessage(StrictModel):
+class UserMessage(_Message):
     role: Literal["user"]
     content: str | Parts
 
 
-class CalledFunction(StrictModel):
+class CalledFunction(SaidAgain):
+    """``parsed_arguments`` are the client's reading of ``arguments``."""
+
     name: str
     arguments: str
+    parsed_arguments: Any = None
 
 
-class Call(StrictModel):
+class Call(SaidAgain):
+    """``index`` is its place in the stream that it came from."""
+
     id: Annotated[str, Field(min_length=1, max_length=200)]
     type: Literal["function"] = "function"
     function: CalledFunction
+    index: int | None = None
 
 
-class AssistantMessage(StrictModel):
-    """``annotations`` and ``refusal`` come back as they were answered: empty."""
+class AssistantMessage(_Message):
+    """``annotations`` and ``refusal`` come back as they were answered: empty.
+
+    ``parsed`` is the client's own reading.
+    """
 
     role: Literal["assistant"]
     content: str | list[Annotated[TextPart | RefusalPart, Field(discriminator="type")]] | None = None
@@ -94,9 +110,10 @@ class AssistantMessage(StrictModel):
     annotations: Annotated[list[JsonObject], Field(max_length=0)] | None = None
     audio: None = None
     function_call: None = None
+    parsed: Any = None
 
 
-class ToolMessage(StrictModel):
+class ToolMessage(_Message):
     role: Literal["tool"]
     content: str | Texts
     tool_call_id: str

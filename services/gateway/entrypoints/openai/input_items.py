@@ -6,34 +6,35 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import Discriminator, Field, Tag
 
-from libs.contracts.api.agents import StrictModel
 from libs.contracts.api.sessions import ContentBlock, ImageUrl, ImageUrlBlock, ResolveActionBody, TextBlock
 from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain
 
 Text = Annotated[str, Field(min_length=1)]
 
 
-class TextPart(StrictModel):
-    """A text, of the user or as the agent said it."""
+class TextPart(SaidAgain):
+    """A text, of the user or as the agent said it. ``parsed`` is the client's own reading."""
 
     type: Literal["input_text", "output_text", "text"]
     text: str
-    annotations: list[Any] = []
+    annotations: list[Any] | None = None
     logprobs: list[Any] | None = None
+    parsed: Any = None
 
 
-class ImagePart(StrictModel):
+class ImagePart(SaidAgain):
     """An image on the web."""
 
     type: Literal["input_image"]
-    image_url: Annotated[str, Field(min_length=1, max_length=4000, pattern=r"^(?i:https?)://")]
+    image_url: ImageAddress
     detail: Literal["auto"] | None = None
 
 
 Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
-class MessageInput(StrictModel):
+class MessageInput(SaidAgain):
     type: Literal["message"] = "message"
     role: Literal["user", "assistant", "system", "developer"]
     content: str | list[Part]
@@ -48,7 +49,7 @@ class MessageInput(StrictModel):
         return "\n\n".join(part.text for part in self.content if isinstance(part, TextPart))
 
 
-class FunctionCallOutput(StrictModel):
+class FunctionCallOutput(SaidAgain):
     """The result of a call that the client made."""
 
     type: Literal["function_call_output"]
@@ -62,13 +63,14 @@ class FunctionCallOutput(StrictModel):
         return self.output if isinstance(self.output, str) else "\n\n".join(part.text for part in self.output)
 
 
-class FunctionCall(StrictModel):
-    """A call that the agent asked for in an earlier response."""
+class FunctionCall(SaidAgain):
+    """A call that the agent asked for in an earlier response. ``parsed_arguments`` are the client's own reading."""
 
     type: Literal["function_call"]
     call_id: Text
     name: Text
     arguments: str
+    parsed_arguments: Any = None
     id: str | None = None
     status: str | None = None
 
@@ -84,7 +86,7 @@ class FunctionCall(StrictModel):
         return {"id": self.call_id, "name": self.name, "arguments": arguments}
 
 
-class AgentCall(StrictModel):
+class AgentCall(SaidAgain):
     """A call that the agent made by itself in an earlier response."""
 
     type: Literal["mcp_call"]
@@ -98,7 +100,7 @@ class AgentCall(StrictModel):
     approval_request_id: str | None = None
 
 
-class ApprovalResponse(StrictModel):
+class ApprovalResponse(SaidAgain):
     type: Literal["mcp_approval_response"]
     approval_request_id: Text
     approve: bool

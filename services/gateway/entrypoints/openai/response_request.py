@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from libs.contracts.api.agents import ClientTool, JsonObject, StrictModel
+from libs.contracts.api.agents import MOST_CLIENT_TOOLS, ClientTool, JsonObject, StrictModel
 from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
 from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_details
 from services.gateway.entrypoints.openai.conventions import refuse
@@ -116,7 +116,7 @@ class CreateResponse(StrictModel):
     background: bool | None = None
     store: bool | None = None
     stream: bool | None = None
-    tools: Annotated[list[FunctionTool], Field(max_length=64)] | None = None
+    tools: Annotated[list[FunctionTool], Field(max_length=MOST_CLIENT_TOOLS)] | None = None
     tool_choice: Literal["auto", "none", "required"] | NamedFunction | None = None
     parallel_tool_calls: bool | None = None
     text: TextSettings | None = None

@@ -91,6 +91,7 @@ function ToolsetPage({ name }) {
       ${toolset?.description && html`<p class="lead">${toolset.description}</p>`}
       ${toolset && html`
         <div class="section-head"><h2>Tools</h2><span class="muted">asked for ${agoText(toolset.refreshed_at)}</span></div>
+        ${toolset.warnings?.map(({ message }) => html`<p class="muted">${message}.</p>`)}
         <${ToolList} toolset=${name} tools=${toolset.tools} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${name}?`} action="Delete" onClose=${() => setOpen(null)}

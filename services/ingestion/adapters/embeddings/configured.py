@@ -15,12 +15,12 @@ _MODEL = "text-embedding-3-small"
 class ConfiguredEmbedders:
     """Each model is made once. `environ` has the server's address and key (OPENAI_BASE_URL, OPENAI_API_KEY).
 
-    Call `close` at the end.
+    `most_texts` are sent to the server in one request. Call `close` at the end.
     """
 
-    def __init__(self, environ: Mapping[str, str]) -> None:
+    def __init__(self, environ: Mapping[str, str], *, most_texts: int = openai.MOST_TEXTS) -> None:
         address, key = environ.get("OPENAI_BASE_URL"), environ.get("OPENAI_API_KEY") or None
-        self._endpoint = openai.Endpoint(address or _ADDRESS, key) if address or key else None
+        self._endpoint = openai.Endpoint(address or _ADDRESS, key, most_texts=most_texts) if address or key else None
         self._server: openai.EmbeddingServer | None = None
         self._session: aiohttp.ClientSession | None = None
         self._known: dict[tuple[str, str, int | None], Embedder] = {}

@@ -20,7 +20,8 @@ from services.ingestion.domain.embedding import (
 
 PROVIDER: Final = "openai"
 _RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
-_MOST_TEXTS = 128
+MOST_TEXTS: Final = 128
+_TOO_LARGE: Final = frozenset({400, 413, 422})
 _MOST_CHARACTERS = 200_000
 _AT_ONCE = 4
 _LARGEST_ERROR = 300
@@ -29,19 +30,25 @@ _LONGEST_WAIT = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """`base_url` ends before `/embeddings`. Times in seconds, for each request."""
+    """`base_url` ends before `/embeddings`. Times in seconds, for each request. `most_texts` in a request."""
 
     base_url: str
     api_key: str | None = None
     timeout: float = 60.0
     attempts: int = 4
     first_wait: float = 0.5
+    most_texts: int = MOST_TEXTS
+
+
+class BatchRefused(EmbeddingRefused):
+    """The request as it is, which a smaller one need not be."""
 
 
 class EmbeddingServer:
     """One server, called over one shared HTTP session."""
 
     def __init__(self, endpoint: Endpoint, session: aiohttp.ClientSession) -> None:
+        self.most_texts = endpoint.most_texts
         self._endpoint = endpoint
         self._session = session
         self._url = URL(endpoint.base_url.rstrip("/") + "/embeddings")
@@ -84,7 +91,8 @@ class EmbeddingServer:
         message = f"the embedding server answered {status}: {self._reason(content)}"
         if status in _RETRIED:
             raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
-        raise EmbeddingRefused(message)
+        # Servers say in many ways that a batch is too large.
+        raise BatchRefused(message) if status in _TOO_LARGE else EmbeddingRefused(message)
 
     def _reason(self, content: bytes) -> str:
         try:
@@ -105,19 +113,36 @@ class ServerEmbedder:
         self._server = server
         self._name = model
         self._asked = dimensions if asked else None
+        self._most_texts = server.most_texts
 
     async def embed(self, texts: Sequence[str]) -> Vectors:
         if not all(text.strip() for text in texts):
             raise EmbeddingRefused("a text without content has no vector")
         if not texts:
             return np.empty((0, self.dimensions), np.float32)
-        calls = [self._server.embed(self._name, batch, self._asked) for batch in _batches(texts)]
-        vectors = np.concatenate(await asyncio.gather(*calls))
+        vectors = await self._in_batches(texts)
         if vectors.shape[1] != self.dimensions:
             raise DimensionsMismatch(
                 f"the model {self._name} answers with {vectors.shape[1]} dimensions, {self.dimensions} are expected"
             )
         return vectors
+
+    async def _in_batches(self, texts: Sequence[str]) -> Vectors:
+        calls = [self._batch(batch) for batch in _batches(texts, self._most_texts)]
+        return np.concatenate(await asyncio.gather(*calls))
+
+    async def _batch(self, texts: Sequence[str]) -> Vectors:
+        """A batch that the server refuses is sent in halves. What fits is remembered when all of it was embedded."""
+        try:
+            return await self._server.embed(self._name, texts, self._asked)
+        except BatchRefused:
+            if len(texts) == 1:
+                raise
+        half = (len(texts) + 1) // 2
+        first = await self._in_batches(texts[:half])
+        both = np.concatenate([first, await self._in_batches(texts[half:])])
+        self._most_texts = min(self._most_texts, half)
+        return both
 
 
 async def server_embedder(server: EmbeddingServer, model: str, dimensions: int | None) -> ServerEmbedder:
@@ -134,11 +159,11 @@ async def server_embedder(server: EmbeddingServer, model: str, dimensions: int |
     return ServerEmbedder(server, model, dimensions, asked=True)
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
+def _batches(texts: Sequence[str], most: int) -> Iterator[list[str]]:
     batch: list[str] = []
     characters = 0
     for text in texts:
-        if batch and (len(batch) == _MOST_TEXTS or characters + len(text) > _MOST_CHARACTERS):
+        if batch and (len(batch) == most or characters + len(text) > _MOST_CHARACTERS):
             yield batch
             batch, characters = [], 0
         batch.append(text)

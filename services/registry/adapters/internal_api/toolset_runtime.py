@@ -6,7 +6,6 @@ from pydantic import BaseModel
 
 from libs.contracts.api.toolsets import (
     CallToolReply,
-    ConnectedTool,
     ConnectedToolset,
     DiscoveredTools,
     TryToolCall,
@@ -25,9 +24,9 @@ class HttpToolsetRuntime:
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
-    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> list[ConnectedTool]:
+    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
         found = await self._post("/internal/toolsets/discover", toolset, caller, deadline=_DISCOVERY_SECONDS)
-        return DiscoveredTools.model_validate_json(found).tools
+        return DiscoveredTools.model_validate_json(found)
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
         reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)

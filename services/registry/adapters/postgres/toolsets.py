@@ -8,14 +8,14 @@ from psycopg.types.json import Json
 
 from libs.contracts.api.pages import Page
 from libs.contracts.api.toolsets import ConnectedTool
-from libs.contracts.errors import Conflict
+from libs.contracts.errors import Conflict, ErrorDetail
 from libs.contracts.identifiers import new_id
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.registry.adapters.postgres.company_locks import lock_company
 from services.registry.domain.toolset import StoredToolset
 
-_HEAD: Final = "t.id, t.company_id, t.name, t.type, v.version, t.created_at, t.updated_at, t.refreshed_at"
+_HEAD: Final = "t.id, t.company_id, t.name, t.type, v.version, t.created_at, t.updated_at, t.refreshed_at, t.warnings"
 _CURRENT: Final = f"""
     SELECT {_HEAD}, v.config, v.tools
     FROM toolsets t JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = t.version
@@ -90,11 +90,12 @@ class PostgresToolsetWriter:
         await lock_company(self._connection, "toolsets", toolset.company_id)
         query = "SELECT count(*) FROM toolsets WHERE company_id = %s AND deleted_at IS NULL"
         inserted = await self._connection.execute(
-            """INSERT INTO toolsets (id, company_id, name, type, version, created_at, updated_at, refreshed_at)
-               VALUES (%s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
+            """INSERT INTO toolsets
+                   (id, company_id, name, type, version, created_at, updated_at, refreshed_at, warnings)
+               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
             (
                 toolset.id, toolset.company_id, toolset.name, toolset.type, toolset.version,
-                toolset.created_at, toolset.updated_at, toolset.refreshed_at,
+                toolset.created_at, toolset.updated_at, toolset.refreshed_at, _warnings_json(toolset),
             ),
         )  # fmt: skip
         if inserted.rowcount == 0:
@@ -123,8 +124,8 @@ class PostgresToolsetWriter:
             )
             await self._add_version(after, changed_by)
         await self._connection.execute(
-            "UPDATE toolsets SET version = %s, updated_at = %s, refreshed_at = %s WHERE id = %s",
-            (after.version, after.updated_at, after.refreshed_at, after.id),
+            "UPDATE toolsets SET version = %s, updated_at = %s, refreshed_at = %s, warnings = %s WHERE id = %s",
+            (after.version, after.updated_at, after.refreshed_at, _warnings_json(after), after.id),
         )
 
     async def delete(self, toolset: StoredToolset, now: datetime) -> None:
@@ -144,5 +145,11 @@ class PostgresToolsetWriter:
         )  # fmt: skip
 
 
+def _warnings_json(toolset: StoredToolset) -> Json:
+    return Json([warning.model_dump() for warning in toolset.warnings])
+
+
 def _toolset_of(row: dict[str, Any]) -> StoredToolset:
-    return StoredToolset(**{**row, "tools": tuple(ConnectedTool.model_validate(tool) for tool in row["tools"])})
+    tools = tuple(ConnectedTool.model_validate(tool) for tool in row["tools"])
+    warnings = tuple(ErrorDetail.model_validate(warning) for warning in row["warnings"])
+    return StoredToolset(**{**row, "tools": tools, "warnings": warnings})

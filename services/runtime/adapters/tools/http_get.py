@@ -1,6 +1,5 @@
 """The `http_get` tool: reads text from hosts that the operator allows."""
 
-import codecs
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -8,12 +7,11 @@ import aiohttp
 from yarl import URL
 
 from libs.outbound import USUAL_PORTS, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, object_schema
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput, cut_result, object_schema
 
 _TEXT_TYPES = frozenset({"application/json", "application/xml", "application/yaml", "application/javascript"})
-# Python's codecs that take minutes, or give text that UTF-8 cannot carry.
-_NO_WEB_CHARSETS = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,18 +82,8 @@ class HttpGet:
         kind = response.content_type
         if not (kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml"))):
             raise ToolFailed(f"status {response.status}, but the content is {kind}, not text")
-        text = _decoded(await self._http.read(response), response.charset)
-        if len(text) > self._limits.longest_text:
-            text = text[: self._limits.longest_text] + f"\n[cut: {len(text)} characters in all]"
+        body, whole = await self._http.read_beginning(response)
+        text = cut_result(decoded(body, response.charset, cut=not whole), self._limits.longest_text, cut=not whole)
         if response.status >= 400:
             raise ToolFailed(f"status {response.status}: {text[:500]}")
         return f"{response.status} {kind}\n\n{text}"
-
-
-def _decoded(body: bytes, charset: str | None) -> str:
-    try:
-        if charset is not None and codecs.lookup(charset).name in _NO_WEB_CHARSETS:
-            charset = None
-        return body.decode(charset or "utf-8", errors="replace")
-    except LookupError:
-        return body.decode("utf-8", errors="replace")

@@ -12,7 +12,7 @@ def toolsets_router(discover_tools: DiscoverTools, try_tool: TryTool) -> APIRout
 
     @router.post("/discover")
     async def discover(toolset: ConnectedToolset, who: Caller) -> DiscoveredTools:
-        return DiscoveredTools(tools=await discover_tools(toolset, who))
+        return await discover_tools(toolset, who)
 
     @router.post("/call")
     async def call(wanted: TryToolCall, who: Caller) -> CallToolReply:

@@ -79,7 +79,7 @@ class ToolCaller:
             output = await self._tries.run(tool, call.arguments, _context(task, call))
         except ToolFailed as error:
             return ToolResult(call.id, call.name, self._cut(str(error)), "failed")
-        text = self._cut(output.text)
+        text = cut_result(output.text, self._longest_output, cut=output.cut)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
     async def rejection(self, call: ToolCall, tools: TurnTools) -> str | None:

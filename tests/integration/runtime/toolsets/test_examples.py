@@ -108,7 +108,7 @@ def test_the_example_key_is_no_word_of_the_examples() -> None:
 async def test_the_http_toolset(target: HttpTarget) -> None:
     connector = HttpConnector(target)
     async with running("ticket_office.py") as port:
-        found = await connector.discover(toolset("http", of_8201=port))
+        found = (await connector.discover(toolset("http", of_8201=port))).tools
         assert [(tool.name, tool.safe_to_repeat) for tool in found] == [
             ("list_crossings", True),
             ("book_seats", True),
@@ -122,7 +122,7 @@ async def test_the_openapi_toolset(target: HttpTarget, tmp_path: Path) -> None:
     async with running("ticket_office.py") as port, running("-m", "http.server", "--bind", "127.0.0.1") as files:
         described = toolset("openapi", of_8203=files)
         described.config["base_url"] = f"http://127.0.0.1:{port}"
-        found = await connector.discover(described)
+        found = (await connector.discover(described)).tools
         assert [tool.name for tool in found] == ["list_crossings", "book_seats", "cancel_booking"]
         await book_and_cancel(connector, Toolset(**{**_fields(described), "tools": tuple(found)}))
 
@@ -131,7 +131,7 @@ async def test_the_mcp_toolset() -> None:
     resolver = GuardedResolver(lambda _: True)
     connector = McpConnector(resolver, ToolsetSecrets(CIPHER))
     async with running("ticket_office_mcp.py") as port:
-        found = await connector.discover(toolset("mcp", of_8202=port))
+        found = (await connector.discover(toolset("mcp", of_8202=port))).tools
         assert [(tool.name, tool.safe_to_repeat) for tool in found] == [("list_crossings", True), ("book_seats", True)]
         await book_and_cancel(connector, toolset("mcp", found, of_8202=port))
     await connector.close()

@@ -57,7 +57,7 @@ async def office(server: McpServerProcess, **limits: Any) -> AsyncIterator[Offic
     resolver = GuardedResolver(lambda _: True)
     connector = McpConnector(resolver, ToolsetSecrets(CIPHER), artifacts, connections)
     made = Office(server, connector, connections, artifacts, [])
-    made.tools = await connector.discover(made.toolset())
+    made.tools = (await connector.discover(made.toolset())).tools
     try:
         yield made
     finally:
@@ -91,7 +91,7 @@ async def test_tools_are_listed_with_schemas_and_hints(server: McpServerProcess)
         assert found["seats"].description == "Free seats of a show."
         assert found["seats"].parameters["properties"]["show"]["type"] == "string"
 
-        chosen = await made.connector.discover(made.toolset(allowed_tools=["book", "echo"]))
+        chosen = (await made.connector.discover(made.toolset(allowed_tools=["book", "echo"]))).tools
         assert [tool.name for tool in chosen] == ["book", "echo"]
         with pytest.raises(ToolsetUnusable, match="no tool nothing"):
             await made.connector.discover(made.toolset(allowed_tools=["book", "nothing"]))
@@ -109,7 +109,9 @@ async def test_calls_carry_their_key_and_the_headers(server: McpServerProcess) -
         assert len(made.connections) == 1
 
 
-async def test_images_become_artifacts_and_other_things_are_said_to_be_left_out(server: McpServerProcess) -> None:
+async def test_images_become_artifacts_and_what_is_neither_that_nor_text_is_said_to_be_left_out(
+    server: McpServerProcess,
+) -> None:
     async with office(server) as made:
         output = await made.call("media")
 
@@ -117,9 +119,9 @@ async def test_images_become_artifacts_and_other_things_are_said_to_be_left_out(
         [image] = made.artifacts.generated()
         assert image.content.startswith(b"\x89PNG")
         assert image.key == "turn/call/1"
-        for said in ("here", "left out: an image (image/tiff)", "not valid base64", "left out: audio", "file:///notes"):
+        for said in ("here", "left out: an image (image/tiff)", "not valid base64", "left out: audio"):
             assert said in output.text
-        assert "secret notes" not in output.text
+        assert "[resource file:///notes.txt]\nnotes of the day" in output.text
 
 
 async def test_failures_of_the_tool_are_failures_of_the_call(server: McpServerProcess) -> None:
@@ -127,9 +129,15 @@ async def test_failures_of_the_tool_are_failures_of_the_call(server: McpServerPr
         with pytest.raises(ToolFailed, match="fail") as failed:
             await made.call("fail", text="no seats")
         assert not failed.value.retry
-        with pytest.raises(ToolFailed, match="larger than 1048576 bytes") as failed:
-            await made.call("large", megabytes=10)
-        assert not failed.value.retry
+        assert (await made.call("echo", text="still there")).text == "still there"
+
+
+async def test_an_answer_of_ten_megabytes_is_cut(server: McpServerProcess) -> None:
+    async with office(server) as made:
+        output = await made.call("large", megabytes=10)
+        assert output.cut
+        assert 1_000_000 < len(output.text) < 1_048_576
+        assert set(output.text) == {"x"}
         assert (await made.call("echo", text="still there")).text == "still there"
 
 
@@ -183,7 +191,7 @@ async def _restarted_with_others(server: McpServerProcess) -> None:
         made.server.start("others")
         with pytest.raises(ToolFailed, match=r"book"):
             await made.call("book", show="2")
-        assert [tool.name for tool in await made.connector.discover(made.toolset())] == ["other"]
+        assert [tool.name for tool in (await made.connector.discover(made.toolset())).tools] == ["other"]
 
         made.server.kill()
         made.server.start("sessions")

@@ -73,7 +73,7 @@ async def test_a_fetched_document_is_compiled_and_its_operation_called() -> None
     async with receiving() as target, connector() as made:
         target.answer = lambda path: web.json_response(document() if path == "/openapi.json" else {"booked": path})
         described = toolset(document_url=target.url("/openapi.json"), headers={"X-Key": "${secret:KEY}"})
-        found = await made.discover(described)
+        found = (await made.discover(described)).tools
         ready = Toolset("company", "office", 1, "openapi", described.config, tuple(found), SECRETS)
         [tool] = made.tools(ready)
 
@@ -95,7 +95,7 @@ async def test_chosen_operations_of_a_document_of_two_megabytes() -> None:
             toolset(document=large, base_url="https://office.example", operations=["book7", "POST /shows499/{show}"])
         )
 
-    assert [tool.name for tool in found] == ["book7", "book499"]
+    assert [tool.name for tool in found.tools] == ["book7", "book499"]
 
 
 async def test_hostile_documents_are_refused_in_words() -> None:
@@ -112,11 +112,20 @@ async def test_hostile_documents_are_refused_in_words() -> None:
         assert "OpenAPI document" in await unusable(made, document='{"paths": ' + deep)
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_a_document_is_fetched_in_whatever_encoding(encoding: str) -> None:
+    body = json.dumps({**document(), "servers": [{"url": "https://o.example"}]}, ensure_ascii=False).encode(encoding)
+    async with receiving() as target, connector() as made:
+        target.answer = lambda _: web.Response(body=body, content_type="application/json")
+        found = await made.discover(toolset(document_url=target.url("/openapi.json")))
+        assert [tool.name for tool in found.tools] == ["book0"]
+
+
 async def test_documents_that_cannot_be_fetched() -> None:
     def answer(path: str) -> web.Response:
         if path == "/large":
             return web.Response(body=b"x" * 2_100_000)
-        return web.Response(body=b"\xff\xfe") if path == "/bytes" else web.Response(status=404)
+        return web.Response(body=b"\x89PNG\xff") if path == "/bytes" else web.Response(status=404)
 
     async with receiving() as target, connector() as made:
         target.answer = answer

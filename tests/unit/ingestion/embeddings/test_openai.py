@@ -19,11 +19,17 @@ KEY = "sk-secret"
 
 @dataclass
 class Stub:
-    """`failures`: statuses to answer with first. `shortens`: whether it knows the parameter `dimensions`."""
+    """`failures`: statuses to answer with first. `shortens`: whether it knows the parameter `dimensions`.
+
+    `most`: texts that it takes in a request; more are answered with `too_many`. `refuses`: a text that it never takes.
+    """
 
     dimensions: int = 8
     shortens: bool = True
     failures: list[int] = field(default_factory=list)
+    most: int = 2048
+    too_many: tuple[int, Any] = (413, {"error": "batch size > maximum allowed batch size", "error_type": "Validation"})
+    refuses: str = ""
     requests: list[dict[str, Any]] = field(default_factory=list)
     base_url: str = ""
 
@@ -36,6 +42,11 @@ class Stub:
             return web.json_response({"error": {"message": "not now"}}, status=self.failures.pop(0))
         if "dimensions" in body and not self.shortens:
             return web.json_response({"error": {"message": "unknown parameter dimensions"}}, status=400)
+        if len(body["input"]) > self.most:
+            status, answer = self.too_many
+            return web.json_response(answer, status=status)
+        if self.refuses in body["input"]:
+            return web.json_response({"error": {"message": "this text is too long"}}, status=400)
         length = body.get("dimensions", self.dimensions)
         data = [{"index": n, "embedding": self._vector(text, length)} for n, text in enumerate(body["input"])]
         return web.json_response({"data": data[::-1]})
@@ -70,6 +81,57 @@ async def test_vectors_are_of_length_one_and_in_the_order_of_the_texts(server: E
     assert np.allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
     assert sum(len(request["input"]) for request in stub.requests[1:]) == 300
     assert max(len(request["input"]) for request in stub.requests) <= 128
+
+
+@pytest.mark.parametrize("most", [1, 10, 32])
+@pytest.mark.parametrize(
+    "too_many",
+    [
+        (413, {"error": "batch size 60 > maximum allowed batch size 32", "error_type": "Validation"}),
+        (422, {"error": "batch size 60 > maximum allowed batch size 32", "error_type": "Validation"}),
+        (400, {"error": {"message": "batch size is invalid, it should not be larger than 10.: input.contents"}}),
+        (400, {"message": "Too many inputs in request, split into more batches."}),
+    ],
+)
+async def test_a_batch_that_is_refused_is_halved_and_what_fits_is_remembered(
+    server: EmbeddingServer, stub: Stub, most: int, too_many: tuple[int, Any]
+) -> None:
+    stub.most, stub.too_many = most, too_many
+    embedder = await server_embedder(server, "m", None)
+    texts = [f"text {n}" for n in range(60)]
+
+    vectors = await embedder.embed(texts)
+
+    expected = np.array([stub._vector(text, 8) for text in texts])
+    assert np.allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), atol=1e-6)
+    stub.requests.clear()
+    await embedder.embed(texts)
+    sizes = [len(request["input"]) for request in stub.requests]
+    assert max(sizes) <= most
+    assert min(max(sizes), 30) > most // 2
+    assert sum(sizes) == 60
+
+
+async def test_a_text_that_is_refused_says_why_and_makes_no_batch_smaller(server: EmbeddingServer, stub: Stub) -> None:
+    stub.refuses = "text 17"
+    embedder = await server_embedder(server, "m", None)
+
+    with pytest.raises(EmbeddingRefused, match="this text is too long"):
+        await embedder.embed([f"text {n}" for n in range(60)])
+    stub.requests.clear()
+    await embedder.embed(["another"] * 60)
+    assert [len(request["input"]) for request in stub.requests] == [60]
+
+
+async def test_the_size_of_a_batch_is_a_setting(stub: Stub) -> None:
+    embedders = ConfiguredEmbedders({"OPENAI_BASE_URL": stub.base_url, "OPENAI_API_KEY": KEY}, most_texts=25)
+    embedder = await embedders.embedder("openai", "m", None)
+    stub.requests.clear()
+
+    await embedder.embed(["a"] * 60)
+
+    assert sorted(len(request["input"]) for request in stub.requests) == [10, 25, 25]
+    await embedders.close()
 
 
 async def test_dimensions_are_asked_for_only_where_they_differ(server: EmbeddingServer, stub: Stub) -> None:

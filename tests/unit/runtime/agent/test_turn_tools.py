@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
 from libs.contracts.identity import Identity
 from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult
 from services.runtime.domain.conversation import JsonObject, ToolResult
@@ -54,8 +54,8 @@ class FakeConnector:
     def __init__(self) -> None:
         self.connected = 0
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
-        return list(toolset.tools)
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
+        return DiscoveredTools(tools=list(toolset.tools))
 
     def tools(self, toolset: Toolset, /) -> list[_NamedTool]:
         self.connected += 1

@@ -10,6 +10,7 @@ import orjson
 
 from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.models.failures import retry_after_seconds
+from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset
@@ -29,8 +30,6 @@ _TEXT_TYPES: Final = frozenset(
     }
 )
 _MAY_PASS: Final = frozenset({408, 425, 429})
-# Python's codecs that take minutes, or give text that UTF-8 cannot carry.
-_NO_WEB_CHARSETS: Final = frozenset({"punycode", "idna", "utf-7", "unicode-escape", "raw-unicode-escape"})
 RESERVED_HEADERS: Final = frozenset(
     {
         "accept-encoding",
@@ -82,7 +81,8 @@ class HttpTarget:
         sent = self._http.request(request.method, request.url, headers=headers, body=request.body, pool=pool)
         try:
             async with sent as response:
-                return ToolOutput(_text(response, await self._http.read(response)))
+                body, whole = await self._http.read_beginning(response)
+                return ToolOutput(_text(response, body, whole=whole), cut=not whole)
         except FetchFailed as problem:
             raise ToolFailed(f"The call failed: {problem}.{_doubt(tool, problem)}", retry=True) from None
         except FetchRefused as problem:
@@ -95,10 +95,11 @@ def _doubt(tool: ToolDefinition, problem: FetchFailed) -> str:
     return " It is not known whether the target carried it out."
 
 
-def _text(response: aiohttp.ClientResponse, body: bytes) -> str:
+def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
     status, kind = response.status, response.content_type
+    text = decoded(body, response.charset, cut=not whole) if _is_text(kind, body, whole=whole) else None
     if status >= 400:
-        text = _decoded(body, response.charset)[:_LONGEST_ERROR] if _is_text(kind, body) else ""
+        text = (text or "")[:_LONGEST_ERROR]
         raise ToolFailed(
             f"The target answered with status {status}" + (f": {text}" if text.strip() else "."),
             retry=status in _MAY_PASS or status >= 500,
@@ -106,12 +107,11 @@ def _text(response: aiohttp.ClientResponse, body: bytes) -> str:
         )
     if not body:
         return f"(status {status}, no content)"
-    if not _is_text(kind, body):
+    if text is None:
         raise ToolFailed(f"The target answered with content of type {kind[:100]}, which is not text.")
-    text = _decoded(body, response.charset)
-    if _is_json(kind):
+    if whole and _is_json(kind):
         try:
-            orjson.loads(body)
+            orjson.loads(text)
         except orjson.JSONDecodeError:
             raise ToolFailed(f"The target's answer is not the JSON that it claims to be: {text[:500]}") from None
     return text
@@ -121,27 +121,16 @@ def _is_json(kind: str) -> bool:
     return kind == "application/json" or kind.endswith("+json")
 
 
-def _is_text(kind: str, body: bytes) -> bool:
+def _is_text(kind: str, body: bytes, *, whole: bool) -> bool:
     if kind.startswith("text/") or kind in _TEXT_TYPES or kind.endswith(("+json", "+xml")):
         return True
     # What aiohttp says of an answer without a type.
-    return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body)
+    return kind == "application/octet-stream" and b"\0" not in body and _is_utf8(body, whole=whole)
 
 
-def _is_utf8(body: bytes) -> bool:
+def _is_utf8(body: bytes, *, whole: bool) -> bool:
     try:
-        body.decode()
+        codecs.getincrementaldecoder("utf-8")().decode(body, final=whole)
     except UnicodeDecodeError:
         return False
     return True
-
-
-def _decoded(body: bytes, charset: str | None) -> str:
-    try:
-        if charset is not None and codecs.lookup(charset).name in _NO_WEB_CHARSETS:
-            charset = None
-        text = body.decode(charset or "utf-8", errors="replace")
-    except LookupError:
-        text = body.decode("utf-8", errors="replace")
-    # PostgreSQL's text has no NUL.
-    return text.replace("\x00", "\N{REPLACEMENT CHARACTER}")

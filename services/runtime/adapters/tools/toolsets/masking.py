@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import structlog
 
-from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
 from services.runtime.adapters.tools.toolsets.secrets import Mask, ToolsetSecrets
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput
@@ -23,7 +23,7 @@ class MaskedConnector:
     connector: ToolsetConnector
     secrets: ToolsetSecrets
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         try:
             found = await self.connector.discover(toolset)
         except ToolsetUnusable as problem:
@@ -31,7 +31,12 @@ class MaskedConnector:
         except ToolFailed as problem:
             raise ToolsetUnusable(self.secrets.mask(toolset).hide(str(problem))) from None
         mask = self.secrets.mask(toolset)
-        return [_masked_tool(mask, tool) for tool in found] if mask else found
+        if not mask:
+            return found
+        return DiscoveredTools(
+            tools=[_masked_tool(mask, tool) for tool in found.tools],
+            left_out=[LeftOutTool(name=mask.hide(each.name), reason=mask.hide(each.reason)) for each in found.left_out],
+        )
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         tools = self.connector.tools(toolset)

@@ -2,6 +2,7 @@
 
 import asyncio
 import base64
+import codecs
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator
@@ -21,7 +22,7 @@ from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
 from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolFailed, ToolOutput
+from services.runtime.domain.tools import Tool, ToolContext, ToolFailed, ToolOutput, cut_result
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector, ToolsetUnusable
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from tests.support.agent_fakes import CALLER
@@ -79,7 +80,7 @@ class World:
             for name, value in (secrets or {}).items()
         }
         toolset = Toolset(CALLER.company_id, "desk", 1, "http", {"tools": [described]}, (), ciphertexts)
-        found = await self.connector.discover(toolset)
+        found = (await self.connector.discover(toolset)).tools
         # As the registry hands them out again.
         tools = tuple(ConnectedTool.model_validate_json(tool.model_dump_json()) for tool in found)
         return self.connector.tools(replace(toolset, tools=tools))[0]
@@ -212,7 +213,6 @@ async def test_a_description_that_cannot_work_is_refused(world: World, described
     [
         (hanging, "did not finish within 0.3 seconds"),
         (dripping, "did not finish within 0.3 seconds"),
-        (flooding, "larger than 1000000 bytes"),
         (breaking_off, "the connection failed: ClientPayloadError"),
         (closing, "the connection failed: ServerDisconnectedError"),
         (not_http, "the connection failed"),
@@ -408,3 +408,71 @@ async def test_a_secret_of_another_company_does_not_open(world: World, target: H
     with pytest.raises(ToolFailed, match="cannot be opened"):
         await world.call(world.connector.tools(stolen)[0])
     assert target.taken == []
+
+
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (codecs.BOM_UTF8 + '{"name": "Zoë"}'.encode(), "application/json"),
+        (codecs.BOM_UTF8 + '{"name": "Zoë"}'.encode(), "application/problem+json; charset=utf-8"),
+        ('{"name": "Zoë"}'.encode("utf-16"), "application/json"),
+        ('{"name": "Zoë"}'.encode("utf-16"), "application/json; charset=utf-8"),
+        ('{"name": "Zoë"}'.encode("utf-16-le"), "application/json"),
+        ('{"name": "Zoë"}'.encode("utf-16-be"), "application/json; charset=utf-16be"),
+        ('{"name": "Zoë"}'.encode("utf-32"), "application/vnd.a+json"),
+        ('{"name": "Zoë"}'.encode("latin-1"), "application/json; charset=iso-8859-1"),
+        ('{"name": "Zoë"}'.encode("utf-16"), "text/plain"),
+        ('{"name": "Zoë"}'.encode("utf-16-be"), "text/plain; charset=utf-16be"),
+    ],
+)
+async def test_an_answer_is_text_in_whatever_encoding(
+    world: World, target: HostileTarget, body: bytes, kind: str
+) -> None:
+    target.answers = {"/": answering(body, kind=kind)}
+
+    assert (await world.call(await world.tool(url=target.url("/")))).text == '{"name": "Zoë"}'
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "iso-8859-1"])
+async def test_xml_names_its_encoding_itself(world: World, target: HostileTarget, encoding: str) -> None:
+    text = f"<?xml version='1.0' encoding='{encoding}'?><name>Zoë</name>"
+    target.answers = {"/": answering(text.encode(encoding), kind="application/xml")}
+
+    assert (await world.call(await world.tool(url=target.url("/")))).text == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+async def test_a_problem_is_told_in_whatever_encoding(world: World, target: HostileTarget, encoding: str) -> None:
+    body = '{"title": "voll"}'.encode(encoding)
+    target.answers = {"/": answering(body, status="409 Conflict", kind="application/problem+json")}
+
+    with pytest.raises(ToolFailed) as failure:
+        await world.call(await world.tool(url=target.url("/")))
+    assert str(failure.value) == 'The target answered with status 409: {"title": "voll"}'
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/plain", "application/octet-stream"])
+@pytest.mark.parametrize("shift", ["", "x"])
+async def test_an_answer_that_is_too_large_is_cut(world: World, target: HostileTarget, kind: str, shift: str) -> None:
+    target.answers = {"/": answering((shift + "é" * 600_000).encode(), kind=kind)}
+
+    output = await world.call(await world.tool(url=target.url("/")))
+
+    assert output.cut
+    assert output.text == shift + "é" * (500_000 - len(shift))
+    assert cut_result(output.text, cut=output.cut).endswith(f"[cut: more than {len(output.text)} characters in all]")
+
+
+async def test_a_flood_is_read_to_the_limit(world: World, target: HostileTarget) -> None:
+    target.answers = {"/": flooding}
+
+    output = await world.call(await world.tool(url=target.url("/")))
+    assert (output.text, output.cut) == ("x" * 1_000_000, True)
+
+
+async def test_a_large_failure_is_told(world: World, target: HostileTarget) -> None:
+    body = ("no seats " * 200_000).encode()
+    target.answers = {"/": answering(body, status="409 Conflict", kind="text/plain")}
+
+    with pytest.raises(ToolFailed, match="status 409: no seats"):
+        await world.call(await world.tool(url=target.url("/")))

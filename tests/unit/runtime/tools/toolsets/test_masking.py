@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Sequence
 
-from libs.contracts.api.toolsets import ConnectedTool, secret_place
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool, secret_place
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
@@ -15,13 +15,14 @@ CIPHER = SecretCipher([bytes(32)])
 
 
 class Listing:
-    """A ToolsetConnector whose target lists one tool."""
+    """A ToolsetConnector whose target lists one tool that can be used."""
 
-    def __init__(self, tool: ConnectedTool) -> None:
+    def __init__(self, tool: ConnectedTool, *left_out: LeftOutTool) -> None:
         self.tool = tool
+        self.left_out = list(left_out)
 
-    async def discover(self, _toolset: Toolset, /) -> list[ConnectedTool]:
-        return [self.tool]
+    async def discover(self, _toolset: Toolset, /) -> DiscoveredTools:
+        return DiscoveredTools(tools=[self.tool], left_out=self.left_out)
 
     def tools(self, _toolset: Toolset, /) -> Sequence[Tool]:
         return []
@@ -33,8 +34,17 @@ def _toolset(secret: str) -> Toolset:
 
 
 async def _discovered(secret: str, tool: ConnectedTool) -> ConnectedTool:
-    [found] = await MaskedConnector(Listing(tool), ToolsetSecrets(CIPHER)).discover(_toolset(secret))
+    [found] = (await MaskedConnector(Listing(tool), ToolsetSecrets(CIPHER)).discover(_toolset(secret))).tools
     return found
+
+
+async def test_a_secret_is_in_no_word_about_a_tool_that_was_left_out() -> None:
+    named = LeftOutTool(name="find swordfish", reason="its schema has swordfish")
+    listing = Listing(ConnectedTool(name="find"), named)
+
+    [found] = (await MaskedConnector(listing, ToolsetSecrets(CIPHER)).discover(_toolset("swordfish"))).left_out
+
+    assert (found.name, found.reason) == ("find [secret]", "its schema has [secret]")
 
 
 async def test_a_secret_is_in_no_description_of_a_tool_or_its_parameters() -> None:

@@ -1,9 +1,11 @@
 """MCP toolsets and targets that refuse, redirect, drip, lie or are no MCP servers."""
 
 import asyncio
+import base64
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,13 +15,17 @@ from libs.contracts.api.toolsets import ConnectedTool
 from libs.outbound import GuardedResolver, is_public
 from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
-from services.runtime.domain.tools import ToolContext, ToolFailed
+from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 from tests.support.agent_fakes import CALLER
+from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.waiting import pace, until
 
 Answer = Callable[[web.BaseRequest, dict[str, Any]], Awaitable[web.StreamResponse]]
 HEADERS = {"Authorization": "Bearer key", "Host": "elsewhere", "MCP-Session-Id": "mine"}
+PNG = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
 TOOL = ConnectedTool(name="book", parameters={"type": "object"})
 
 
@@ -31,6 +37,8 @@ class Target:
         self.methods: list[str] = []
         self.headers: list[dict[str, str]] = []
         self.port = 0
+        self.version = "2025-06-18"
+        self.session = "s1"
 
     @property
     def url(self) -> str:
@@ -48,8 +56,8 @@ class Target:
         if method == "initialize":
             info = {"name": "target", "version": "1"}
             capabilities: dict[str, Any] = {"tools": {}}
-            found = {"protocolVersion": "2025-06-18", "capabilities": capabilities, "serverInfo": info}
-            return result(message, found, headers={"mcp-session-id": "s1"})
+            found = {"protocolVersion": self.version, "capabilities": capabilities, "serverInfo": info}
+            return result(message, found, headers={"mcp-session-id": self.session})
         if method in ("tools/call", "tools/list"):
             return await self.on_call(request, message)
         return web.Response(status=202 if method.startswith("notifications/") else 400)
@@ -89,6 +97,10 @@ async def call(made: McpConnector, url: str) -> str:
     async with asyncio.timeout(60):
         [tool] = made.tools(toolset(url))
         return (await tool.call({}, ToolContext("call", "turn", "session", CALLER))).text
+
+
+async def names(made: McpConnector, url: str, **config: Any) -> list[str]:
+    return [tool.name for tool in (await made.discover(toolset(url, **config))).tools]
 
 
 async def failure(on_call: Answer) -> ToolFailed:
@@ -137,7 +149,10 @@ async def test_answers_that_are_no_mcp(body: bytes, kind: str) -> None:
     assert str(await failure(answer))
 
 
-@pytest.mark.parametrize("found", [{}, {"content": "text"}, {"content": [{"type": "text"}]}, {"content": [{}]}])
+@pytest.mark.parametrize(
+    "found",
+    [{}, {"content": None}, {"isError": True}, {"content": "text"}, {"content": [{"type": "text"}]}, {"content": [{}]}],
+)
 async def test_results_of_the_wrong_shape(found: dict[str, Any]) -> None:
     async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
         return result(message, found)
@@ -323,11 +338,289 @@ async def test_lists_of_tools_have_an_end_and_usable_schemas() -> None:
         endless = False
         pages = {"tools": [tool("a", {"type": "object"}), tool("b", {"type": "object", "$ref": "http://127.0.0.1/"})]}
         with pytest.raises(ToolsetUnusable, match="tool b"):
-            await made.discover(toolset(server.url))
-        assert [found.name for found in await made.discover(toolset(server.url, allowed_tools=["a"]))] == ["a"]
+            await made.discover(toolset(server.url, allowed_tools=["a", "b"]))
+        assert await names(made, server.url, allowed_tools=["a"]) == ["a"]
         pages = {"tools": [tool(f"t{number}", {"type": "object"}) for number in range(501)]}
         with pytest.raises(ToolsetUnusable, match="more than 500 tools"):
             await made.discover(toolset(server.url))
         pages = {"tools": [{"name": 3}]}
         with pytest.raises(ToolsetUnusable, match="not what the protocol asks for"):
             await made.discover(toolset(server.url))
+
+
+USABLE = {"name": "a", "inputSchema": {"type": "object"}}
+
+
+def listing(**page: Any) -> Answer:
+    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        return result(message, page)
+
+    return answer
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+@pytest.mark.parametrize(
+    ("tool", "name", "reason"),
+    [
+        ({"name": "b"}, "b", "inputSchema isn't an object"),
+        ({"name": "b", "inputSchema": None}, "b", "inputSchema isn't an object"),
+        ({"name": "b", "inputSchema": {}}, "b", "type 'object'"),
+        ({"name": "b", "inputSchema": {"type": "array"}}, "b", "type 'object'"),
+        ({"name": "b", "inputSchema": {"type": "object"}, "description": 3}, "b", "description"),
+        ({"name": "b", "inputSchema": {"type": "object"}, "annotations": "none"}, "b", "annotations"),
+        ({"name": "b", "inputSchema": {"type": "object", "properties": 3}}, "b", "inputSchema"),
+        ({"name": "b", "inputSchema": {"type": "object", "$ref": "http://127.0.0.1/"}}, "b", "schema"),
+        ({"name": "b b", "inputSchema": {"type": "object"}}, "b b", "spaces"),
+        ({"name": "", "inputSchema": {"type": "object"}}, "", "1 to 150"),
+        ({"name": "a", "inputSchema": {"type": "object"}}, "a", "one of this name"),
+        ({"name": 3, "inputSchema": {"type": "object"}}, "(number 2)", "no name"),
+        ({"inputSchema": {"type": "object"}}, "(number 2)", "no name"),
+        ("b", "(number 2)", "isn't an object"),
+    ],
+)
+async def test_a_malformed_tool_is_left_out_and_named(tool: Any, name: str, reason: str, version: str) -> None:
+    async with target(listing(tools=[USABLE, tool])) as server, connector() as made:
+        server.version = version
+        found = await made.discover(toolset(server.url))
+
+    assert [each.name for each in found.tools] == ["a"]
+    assert [each.name for each in found.left_out] == [name]
+    assert reason in found.left_out[0].reason
+
+
+async def test_what_a_tool_says_beside_its_schema_and_hints_cannot_make_it_unusable() -> None:
+    odd = {**USABLE, "outputSchema": {"type": "array"}, "icons": "none", "execution": 3, "_meta": []}
+    async with target(listing(tools=[odd])) as server, connector() as made:
+        assert await names(made, server.url) == ["a"]
+
+
+async def test_a_malformed_tool_that_is_asked_for_refuses_the_toolset() -> None:
+    async with target(listing(tools=[USABLE, {"name": "b", "inputSchema": {}}])) as server, connector() as made:
+        with pytest.raises(ToolsetUnusable, match=r"The tool b .* type 'object'"):
+            await made.discover(toolset(server.url, allowed_tools=["a", "b"]))
+        found = await made.discover(toolset(server.url, allowed_tools=["a"]))
+
+    assert ([each.name for each in found.tools], found.left_out) == (["a"], [])
+
+
+async def test_an_empty_cursor_ends_the_list() -> None:
+    async with target(listing(tools=[USABLE], nextCursor="")) as server, connector() as made:
+        assert await names(made, server.url) == ["a"]
+        assert server.methods.count("tools/list") == 1
+
+
+def in_json(message: dict[str, Any], found: dict[str, Any]) -> web.StreamResponse:
+    return result(message, found)
+
+
+def in_events(message: dict[str, Any], found: dict[str, Any]) -> web.StreamResponse:
+    body = json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": found})
+    text = f": hello\r\n\r\nevent: message\r\nid: 7\r\ndata: {body}\r\n\r\n"
+    return web.Response(text=text, content_type="text/event-stream")
+
+
+SHAPES = pytest.mark.parametrize("shape", [in_json, in_events])
+Shape = Callable[[dict[str, Any], dict[str, Any]], web.StreamResponse]
+RESOURCE = {"uri": "repo://ferries/README.md", "mimeType": "text/markdown", "text": "The ferry leaves at seven."}
+LINK = {"type": "resource_link", "uri": "file:///fares.csv", "name": "fares", "description": "Fares of 2026"}
+
+
+async def outcome(
+    shape: Shape, found: dict[str, Any], artifacts: FakeArtifacts | None = None, version: str = "2025-06-18"
+) -> ToolOutput | ToolFailed:
+    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        return shape(message, found)
+
+    made = McpConnector(GuardedResolver(lambda _: True), ToolsetSecrets(None), artifacts)
+    async with target(answer) as server:
+        server.version = version
+        [tool] = made.tools(toolset(server.url))
+        try:
+            async with asyncio.timeout(60):
+                return await tool.call({}, ToolContext("call", "turn", "session", CALLER))
+        except ToolFailed as failed:
+            return failed
+        finally:
+            await made.close()
+
+
+@SHAPES
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18", "2025-11-25"])
+async def test_text_resources_and_links_reach_the_model(shape: Shape, version: str) -> None:
+    text = {"type": "text", "text": "downloaded"}
+    output = await outcome(shape, {"content": [text, {"type": "resource", "resource": RESOURCE}, LINK]}, None, version)
+
+    assert isinstance(output, ToolOutput)
+    assert output.text == (
+        "downloaded\n[resource repo://ferries/README.md]\nThe ferry leaves at seven.\n"
+        "[link to the resource 'fares' at file:///fares.csv] Fares of 2026"
+    )
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"structuredContent": {"free": 3}}, '{"free":3}'),
+        ({"content": None, "structuredContent": {"free": 3}}, '{"free":3}'),
+        ({"content": [], "structuredContent": [1, 2], "isError": None}, '{"result":[1,2]}'),
+        (
+            {"content": [{"type": "text", "text": "a"}, {"type": "video", "url": "x"}]},
+            "a\n[left out: content of type video that can't be read]",
+        ),
+        (
+            {"content": [{"type": "text", "text": "a"}, {"type": "resource"}]},
+            "a\n[left out: content of type resource that can't be read]",
+        ),
+    ],
+)
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-06-18"])
+async def test_results_with_a_missing_or_malformed_part(
+    shape: Shape, found: dict[str, Any], text: str, version: str
+) -> None:
+    output = await outcome(shape, found, None, version)
+
+    assert isinstance(output, ToolOutput), output
+    assert output.text == text
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        ({"content": [], "structuredContent": {"code": "full"}}, '{"code":"full"}'),
+        ({"structuredContent": {"code": "full"}}, '{"code":"full"}'),
+        ({"content": [{"type": "text", "text": "no"}], "structuredContent": {"code": "full"}}, 'no\n{"code":"full"}'),
+        ({"content": [{"type": "resource", "resource": RESOURCE}]}, "The ferry leaves at seven."),
+        ({"content": [LINK]}, "file:///fares.csv"),
+    ],
+)
+async def test_a_failure_keeps_all_that_it_says(shape: Shape, found: dict[str, Any], text: str) -> None:
+    failed = await outcome(shape, {**found, "isError": True})
+
+    assert isinstance(failed, ToolFailed)
+    assert text in str(failed)
+
+
+GIF = b"GIF89a" + b"\0" * 20
+JPEG = b"\xff\xd8\xff\xe0" + b"\0" * 20
+WEBP = b"RIFF\x1a\0\0\0WEBPVP8 " + b"\0" * 14
+
+
+@pytest.mark.parametrize(
+    ("content", "said", "name"),
+    [
+        (PNG, "image/jpeg", "book-1.png"),
+        (JPEG, "image/jpg", "book-1.jpg"),
+        (GIF, "image/png; charset=binary", "book-1.gif"),
+        (WEBP, "application/octet-stream", "book-1.webp"),
+        (PNG, "", "book-1.png"),
+    ],
+)
+async def test_an_image_is_what_its_first_bytes_say(content: bytes, said: str, name: str) -> None:
+    artifacts = FakeArtifacts()
+    data = base64.encodebytes(content).decode()
+    output = await outcome(in_json, {"content": [{"type": "image", "data": data, "mimeType": said}]}, artifacts)
+
+    assert isinstance(output, ToolOutput), output
+    assert [ref.name for ref in output.artifacts] == [name]
+    [kept] = artifacts.generated()
+    assert kept.content == content
+
+
+async def test_an_image_of_a_resource_is_kept_and_other_files_are_said_to_be_left_out() -> None:
+    artifacts = FakeArtifacts()
+    blobs = [("logo", "image/png", PNG), ("sheet", "application/pdf", b"%PDF-1.7"), ("odd", "image/png", b"nothing")]
+    content = [
+        {
+            "type": "resource",
+            "resource": {"uri": f"file:///{name}", "mimeType": kind, "blob": base64.b64encode(blob).decode()},
+        }
+        for name, kind, blob in blobs
+    ]
+    output = await outcome(in_json, {"content": content}, artifacts)
+
+    assert isinstance(output, ToolOutput), output
+    assert [ref.name for ref in output.artifacts] == ["book-1.png"]
+    assert "[left out: the resource at file:///sheet (application/pdf)]" in output.text
+    assert "[left out: an image (image/png), which is none of" in output.text
+
+
+@SHAPES
+@pytest.mark.parametrize(
+    "found",
+    [
+        {"content": [{"type": "text", "text": "é" * 1_200_000}]},
+        {"isError": False, "structuredContent": {"rows": ["é" * 1_200_000]}},
+        {"content": [{"type": "text", "text": "éé"}, {"type": "image", "data": "A" * 1_200_000}]},
+        {"content": [{"type": "resource", "resource": {**RESOURCE, "text": "é" * 1_200_000}}]},
+        {"content": [{"text": "é" * 1_200_000, "type": "text"}], "isError": False},
+        {"content": [{"resource": {"text": "é" * 1_200_000, "uri": "file:///a"}, "type": "resource"}]},
+    ],
+)
+async def test_a_large_answer_is_cut(shape: Shape, found: dict[str, Any]) -> None:
+    output = await outcome(shape, found, FakeArtifacts())
+
+    assert isinstance(output, ToolOutput), output
+    assert output.cut
+    assert "éé" in output.text
+    assert len(output.text) < 1_100_000
+    assert not output.artifacts
+
+
+@SHAPES
+async def test_a_large_failure_is_a_failure(shape: Shape) -> None:
+    content = [{"type": "text", "text": "x" * 1_200_000}]
+    assert isinstance(await outcome(shape, {"isError": True, "content": content}), ToolFailed)
+
+
+@SHAPES
+async def test_a_list_of_tools_that_is_too_large_is_not_cut(shape: Shape) -> None:
+    large = {**USABLE, "description": "x" * 1_200_000}
+
+    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        return shape(message, {"tools": [USABLE, large]})
+
+    async with target(answer) as server, connector() as made:
+        with pytest.raises(ToolsetUnusable, match="larger than 1048576 bytes"):
+            await made.discover(toolset(server.url))
+
+
+UNKNOWN_SESSION = {"code": -32000, "message": "Bad Request: No valid session ID provided"}
+NOT_INITIALIZED = {"code": -32000, "message": "Bad Request: Server not initialized"}
+WRONG_ARGUMENT = {"code": -32602, "message": "session_id is missing"}
+
+
+@pytest.mark.parametrize(
+    ("body", "safe", "costs"),
+    [
+        (json.dumps({"jsonrpc": "2.0", "id": None, "error": UNKNOWN_SESSION}), False, False),
+        (json.dumps({"jsonrpc": "2.0", "id": None, "error": NOT_INITIALIZED}), False, False),
+        ("Invalid session ID", False, False),
+        ("", True, False),
+        ("", False, True),
+        (json.dumps({"jsonrpc": "2.0", "id": None, "error": WRONG_ARGUMENT}), True, True),
+    ],
+)
+async def test_a_restarted_server_that_answers_400_costs_no_call_where_it_is_safe(
+    body: str, safe: bool, costs: bool
+) -> None:
+    restarted = False
+
+    async def answer(request: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        if restarted and request.headers["mcp-session-id"] == "s1":
+            return web.Response(status=400, text=body, content_type="application/json" if body[:1] == "{" else None)
+        return result(message, {"content": [{"type": "text", "text": "done"}]})
+
+    async with target(answer) as server, connector() as made:
+        described = replace(toolset(server.url), tools=(TOOL.model_copy(update={"safe_to_repeat": safe}),))
+        context = ToolContext("call", "turn", "session", CALLER)
+        [tool] = made.tools(described)
+        assert (await tool.call({}, context)).text == "done"
+        restarted, server.session = True, "s2"
+        if costs:
+            with pytest.raises(ToolFailed):
+                await tool.call({}, context)
+            assert server.calls == 2
+        assert (await tool.call({}, context)).text == "done"
+        assert server.calls == 3

@@ -1,6 +1,7 @@
 """Operations of OpenAPI documents as tools: names, arguments, requests, and what is refused."""
 
 from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import jsonschema_rs
 import pytest
@@ -34,7 +35,7 @@ def compiled(
     document_url: str | None = None,
     headers: tuple[str, ...] = (),
 ) -> list[ConnectedTool]:
-    return compile_operations(contents, Target(base_url, document_url, frozenset(headers)), chosen or None)
+    return compile_operations(contents, Target(base_url, document_url, frozenset(headers)), chosen or None).tools
 
 
 def only(
@@ -58,6 +59,26 @@ def refusal(contents: Any, *chosen: str) -> str:
         compiled(contents, *chosen)
     assert len(str(refused.value)) < 700
     return str(refused.value)
+
+
+def test_an_operation_that_cannot_be_a_tool_is_left_out_and_named() -> None:
+    contents = document(
+        {
+            "/a": {"get": {"operationId": "a"}},
+            "/b": {"post": {**body({}, kind="multipart/form-data"), "operationId": "upload"}},
+            "/c": {"get": {"parameters": [query("a", schema={"type": "text"})]}},
+            "/d": {"get": {"parameters": [query("a", schema={"$ref": "other.yaml"})]}},
+        }
+    )
+    found = compile_operations(contents, Target(), None)
+
+    assert [tool.name for tool in found.tools] == ["a"]
+    assert [tool.name for tool in found.left_out] == ["upload", "GET /c", "GET /d"]
+    reasons = [tool.reason for tool in found.left_out]
+    for reason, part in zip(reasons, ["neither JSON nor a form", "its arguments", "out of the document"], strict=True):
+        assert part in reason
+    assert compile_operations(contents, Target(), ["a"]).left_out == []
+    assert "neither JSON nor a form" in refusal(contents, "a", "upload")
 
 
 def test_an_operation_is_a_tool() -> None:
@@ -130,6 +151,7 @@ def test_a_chosen_operation_that_does_not_exist_is_named_with_near_ones() -> Non
         (query("ids", schema={"type": "object"}), {"a": 1, "b": [True, None]}, "a=1&b=true&b="),
         (query("ids", explode=False, schema={"type": "object"}), {"a": 1, "b": "c"}, "ids=a%2C1%2Cb%2Cc"),
         (query("ids", style="deepObject", schema={"type": "object"}), {"a": 1}, "ids%5Ba%5D=1"),
+        (query("ids", style="deepObject", schema={"type": "object"}), {"a": {"b": 1}}, "ids%5Ba%5D%5Bb%5D=1"),
         (
             query("ids", content={"application/json": {"schema": {"type": "object"}}}),
             {"a": 1},
@@ -268,6 +290,55 @@ def test_forms_are_sent_as_forms() -> None:
     _, headers, sent = request(found, title="a b&c", seats=2)
     assert headers == {"Content-Type": "application/x-www-form-urlencoded"}
     assert sent == b"title=a+b%26c&seats=2"
+
+
+FORM = "application/x-www-form-urlencoded"
+
+
+@pytest.mark.parametrize("version", ["3.0.3", "3.1.0"])
+@pytest.mark.parametrize(
+    ("encoding", "value", "sent"),
+    [
+        ({}, ["a b", "c"], "x=a+b&x=c"),
+        ({"style": "form"}, ["a", "c"], "x=a&x=c"),
+        ({"style": "deepObject"}, {"order": 6735}, "x[order]=6735"),
+        ({"style": "deepObject", "explode": True}, {"order": "a&b", "paid": True}, "x[order]=a%26b&x[paid]=true"),
+        ({"style": "deepObject"}, {"a": {"b": [1, {"c": None}]}}, "x[a][b][0]=1&x[a][b][1][c]="),
+        ({"style": "deepObject"}, [{"price": "p1"}, {"price": "p2"}], "x[0][price]=p1&x[1][price]=p2"),
+        ({"explode": False}, ["a", "c"], "x=a,c"),
+        ({"style": "form", "explode": False}, {"a": 1, "b": 2}, "x=a,1,b,2"),
+        ({"style": "pipeDelimited"}, ["a", "c"], "x=a|c"),
+        ({"style": "spaceDelimited", "explode": False}, ["a", "c"], "x=a+c"),
+        ({"style": "pipeDelimited", "explode": True}, ["a", "c"], "x=a&x=c"),
+        ({"contentType": "application/json"}, [1, {"a": 2}], 'x=[1,+{"a":+2}]'),
+        ({"contentType": "text/plain"}, ["a", "c"], "x=a&x=c"),
+    ],
+)
+@pytest.mark.parametrize("whole", [False, True])
+def test_fields_of_a_form_have_their_encoding(
+    encoding: dict[str, Any], value: Any, sent: str, version: str, whole: bool
+) -> None:
+    schema = {"type": "object"} if whole else {"type": "object", "properties": {"x": {}, "y": STRING}}
+    content = {FORM: {"schema": schema, "encoding": {"x": encoding, "unused": {"style": "deepObject"}}}}
+    found = only({"requestBody": {"content": content}}, method="post", version=version)
+
+    form = {"x": value, "y": "1,2"}
+    made = request(found, **({"body": form} if whole else form))[2] or b""
+    assert made == urlencode(parse_qsl(f"{sent}&y=1,2", keep_blank_values=True)).encode()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "reason"),
+    [
+        ({"x": {"style": "matrix"}}, "encoding.x: style 'matrix' is not supported in a form"),
+        ({"x": {"explode": "perhaps"}}, "encoding.x: explode"),
+        ({"x": 3}, "encoding.x is no object"),
+        ([], "`encoding` is no object"),
+    ],
+)
+def test_an_encoding_that_cannot_be_followed_is_refused(encoding: Any, reason: str) -> None:
+    content = {FORM: {"schema": {"type": "object", "properties": {"x": {}}}, "encoding": encoding}}
+    assert reason in refusal(document({"/x": {"post": {"requestBody": {"content": content}}}}))
 
 
 def test_json_is_chosen_before_a_form_and_what_is_neither_is_refused() -> None:
@@ -430,6 +501,11 @@ def test_aliases_that_multiply_are_refused(keyword: str) -> None:
     lines += ["paths: {/x: {get: {parameters: [{name: a, in: query, schema: *l29}]}}}"]
 
     assert "too large" in refusal(parse_document("\n".join(lines)))
+
+
+@pytest.mark.parametrize("text", ['{"openapi": "3.1.0"}', "openapi: 3.1.0"])
+def test_a_byte_order_mark_is_no_part_of_a_document(text: str) -> None:
+    assert parse_document("\ufeff" + text) == {"openapi": "3.1.0"}
 
 
 @pytest.mark.parametrize("text", ["{", '{"a": 1', "a: [", "a: *b", "!!python/object:os.system {}", "\x00", "[" * 5000])

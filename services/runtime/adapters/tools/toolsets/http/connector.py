@@ -5,7 +5,7 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from libs.contracts.api.toolsets import ConnectedTool, HttpTool
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, HttpTool
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http.templates import RequestTemplate
@@ -23,7 +23,7 @@ class HttpConnector:
     def __init__(self, target: HttpTarget) -> None:
         self._target = target
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         try:
             described = [HttpTool.model_validate(item) for item in toolset.config.get("tools") or ()]
         except ValidationError as problem:
@@ -31,7 +31,7 @@ class HttpConnector:
         names = [tool.name for tool in described]
         if twice := sorted({name for name in names if names.count(name) > 1}):
             raise ToolsetUnusable(f"tools: there are two named {twice[0]!r}")
-        return [_compiled(tool) for tool in described]
+        return DiscoveredTools(tools=[_compiled(tool) for tool in described])
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         return [DescribedTool(self._target, toolset, tool) for tool in toolset.tools]

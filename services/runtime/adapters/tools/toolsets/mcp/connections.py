@@ -14,7 +14,7 @@ from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
 from mcp.types import Implementation
 
-from services.runtime.adapters.tools.toolsets.mcp.transport import LARGEST_ANSWER, GuardedTransport
+from services.runtime.adapters.tools.toolsets.mcp.transport import GuardedTransport
 from services.runtime.domain.tools import ToolFailed
 
 _CONNECT_SECONDS: Final = 10.0
@@ -50,7 +50,8 @@ class McpConnection:
 
     async def _own(self) -> None:
         http = httpx2.AsyncClient(transport=self._transport, timeout=None, trust_env=False)
-        streams = streamable_http_client(self._url, http_client=http, max_sse_event_size=LARGEST_ANSWER)
+        # The transport bounds answers.
+        streams = streamable_http_client(self._url, http_client=http, max_sse_event_size=None)
         # The SDK's cache of listings would outlive a server that was restarted with other tools.
         client = Client(streams, cache=None, client_info=Implementation(name="aes", version="1"))
         try:

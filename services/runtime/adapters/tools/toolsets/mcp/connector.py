@@ -21,9 +21,10 @@ from mcp.types import (
 from mcp.types import Tool as McpToolDescription
 from pydantic import TypeAdapter, ValidationError
 
-from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool
+from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import GuardedResolver
+from services.runtime.adapters.tools.toolsets.mcp.answers import LEFT_OUT, LISTED
 from services.runtime.adapters.tools.toolsets.mcp.connections import McpConnection, McpConnections
 from services.runtime.adapters.tools.toolsets.mcp.content import tool_output
 from services.runtime.adapters.tools.toolsets.mcp.transport import TOO_LARGE, Failure, GuardedTransport
@@ -70,11 +71,11 @@ class McpConnector:
         logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
         self._mcp = Mcp(resolver, secrets, McpConnections() if connections is None else connections, artifacts)
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         # A connection of its own: what is known of the server so far may be the reason for asking.
         connection = self._mcp.connect(toolset)
         try:
-            listed = await _list_tools(await connection.session())
+            listed, left_out = await _list_tools(await connection.session())
         except MCPError as problem:
             raise ToolsetUnusable(f"The MCP server does not list its tools: {problem.message[:500]}") from None
         except ValidationError:
@@ -83,7 +84,7 @@ class McpConnector:
             raise ToolsetUnusable(str(problem)) from None
         finally:
             await connection.close()
-        return _chosen(listed, toolset.config.get("allowed_tools"))
+        return _chosen(listed, left_out, toolset.config.get("allowed_tools"))
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         return [McpTool(self._mcp, toolset, tool) for tool in toolset.tools]
@@ -112,7 +113,7 @@ class McpTool:
                     break
                 except MCPError as problem:
                     self._mcp.connections.retire(connection)
-                    if not (again and known and _did_nothing(problem)):
+                    if not (again and known and self._may_be_sent_again(problem)):
                         raise _failure(problem) from None
                 except ValidationError:
                     raise ToolFailed("the server's answer is not what the protocol asks for") from None
@@ -123,6 +124,9 @@ class McpTool:
         if isinstance(result, InputRequiredResult):
             raise ToolFailed("the server asks its caller for input, which nobody here can give")
         return await tool_output(result, self._tool.name, self._mcp.artifacts, context)
+
+    def _may_be_sent_again(self, problem: MCPError) -> bool:
+        return _did_nothing(problem) or (self._tool.safe_to_repeat and problem.code == Failure.UNEXPLAINED)
 
     async def _send(
         self, session: ClientSession, arguments: JsonObject, context: ToolContext
@@ -160,41 +164,72 @@ def _failure(problem: MCPError) -> ToolFailed:
     return ToolFailed(problem.message[:2_000] or "the server failed without a message", retry=problem.code in _MAY_PASS)
 
 
-async def _list_tools(session: ClientSession) -> list[McpToolDescription]:
+async def _list_tools(session: ClientSession) -> tuple[list[McpToolDescription], list[LeftOutTool]]:
     """All pages. Raises MCPError, ToolFailed for a list that does not end."""
     tools: list[McpToolDescription] = []
+    left_out: list[LeftOutTool] = []
     cursor: str | None = None
     seen: set[str] = set()
     for _ in range(_MOST_PAGES):
         page = await session.list_tools(params=PaginatedRequestParams(cursor=cursor) if cursor else None)
         tools += page.tools
+        meta, kept = page.meta or {}, {tool.name for tool in page.tools}
+        left_out += [LeftOutTool.of(name, reason) for name, reason in meta.get(LEFT_OUT, ())]
+        dropped = [name for name in meta.get(LISTED, ()) if name not in kept]
+        left_out += [LeftOutTool.of(name, "its x-mcp-header isn't valid") for name in dropped]
         cursor = page.next_cursor
         if cursor is None:
-            return tools
+            return tools, left_out
         if cursor in seen:
             raise ToolFailed("the server's list of tools does not end: a page was named twice")
         seen.add(cursor)
     raise ToolFailed(f"the server's list of tools has more than {_MOST_PAGES} pages")
 
 
-def _chosen(listed: Sequence[McpToolDescription], allowed: Sequence[str] | None) -> list[ConnectedTool]:
-    by_name = {tool.name: tool for tool in listed if 0 < len(tool.name) <= _LONGEST_NAME}
-    if missing := [name for name in allowed or () if name not in by_name]:
+def _chosen(
+    listed: Sequence[McpToolDescription], left_out: Sequence[LeftOutTool], allowed: Sequence[str] | None
+) -> DiscoveredTools:
+    """The tools that can be used. One that `allowed` names has to be among them."""
+    usable: dict[str, ConnectedTool] = {}
+    unusable = {tool.name: tool for tool in left_out}
+    for tool in listed:
+        if allowed is not None and tool.name not in allowed:
+            continue
+        reason = "there is one of this name before it" if tool.name in usable else _reason_against(tool)
+        if reason is None:
+            usable[tool.name] = _connected(tool)
+        else:
+            unusable.setdefault(tool.name, LeftOutTool.of(tool.name, reason))
+    if allowed is None:
+        if len(usable) > MAX_TOOLS:
+            raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools: choose some by `allowed_tools`.")
+        if unusable and not usable:
+            told = "; ".join(f"{tool.name}: {tool.reason}" for tool in unusable.values())
+            raise ToolsetUnusable(f"The MCP server's tools are not what the protocol asks for: {told[:1_000]}.")
+        return DiscoveredTools(tools=list(usable.values()), left_out=list(unusable.values()))
+    missing = [name for name in allowed if name not in usable]
+    for name in missing:
+        if name in unusable:
+            raise ToolsetUnusable(f"The tool {name} of the MCP server cannot be used: {unusable[name].reason}.")
+    if missing:
         raise ToolsetUnusable(f"The MCP server has no tool {', '.join(missing)[:500]}.")
-    names = list(by_name) if allowed is None else list(dict.fromkeys(allowed))
-    if len(names) > MAX_TOOLS:
-        raise ToolsetUnusable(f"The MCP server has more than {MAX_TOOLS} tools: choose some by `allowed_tools`.")
-    return [_connected(by_name[name]) for name in names]
+    return DiscoveredTools(tools=[usable[name] for name in dict.fromkeys(allowed)])
+
+
+def _reason_against(tool: McpToolDescription) -> str | None:
+    if not 0 < len(tool.name) <= _LONGEST_NAME:
+        return f"its name doesn't have 1 to {_LONGEST_NAME} characters"
+    if not tool.name.isprintable() or " " in tool.name:
+        return "its name has spaces or characters that can't be printed"
+    try:
+        compile_schema(tool.input_schema)
+    except SchemaInvalid as problem:
+        return f"its schema cannot be used: {problem}"
+    return None
 
 
 def _connected(tool: McpToolDescription) -> ConnectedTool:
     hints = tool.annotations
-    try:
-        compile_schema(tool.input_schema)
-    except SchemaInvalid as problem:
-        raise ToolsetUnusable(
-            f"The schema of the tool {tool.name} cannot be used: {problem}. Leave it out by `allowed_tools`."
-        ) from None
     return ConnectedTool(
         name=tool.name,
         description=(tool.description or tool.title or "")[:_LONGEST_DESCRIPTION],

@@ -14,37 +14,45 @@ from mcp.types import (
     ImageContent,
     ResourceLink,
     TextContent,
+    TextResourceContents,
 )
 
+from libs.contracts.api.file_types import TYPES
 from libs.contracts.errors import ServiceError
+from services.runtime.adapters.tools.toolsets.mcp.answers import CUT
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 
-_ENDINGS: Final = {"image/png": ".png", "image/jpeg": ".jpg", "image/gif": ".gif", "image/webp": ".webp"}
+_IMAGES: Final = {ending: TYPES[ending] for ending in ("png", "jpg", "gif", "webp")}
 
 
 async def tool_output(
     result: CallToolResult, tool: str, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ToolOutput:
-    """Text as it is, structured content as JSON, images as artifacts; what is left out is said. Raises ToolFailed."""
+    """Text and resources as text, structured content as JSON, images as artifacts; what is left out is said.
+
+    Raises ToolFailed.
+    """
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
-    if result.is_error:
-        raise ToolFailed("\n".join(texts) or "the tool failed without a message")
     if result.structured_content is not None and not _repeats(texts, result.structured_content):
         texts.append(orjson.dumps(result.structured_content).decode())
+    if result.is_error:
+        texts += [_as_text(block) for block in result.content if not isinstance(block, TextContent)]
+        raise ToolFailed("\n".join(text for text in texts if text) or "the tool failed without a message")
     kept: list[ArtifactRef] = []
     for number, block in enumerate(result.content):
-        if isinstance(block, ImageContent):
-            made = await _kept(block, f"{tool}-{number + 1}", number, artifacts, context)
+        if (image := _image(block)) is not None:
+            made = await _kept(*image, f"{tool}-{number + 1}", number, artifacts, context)
             if isinstance(made, ArtifactRef):
                 kept.append(made)
                 texts.append(f"Made {made.name} ({made.size} bytes), artifact {made.artifact_id}.")
             else:
                 texts.append(made)
         elif not isinstance(block, TextContent):
-            texts.append(_left_out(block))
-    return ToolOutput("\n".join(text for text in texts if text) or "(no content)", artifacts=tuple(kept))
+            texts.append(_as_text(block))
+    text = "\n".join(text for text in texts if text) or "(no content)"
+    return ToolOutput(text, artifacts=tuple(kept), cut=(result.meta or {}).get(CUT) is True)
 
 
 def _repeats(texts: Sequence[str], structured: Any) -> bool:
@@ -61,36 +69,60 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
     return structured in parsed or (wrapped is not None and (wrapped in parsed or wrapped == parsed))
 
 
+def _image(block: ContentBlock) -> tuple[str, str] | None:
+    """The MIME type and the base64 of an image, or of a resource that says that it is one."""
+    if isinstance(block, ImageContent):
+        return block.mime_type, block.data
+    if not isinstance(block, EmbeddedResource) or isinstance(block.resource, TextResourceContents):
+        return None
+    kind = block.resource.mime_type or ""
+    return (kind, block.resource.blob) if kind.lower().startswith("image/") else None
+
+
 async def _kept(
-    image: ImageContent, name: str, number: int, artifacts: SessionArtifacts | None, context: ToolContext
+    kind: str, data: str, name: str, number: int, artifacts: SessionArtifacts | None, context: ToolContext
 ) -> ArtifactRef | str:
-    """The image as an artifact of the session, or why it is none. A repeated call gets the same one."""
-    kind = image.mime_type.lower()
+    """The image as an artifact of the session, or why it is none. A repeated call gets the same one.
+
+    `kind` is what the server calls it. What it is shows in its first bytes.
+    """
+    kind = kind.lower()[:50]
     if artifacts is None or not context.session_id:
         return f"[left out: an image ({kind}); there is no session to keep it in]"
-    if kind not in _ENDINGS:
-        return f"[left out: an image ({kind[:50]}), which is none of {', '.join(_ENDINGS)}]"
     try:
-        content = base64.b64decode(image.data, validate=True)
+        content = base64.b64decode("".join(data.split()), validate=True)
+    except (binascii.Error, ValueError):
+        return f"[left out: an image ({kind}) that is not valid base64]"
+    ending = next((ending for ending, image in _IMAGES.items() if image.begins(content)), None)
+    if ending is None:
+        known = ", ".join(image.content_type for image in _IMAGES.values())
+        return f"[left out: an image ({kind}), which is none of {known}]"
+    try:
         made = await artifacts.create(
             context.session_id,
             context.caller,
-            name=name + _ENDINGS[kind],
+            name=f"{name}.{ending}",
             key=f"{context.turn_id}/{context.call_id}/{number}",
             content=content,
         )
-    except binascii.Error:
-        return f"[left out: an image ({kind}) that is not valid base64]"
     except ServiceError as problem:
         return f"[left out: an image ({kind}): {problem.message}]"
     return ArtifactRef(made.artifact_id, made.name, made.content_type, made.size)
 
 
-def _left_out(block: ContentBlock) -> str:
+def _as_text(block: ContentBlock) -> str:
+    """A resource's text or a link, or that there was something else."""
+    if isinstance(block, EmbeddedResource):
+        uri = str(block.resource.uri)[:500]
+        if isinstance(block.resource, TextResourceContents):
+            return f"[resource {uri}]\n{block.resource.text}"
+        return f"[left out: the resource at {uri} ({(block.resource.mime_type or 'of unknown type')[:50]})]"
+    if isinstance(block, ResourceLink):
+        about = block.description or block.title
+        link = f"[link to the resource {block.name[:200]!r} at {str(block.uri)[:500]}]"
+        return f"{link} {about[:1_000]}" if about else link
+    if isinstance(block, ImageContent):
+        return f"[left out: an image ({block.mime_type[:50]})]"
     if isinstance(block, AudioContent):
         return f"[left out: audio ({block.mime_type[:50]})]"
-    if isinstance(block, ResourceLink):
-        return f"[left out: a link to the resource {block.name[:200]!r} at {str(block.uri)[:500]}]"
-    if isinstance(block, EmbeddedResource):
-        return f"[left out: the resource at {str(block.resource.uri)[:500]}]"
     return f"[left out: {type(block).__name__}]"

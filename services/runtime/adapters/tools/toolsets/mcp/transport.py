@@ -1,5 +1,6 @@
 """The HTTP transport of the MCP SDK: guarded addresses, opened headers, bounded answers."""
 
+import re
 from collections.abc import AsyncIterator, Callable, Mapping
 from enum import IntEnum
 from typing import Any, Final
@@ -10,6 +11,7 @@ import orjson
 
 from libs.outbound import AddressRefused, GuardedResolver, UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS
+from services.runtime.adapters.tools.toolsets.mcp.answers import beginning, readable
 from services.runtime.domain.tools import ToolFailed
 
 LARGEST_ANSWER: Final = 1024 * 1024
@@ -18,6 +20,11 @@ _CONNECT_SECONDS: Final = 5.0
 _PASSED_ON: Final = frozenset({"accept", "cache-control", "content-type", "last-event-id"})
 _SESSION: Final = "mcp-session-id"
 _RESUMES: Final = "last-event-id"
+_EVENT_END: Final = re.compile(rb"\r\n\r\n|\n\n|\r\r")
+_LINE_END: Final = re.compile(rb"\r\n|\n|\r")
+# What servers say that were restarted, and answer 400 in place of the protocol's 404.
+_OF_SESSION: Final = re.compile(r"session|not initialized", re.IGNORECASE)
+_INVALID_PARAMS: Final = -32602
 
 
 class Failure(IntEnum):
@@ -35,6 +42,8 @@ class Failure(IntEnum):
     STATUS = 7_300_006
     SESSION_GONE = 7_300_007
     """The server does not know the session any more and did nothing."""
+    UNEXPLAINED = 7_300_008
+    """400 without a word about the reason, which may be a session that the server doesn't know."""
 
 
 class GuardedTransport(httpx2.AsyncBaseTransport):
@@ -112,49 +121,101 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             response.close()
             return _failed(request, Failure.BROKEN, "the answer is compressed although it was asked for plain")
         if response.status < 400 and response.content_type == "text/event-stream":
-            return httpx2.Response(response.status, headers=headers, stream=_Events(response), request=request)
-        body = await _read(response)
-        if body is None:
-            return _failed(request, Failure.TOO_LARGE, TOO_LARGE)
-        if response.status == 404 and _SESSION in request.headers:
-            return _failed(request, Failure.SESSION_GONE, "the server has ended the session")
+            return httpx2.Response(
+                response.status, headers=headers, stream=_Events(response, await request.aread()), request=request
+            )
+        body, whole = await _read(response)
+        if not whole:
+            part = beginning(body, await request.aread()) if response.status < 400 else None
+            if part is None:
+                return _failed(request, Failure.TOO_LARGE, TOO_LARGE)
+            body = part
+        if _SESSION in request.headers and response.status in (400, 404):
+            if response.status == 404:
+                return _failed(request, Failure.SESSION_GONE, "the server has ended the session")
+            if _is_about_the_session(body):
+                return _failed(request, Failure.SESSION_GONE, f"the server answered 400{_error_message(body)}")
+            if not _error_message(body):
+                return _failed(request, Failure.UNEXPLAINED, "the server answered 400")
         if response.status == 429 or response.status >= 500:
             return _failed(
                 request, Failure.PASSING_STATUS, f"the server answered {response.status}{_error_message(body)}"
             )
         if response.status >= 400 and not _error_message(body):
             return _failed(request, Failure.STATUS, f"the server answered {response.status}")
+        if whole and response.status < 400:
+            body = readable(body)
         return httpx2.Response(response.status, headers=headers, content=body, request=request)
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of events, up to the size of an answer."""
+    """A stream of whole events, up to the size of an answer."""
 
-    def __init__(self, response: aiohttp.ClientResponse) -> None:
+    def __init__(self, response: aiohttp.ClientResponse, request: bytes) -> None:
         self._response = response
+        self._request = request
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, held = 0, bytearray()
         async for piece in self._response.content.iter_any():
             size += len(piece)
+            # An end may lie in two pieces.
+            searched = max(len(held) - 3, 0)
+            held += piece if size <= LARGEST_ANSWER else piece[: LARGEST_ANSWER - size]
+            while end := _EVENT_END.search(held, searched):
+                yield _readable_event(bytes(held[: end.end()]))
+                del held[: end.end()]
+                searched = 0
             if size > LARGEST_ANSWER:
-                # The one error that the SDK does not answer by asking for the rest.
-                raise httpx2.SSEError(TOO_LARGE)
-            yield piece
+                part = beginning(_data(held), self._request)
+                if part is None:
+                    # The one error that the SDK does not answer by asking for the rest.
+                    raise httpx2.SSEError(TOO_LARGE)
+                yield _event(part)
+                return
+        yield bytes(held)
 
     async def aclose(self) -> None:
         self._response.close()
 
 
-async def _read(response: aiohttp.ClientResponse) -> bytes | None:
-    """The body; None for one that is too large."""
+def _readable_event(event: bytes) -> bytes:
+    data = _data(event)
+    made = readable(data)
+    if made is data:
+        return event
+    # Its id is what the rest of an interrupted stream is asked for by.
+    kept = [line for line in _LINE_END.split(event) if line and not line.startswith((b"data:", b":"))]
+    return b"".join(line + b"\n" for line in kept) + _event(made)
+
+
+def _event(data: bytes) -> bytes:
+    return b"data: " + data + b"\n\n"
+
+
+def _data(event: bytes | bytearray) -> bytes:
+    lines = [line[5:].removeprefix(b" ") for line in _LINE_END.split(event) if line.startswith(b"data:")]
+    return b"\n".join(bytes(line) for line in lines)
+
+
+async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
+    """The body, as far as it isn't too large, and whether that is all of it."""
     body = bytearray()
     async for piece in response.content.iter_any():
         body += piece
         if len(body) > LARGEST_ANSWER:
             response.close()
-            return None
-    return bytes(body)
+            return bytes(body[:LARGEST_ANSWER]), False
+    return bytes(body), True
+
+
+def _is_about_the_session(body: bytes) -> bool:
+    """Whether the text of a 400 says that the session isn't known; one about arguments may name a session as well."""
+    try:
+        error: Any = orjson.loads(body)["error"]
+        return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None
+    except (orjson.JSONDecodeError, LookupError, TypeError):
+        return _OF_SESSION.search(body[:2_000].decode("utf-8", "replace")) is not None
 
 
 def _error_message(body: bytes) -> str:

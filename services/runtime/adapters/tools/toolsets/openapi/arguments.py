@@ -7,7 +7,12 @@ from typing import Any, Final
 
 from libs.confined import JobRefused
 from libs.json_schema import SchemaInvalid, compile_schema
-from services.runtime.adapters.tools.toolsets.openapi.binding import BodyBinding, ParameterBinding, ParameterPlace
+from services.runtime.adapters.tools.toolsets.openapi.binding import (
+    BodyBinding,
+    ParameterBinding,
+    ParameterPlace,
+    StyledValue,
+)
 from services.runtime.adapters.tools.toolsets.openapi.operation import Operation
 from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
 from services.runtime.domain.conversation import JsonObject
@@ -54,7 +59,7 @@ class Arguments:
         try:
             compile_schema(made)
         except SchemaInvalid as problem:
-            raise JobRefused(f"{label}: its arguments: {problem}; leave it out by `operations`") from None
+            raise JobRefused(f"{label}: its arguments: {problem}") from None
         return made
 
     def parameters(self) -> list[ParameterBinding]:
@@ -83,15 +88,36 @@ class Arguments:
             if not parsed.required:
                 return None
             raise JobRefused(f"{label}: its `content` has neither JSON nor a form ({_FORM})")
-        content_type, schema = media
+        content_type, schema, described = media
+        form = content_type == _FORM
+        encoding = list(self._encoding(described, label)) if form else []
         fields = self._fields(schema, label, optional=not parsed.required)
         if fields is not None:
             for name, (each, required) in fields.items():
                 self._add(name, each, None, required=required)
-            return BodyBinding(content_type=content_type, form=content_type == _FORM, fields=list(fields))
+            return BodyBinding(content_type=content_type, form=form, fields=list(fields), encoding=encoding)
         argument = "body" if "body" not in self._properties else distinct("request_body", set(self._properties))
         self._add(argument, schema, parsed.description, required=parsed.required)
-        return BodyBinding(content_type=content_type, form=content_type == _FORM, argument=argument)
+        return BodyBinding(content_type=content_type, form=form, argument=argument, encoding=encoding)
+
+    def _encoding(self, media: JsonObject, label: str) -> Iterator[StyledValue]:
+        """The fields of a form that have a style of their own."""
+        listed = media.get("encoding", {})
+        if not isinstance(listed, dict):
+            raise JobRefused(f"{label}: `encoding` is no object")
+        for name, raw in listed.items():
+            place = f"{label}: encoding.{name}"
+            raw = self.operation.document.resolved(raw, place)
+            parsed = self.operation.document.parsed("Encoding", {**raw, "headers": None}, place)
+            if parsed.style is None and parsed.explode is None and _is_json_kind(parsed.contentType or ""):
+                yield StyledValue(name=str(name), style="json", explode=False)
+                continue
+            style = parsed.style or "form"
+            if style not in _STYLES["query"]:
+                raise JobRefused(f"{place}: style {style!r} is not supported in a form")
+            explode = parsed.explode if parsed.explode is not None else style == "form"
+            if (style, explode) != ("form", True):
+                yield StyledValue(name=str(name), style=style, explode=explode)
 
     def _add(self, argument: str, schema: Any, description: str | None, *, required: bool) -> None:
         converted, references, _ = self.schemas.convert(schema, f"{self.operation.label}: {argument}")
@@ -168,17 +194,25 @@ class Arguments:
         return {name: (each, name in required) for name, each in visible.items()} or None
 
 
-def _media_type(content: Any) -> tuple[str, Any] | None:
-    """The content type that is sent and its schema: JSON before a form; None where there is neither."""
+def _media_type(content: Any) -> tuple[str, Any, JsonObject] | None:
+    """The content type that is sent, its schema and all that is said about it.
+
+    JSON before a form; None where there is neither.
+    """
     form = None
     for name, media in content.items() if isinstance(content, dict) else ():
         essence = str(name).partition(";")[0].strip().lower()
-        schema = media.get("schema", {}) if isinstance(media, dict) else {}
-        if essence in ("application/json", "*/*", "application/*") or essence.endswith("+json"):
-            return ("application/json" if "*" in essence else essence), schema
+        described = media if isinstance(media, dict) else {}
+        schema = described.get("schema", {})
+        if essence in ("*/*", "application/*") or _is_json_kind(essence):
+            return ("application/json" if "*" in essence else essence), schema, described
         if essence == _FORM and form is None:
-            form = essence, schema
+            form = essence, schema, described
     return form
+
+
+def _is_json_kind(essence: str) -> bool:
+    return essence == "application/json" or essence.endswith("+json")
 
 
 def _is_read_only(schema: Any) -> bool:

@@ -8,23 +8,32 @@ ParameterPlace = Literal["path", "query", "header"]
 Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject", "json"]
 
 
-class ParameterBinding(BaseModel):
-    """The parameter that an argument goes into. Style `json`: the value's JSON text."""
+class StyledValue(BaseModel):
+    """A named value and the style that it is written in. Style `json`: its JSON text."""
 
-    argument: str
     name: str
-    place: ParameterPlace
     style: Style
     explode: bool
 
 
+class ParameterBinding(StyledValue):
+    """The parameter that an argument goes into."""
+
+    argument: str
+    place: ParameterPlace
+
+
 class BodyBinding(BaseModel):
-    """The body: one argument as a whole, or an object of the arguments that `fields` names."""
+    """The body: one argument as a whole, or an object of the arguments that `fields` names.
+
+    `encoding`: the fields of a form that are not written as `form` with `explode`.
+    """
 
     content_type: str
     form: bool = False
     argument: str | None = None
     fields: list[str] = []
+    encoding: list[StyledValue] = []
 
 
 class OperationBinding(BaseModel):

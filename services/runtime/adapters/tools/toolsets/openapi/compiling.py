@@ -13,7 +13,7 @@ def compile_document(job: dict[str, Any]) -> dict[str, Any]:
     document = job["document"]
     target = Target(job["base_url"], job["document_url"], frozenset(name.lower() for name in job["headers"]))
     contents = parse_document(document) if isinstance(document, str) else document
-    return {"tools": [tool.model_dump() for tool in compile_operations(contents, target, job["operations"])]}
+    return compile_operations(contents, target, job["operations"]).model_dump()
 
 
 if __name__ == "__main__":

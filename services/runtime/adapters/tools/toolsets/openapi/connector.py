@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
-from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool
+from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
+from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
 from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
 from services.runtime.adapters.tools.toolsets.openapi.rendering import render
@@ -32,7 +33,7 @@ class OpenApiConnector:
         self._http = GuardedHttp(resolver=resolver, limits=_FETCH, accept=_ACCEPT)
         self._free = asyncio.Semaphore(1)
 
-    async def discover(self, toolset: Toolset, /) -> list[ConnectedTool]:
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         config = toolset.config
         document = config.get("document")
         if document is None:
@@ -46,7 +47,7 @@ class OpenApiConnector:
         }
         async with self._free:
             answer = await _compiled(job)
-        return [ConnectedTool.model_validate(tool) for tool in answer["tools"]]
+        return DiscoveredTools.model_validate(answer)
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         return [OpenApiTool(self._target, toolset, tool) for tool in toolset.tools]
@@ -57,11 +58,11 @@ class OpenApiConnector:
             async with self._http.get(address) as response:
                 if response.status >= 400:
                     raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
-                return (await self._http.read(response)).decode()
+                return decoded(await self._http.read(response), response.charset, errors="strict")
         except FetchRefused as problem:
             raise ToolsetUnusable(f"The OpenAPI document cannot be fetched: {problem}.") from None
         except UnicodeDecodeError:
-            raise ToolsetUnusable("The OpenAPI document is not text in UTF-8.") from None
+            raise ToolsetUnusable("The OpenAPI document is not text.") from None
 
 
 class OpenApiTool:

@@ -32,6 +32,7 @@ class _Yaml(_LOADER):  # type: ignore[misc, valid-type]
 
 def parse_document(text: str) -> Any:
     """JSON or YAML. Raises JobRefused."""
+    text = text.removeprefix("\ufeff")
     try:
         if text.lstrip().startswith("{"):
             return json.loads(text)

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from libs.confined import JobRefused
-from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool
+from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
 from services.runtime.adapters.tools.toolsets.openapi.arguments import LONGEST_DESCRIPTION, Arguments
 from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
 from services.runtime.adapters.tools.toolsets.openapi.document import Document
@@ -19,8 +19,11 @@ _LONGEST_NAME: Final = 60
 _LARGEST_OF_ALL: Final = 3_000_000
 
 
-def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> list[ConnectedTool]:
-    """The tools of a document, only the `chosen` operations where some are. Raises JobRefused."""
+def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | None) -> DiscoveredTools:
+    """The tools of a document, only the `chosen` operations where some are. Raises JobRefused.
+
+    An operation that cannot be a tool is left out, unless it is chosen.
+    """
     document = Document.of(contents)
     found = [Operation(document, *parts) for parts in document.operations()]
     if chosen is not None:
@@ -30,14 +33,22 @@ def compile_operations(contents: Any, target: Target, chosen: Sequence[str] | No
     if len(found) > MAX_TOOLS:
         raise JobRefused(f"{len(found)} operations are more than {MAX_TOOLS}: choose some by `operations`")
     schemas, names, size = Schemas(document), set[str](), 0
-    tools = []
+    tools, refusals = [], list[tuple[str, JobRefused]]()
     for operation in found:
-        tool = _tool(operation, schemas, target, names)
+        try:
+            tool = _tool(operation, schemas, target, names)
+        except JobRefused as refusal:
+            if chosen is not None:
+                raise
+            refusals.append((operation.id or operation.label, refusal))
+            continue
         size += len(json.dumps(tool.parameters))
         if size > _LARGEST_OF_ALL:
             raise JobRefused("the schemas of all operations are too large together: choose fewer by `operations`")
         tools.append(tool)
-    return tools
+    if not tools:
+        raise refusals[0][1]
+    return DiscoveredTools(tools=tools, left_out=[LeftOutTool.of(name, str(refusal)) for name, refusal in refusals])
 
 
 def _choose(found: Sequence[Operation], chosen: Iterable[str]) -> list[Operation]:

@@ -6,7 +6,12 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode
 
 from libs.contracts.api.toolsets import SECRET_REFERENCE
-from services.runtime.adapters.tools.toolsets.openapi.binding import BodyBinding, OperationBinding, ParameterBinding
+from services.runtime.adapters.tools.toolsets.openapi.binding import (
+    BodyBinding,
+    OperationBinding,
+    ParameterBinding,
+    StyledValue,
+)
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolFailed
 
@@ -53,9 +58,9 @@ def _header(parameter: ParameterBinding, value: Any) -> str:
     return text
 
 
-def _pairs(parameter: ParameterBinding, value: Any) -> Iterator[tuple[str, str]]:
-    if parameter.style == "deepObject" and isinstance(value, dict):
-        yield from ((f"{parameter.name}[{name}]", text) for name, each in value.items() for text in _texts(each))
+def _pairs(parameter: StyledValue, value: Any) -> Iterator[tuple[str, str]]:
+    if parameter.style == "deepObject" and isinstance(value, dict | list):
+        yield from _deep_pairs(parameter.name, value)
     elif parameter.explode and parameter.style == "form" and isinstance(value, dict):
         yield from ((str(name), text) for name, each in value.items() for text in _texts(each))
     elif parameter.explode and parameter.style != "json" and isinstance(value, list):
@@ -64,7 +69,19 @@ def _pairs(parameter: ParameterBinding, value: Any) -> Iterator[tuple[str, str]]
         yield parameter.name, _joined(parameter, value, str)
 
 
-def _joined(parameter: ParameterBinding, value: Any, written: Any) -> str:
+def _deep_pairs(name: str, value: Any) -> Iterator[tuple[str, str]]:
+    """OpenAPI defines one level of an object; `a[b][c]` and `a[0]` are what servers read that know the style."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _deep_pairs(f"{name}[{key}]", each)
+    elif isinstance(value, list):
+        for number, each in enumerate(value):
+            yield from _deep_pairs(f"{name}[{number}]", each)
+    else:
+        yield name, _text(value)
+
+
+def _joined(parameter: StyledValue, value: Any, written: Any) -> str:
     if parameter.style == "json":
         return str(written(json.dumps(value, ensure_ascii=False)))
     delimiter = _DELIMITERS.get(parameter.style, ",")
@@ -97,6 +114,11 @@ def _body(binding: BodyBinding, arguments: JsonObject) -> bytes | None:
         return json.dumps(value, ensure_ascii=False).encode(errors="replace")
     if not isinstance(value, dict):
         raise ToolFailed(f"the argument {binding.argument!r} is sent as a form and must be an object")
-    return urlencode(
-        [(str(name), text) for name, each in value.items() for text in _texts(each)], errors="replace"
-    ).encode()
+    styled = {field.name: field for field in binding.encoding}
+    pairs = Pairs()
+    for name, each in value.items():
+        if name in styled:
+            pairs += _pairs(styled[name], each)
+        else:
+            pairs += ((str(name), text) for text in _texts(each))
+    return urlencode(pairs, errors="replace").encode()

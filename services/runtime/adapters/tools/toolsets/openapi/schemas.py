@@ -104,9 +104,7 @@ class Schemas:
             found[reference] = self._definition(reference, place)
             nodes += found[reference].nodes
             if nodes > _MOST_NODES:
-                raise JobRefused(
-                    f"{place}: the schemas of its arguments are too large for a model; leave it out by `operations`"
-                )
+                raise JobRefused(f"{place}: the schemas of its arguments are too large for a model")
             waiting.extend(found[reference].references)
         return {self.name(reference): found[reference].schema for reference in sorted(found)}
 
