@@ -3,15 +3,17 @@
 Reading is tolerant: a missing usage, missing call ids and text as a list of parts all occur.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
 import orjson
 
+from services.runtime.adapters.models.openai_tool_calls import (
+    ArgumentsUnreadable,
+    StreamedCalls,
+    call_parts,
+    decode_call,
+)
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage
-
-# orjson writes 250 levels, half of what it reads.
-_DEEPEST: Final = 64
 
 
 class NotAnAnswer(ValueError):
@@ -28,7 +30,10 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     message = choice.get("message")
     if not isinstance(message, dict):
         raise NotAnAnswer("the answer holds no message")
-    calls = tuple(_decode_call(_text(call.get("id")), *_function(call)) for call in _objects(message.get("tool_calls")))
+    try:
+        calls = tuple(decode_call(*call_parts(call)) for call in _objects(message.get("tool_calls")))
+    except ArgumentsUnreadable as error:
+        raise NotAnAnswer(str(error)) from error
     text = _text(message.get("content")) or _text(message.get("refusal"))
     return ModelAnswer(text, calls, _usage(body.get("usage")), _finish(choice, calls))
 
@@ -73,48 +78,6 @@ def _text(value: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _function(call: JsonObject) -> tuple[str, str]:
-    function = call.get("function")
-    if not isinstance(function, dict):
-        return "", ""
-    arguments = function.get("arguments")
-    # Some servers send the arguments as an object instead of its text.
-    return _text(function.get("name")), arguments if isinstance(arguments, str) else _json(arguments)
-
-
-def _json(arguments: Any) -> str:
-    try:
-        return orjson.dumps(arguments).decode()
-    except orjson.JSONEncodeError as error:
-        raise NotAnAnswer("the arguments of a call are nested too deeply") from error
-
-
-def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    try:
-        parsed = orjson.loads(arguments) if arguments.strip() else {}
-    except orjson.JSONDecodeError as error:
-        return ToolCall(call_id, name, {}, validation_error=f"the arguments are not valid JSON: {error}")
-    if parsed is None:
-        parsed = {}
-    if not isinstance(parsed, dict):
-        return ToolCall(call_id, name, {}, validation_error="the arguments are not a JSON object")
-    if arguments.count("[") + arguments.count("{") > _DEEPEST and _deeper(parsed):
-        return ToolCall(call_id, name, {}, validation_error=f"the arguments are nested deeper than {_DEEPEST} levels")
-    return ToolCall(call_id, name, parsed)
-
-
-def _deeper(value: JsonObject) -> bool:
-    level: list[Any] = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return any(isinstance(item, dict | list) for item in level)
-
-
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage(model_calls=1)
@@ -136,19 +99,12 @@ def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
     return "tool_calls" if calls else _text(choice.get("finish_reason")) or "stop"
 
 
-@dataclass(slots=True)
-class _CallFragments:
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
-
-
 class StreamedAnswer:
     """Gathers the chunks of a streamed completion into an answer."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._calls: dict[int, _CallFragments] = {}
+        self._calls = StreamedCalls()
         self._usage: Any = None
         self._finish_reason = ""
         self._ended = False
@@ -183,30 +139,19 @@ class StreamedAnswer:
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return ""
-        for position, fragment in enumerate(_objects(delta.get("tool_calls"))):
-            self._take_call(position, fragment)
+        try:
+            self._calls.take(_objects(delta.get("tool_calls")))
+        except ArgumentsUnreadable as error:
+            raise NotAnAnswer(str(error)) from error
         text = _text(delta.get("content")) or _text(delta.get("refusal"))
         if text:
             self._text.append(text)
         return text
 
-    def _take_call(self, position: int, fragment: JsonObject) -> None:
-        index = fragment.get("index")
-        key = index if isinstance(index, int) else position
-        call_id, (name, arguments) = _text(fragment.get("id")), _function(fragment)
-        call = self._calls.setdefault(key, _CallFragments())
-        if call_id and call.id and call_id != call.id:
-            # Servers that give every call the index 0 tell calls apart by id only.
-            call = self._calls.setdefault(max(self._calls) + 1, _CallFragments())
-        call.id = call_id or call.id
-        call.name = call.name or name
-        if arguments and arguments != "null":
-            call.arguments.append(arguments)
-
     def answer(self) -> ModelAnswer:
         """Raises NotAnAnswer for a stream that ended without having begun."""
         if not self._begun:
             raise NotAnAnswer("the answer holds no choices")
-        calls = tuple(_decode_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values())
+        calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
         return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason)

@@ -1,4 +1,5 @@
 import orjson
+import pytest
 
 from services.runtime.adapters.models.openai_answers import StreamedAnswer, decode_answer
 from services.runtime.domain.conversation import ToolCall
@@ -25,6 +26,113 @@ def test_interleaved_fragments_are_joined_by_index() -> None:
     for index, piece in ((0, '{"a"'), (1, '{"b"'), (0, ": 1}"), (1, ": 2}")):
         stream.take(chunk(tool_calls=[fragment(piece, index=index)]))
     assert [call.arguments for call in stream.answer().tool_calls] == [{"a": 1}, {"b": 2}]
+
+
+def named(arguments: object, name: str = "f", **more: object) -> dict[str, object]:
+    return {**more, "function": {"name": name, "arguments": arguments}}
+
+
+ONE, TWO = {"a": 1}, {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        pytest.param(
+            [
+                [named("", index=0, id="one")],
+                [named("", index=1, id="two")],
+                [fragment('{"a"')],
+                [fragment(": 2}")],
+            ],
+            [("one", "f", {}), ("two", "f", TWO)],
+            id="without index and id after a second call",
+        ),
+        pytest.param(
+            [
+                [named("", index=0, id="one")],
+                [fragment('{"a": 1}', index=0)],
+                [named("", index=0, id="two")],
+                [fragment('{"a"', index=0)],
+                [fragment(": 2}", index=0)],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="index 0 always, ids at first only",
+        ),
+        pytest.param(
+            [
+                [named("", id="one")],
+                [{"id": "one", "function": {"arguments": '{"a": 1}'}}],
+                [named("", id="two")],
+                [{"id": "two", "function": {"arguments": '{"a"'}}],
+                [{"id": "two", "function": {"arguments": ": 2}"}}],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="the id on each fragment, no index",
+        ),
+        pytest.param(
+            [
+                [named('{"a"', id="one", index=0)],
+                [named('{"a"', id="two", index=0)],
+                [named(": 1}", id="one", index=0)],
+                [named(": 2}", id="two", index=0)],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="interleaved by id, index 0 always",
+        ),
+        pytest.param(
+            [[named('{"a": 1}')], [named('{"a": 2}')], [named("{}", "g")]],
+            [("", "f", ONE), ("", "f", TWO), ("", "g", {})],
+            id="whole calls in chunks of their own",
+        ),
+        pytest.param(
+            [[named('{"a": 1}', index=0)], [named('{"a": 2}', index=0)], [named(TWO, "g", index=0)]],
+            [("", "f", ONE), ("", "f", TWO), ("", "g", TWO)],
+            id="whole calls in chunks of their own, index 0 always",
+        ),
+        pytest.param(
+            [[named("", "f"), named("", "f")], [fragment('{"a": 1}'), fragment('{"a": 2}')]],
+            [("", "f", ONE), ("", "f", TWO)],
+            id="several fragments in a chunk without anything",
+        ),
+        pytest.param(
+            [
+                [named("", index="0", id="one"), named("", index="1", id="two")],
+                [fragment('{"a": 1}', index="0")],
+                [fragment('{"a": 2}', index="1")],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="the index as text",
+        ),
+        pytest.param(
+            [[named("", index=0, id="same")], [named('{"a": 2}', index=1, id="same")], [fragment('{"a": 1}', index=0)]],
+            [("same", "f", ONE), ("same", "f", TWO)],
+            id="one id for all, told apart by index",
+        ),
+        pytest.param(
+            [[named('{"a"', index=0, id="one")], [named(": 1}", index=0, id="one")], [named("", index=0, id="one")]],
+            [("one", "f", ONE)],
+            id="name and id on each fragment",
+        ),
+        pytest.param(
+            [[named('{"a": 1}', index=0)], [named("", index=0)]],
+            [("", "f", ONE)],
+            id="the name once more at the end",
+        ),
+        pytest.param(
+            [[fragment("", index=0)], [named('{"a": 1}', index=0)], [{"index": 0, "id": "one"}]],
+            [("one", "f", ONE)],
+            id="name and id late",
+        ),
+    ],
+)
+def test_each_fragment_belongs_to_one_call(
+    chunks: list[list[dict[str, object]]], expected: list[tuple[str, str, dict[str, object]]]
+) -> None:
+    stream = StreamedAnswer()
+    for fragments in chunks:
+        stream.take(chunk(tool_calls=fragments))
+    assert stream.answer().tool_calls == tuple(ToolCall(*call) for call in expected)
 
 
 def test_arguments_that_are_no_object_are_a_fault_of_the_call() -> None:
