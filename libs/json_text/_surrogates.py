@@ -1,9 +1,14 @@
-"""Halves of surrogate pairs in text, which UTF-8 cannot carry."""
+"""Halves of surrogate pairs, which UTF-8 cannot carry, in texts and in escapes of JSON."""
 
 import re
 from typing import Any, Final
 
 _HALF: Final = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    rb"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
 
 
 def without_half_pairs(text: str) -> str:
@@ -22,6 +27,19 @@ def without_half_pairs_in(value: Any) -> Any:
     if isinstance(value, dict):
         return {without_half_pairs(name): without_half_pairs_in(item) for name, item in value.items()}
     return value
+
+
+def without_half_escapes(document: bytes) -> bytes:
+    """A document of JSON, or a line of it, with characters in place of escaped pairs and U+FFFD for each half."""
+    return document if _HALF_ESCAPE.search(document) is None else _ESCAPE.sub(_character, document)
+
+
+def _character(escape: re.Match[bytes]) -> bytes:
+    if escape[3] is not None:
+        return "\N{REPLACEMENT CHARACTER}".encode()
+    if escape[1] is None:
+        return escape[0]
+    return without_half_pairs(chr(int(escape[1], 16)) + chr(int(escape[2], 16))).encode()
 
 
 class PairedText:

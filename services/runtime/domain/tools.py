@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from libs.contracts.identity import Identity
+from libs.json_text import without_half_pairs
 from services.runtime.domain.conversation import ArtifactRef, Citation, JsonObject
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 
@@ -95,8 +96,8 @@ LONGEST_RESULT: Final = 20_000
 
 def cut_result(text: str, longest: int = LONGEST_RESULT) -> str:
     """A result as a model is given it: at most so many characters, and how many there were."""
-    # PostgreSQL's text has no NUL; what a model is given and what is stored must say the same.
-    text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    # PostgreSQL's text has no NUL and no half of a pair; what a model is given and what is stored must say the same.
+    text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     return text if len(text) <= longest else f"{text[:longest]}\n[cut: {len(text)} characters in all]"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.json_text import NotJson, PairedText, read_json, without_half_pairs, write_json
+from libs.json_text import NotJson, PairedText, read_json, without_half_escapes, without_half_pairs, write_json
 
 
 @pytest.mark.parametrize(
@@ -71,3 +71,18 @@ def test_pairs_that_are_split_over_pieces_are_joined(pieces: list[str], text: st
     paired = PairedText()
     assert "".join([*(paired.take(piece) for piece in pieces), paired.finish()]) == text
     assert without_half_pairs("".join(pieces)) == text
+
+
+@pytest.mark.parametrize(
+    ("document", "without"),
+    [
+        (rb'{"a": "\ud83d\ude00"}', '{"a": "😀"}'),
+        (rb'{"a": "\uD83D"}', '{"a": "�"}'),
+        (rb'["\ude00\ud83d"]', '["��"]'),
+        (rb'["\ud83d\u0041\n"]', r'["�\u0041\n"]'),
+        (rb'["\\ud83d", "\\\ud83d"]', r'["\\ud83d", "\\�"]'),
+        (rb'["\u00e9\ud7ff"]', r'["\u00e9\ud7ff"]'),
+    ],
+)
+def test_escaped_halves_are_replaced(document: bytes, without: str) -> None:
+    assert without_half_escapes(document).decode() == without

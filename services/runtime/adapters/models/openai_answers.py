@@ -5,8 +5,7 @@ Reading is tolerant: a missing usage, missing call ids and text as a list of par
 
 from typing import Any
 
-import orjson
-
+from libs.json_text import NotJson, PairedText, read_json, without_half_pairs
 from services.runtime.adapters.models.openai_tool_calls import (
     ArgumentsUnreadable,
     StreamedCalls,
@@ -23,8 +22,8 @@ class NotAnAnswer(ValueError):
 def decode_answer(payload: bytes) -> ModelAnswer:
     """Raises NotAnAnswer, and ErrorInBody for an error that a server sent with status 200."""
     try:
-        body = orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
+        body = read_json(payload, nan_as_null=True)
+    except NotJson as error:
         raise NotAnAnswer("the answer is not JSON") from error
     choice = _choice(body)
     message = choice.get("message")
@@ -52,8 +51,8 @@ class ErrorInBody(Exception):
 def error_message(error: Any) -> str:
     """The text of an `error` member in any of its shapes."""
     if isinstance(error, dict):
-        return _text(error.get("message")) or _text(error.get("type")) or "unspecified error"
-    return error if isinstance(error, str) and error else "unspecified error"
+        return without_half_pairs(_text(error.get("message")) or _text(error.get("type"))) or "unspecified error"
+    return without_half_pairs(error) if isinstance(error, str) and error else "unspecified error"
 
 
 def _choice(body: Any) -> JsonObject:
@@ -104,6 +103,7 @@ class StreamedAnswer:
 
     def __init__(self) -> None:
         self._text: list[str] = []
+        self._paired = PairedText()
         self._calls = StreamedCalls()
         self._usage: Any = None
         self._finish_reason = ""
@@ -121,8 +121,8 @@ class StreamedAnswer:
             self._ended = True
             return ""
         try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
+            chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
+        except NotJson as error:
             raise NotAnAnswer("a piece of the answer is not JSON") from error
         if not isinstance(chunk, dict):
             raise NotAnAnswer("a piece of the answer is not a JSON object")
@@ -135,7 +135,7 @@ class StreamedAnswer:
 
     def _take_choice(self, choice: JsonObject) -> str:
         self._begun = True
-        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = without_half_pairs(_text(choice.get("finish_reason"))) or self._finish_reason
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return ""
@@ -143,7 +143,13 @@ class StreamedAnswer:
             self._calls.take(_objects(delta.get("tool_calls")))
         except ArgumentsUnreadable as error:
             raise NotAnAnswer(str(error)) from error
-        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
+
+    def finish(self) -> str:
+        """The text that no chunk has completed, once there are no more of them."""
+        return self._said(self._paired.finish())
+
+    def _said(self, text: str) -> str:
         if text:
             self._text.append(text)
         return text

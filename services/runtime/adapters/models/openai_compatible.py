@@ -5,9 +5,9 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import aiohttp
-import orjson
 from yarl import URL
 
+from libs.json_text import NotJson, read_json
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import (
     RETRIED_STATUSES,
@@ -136,9 +136,9 @@ class _Attempt:
     async def _error_from(self, response: aiohttp.ClientResponse) -> Exception:
         payload = await response.content.read(_LARGEST_ERROR_BYTES)
         try:
-            body = orjson.loads(payload)
+            body = read_json(payload)
             message = error_message(body["error"]) if isinstance(body, dict) and "error" in body else None
-        except orjson.JSONDecodeError:
+        except NotJson:
             message = None
         failure = self._model.failed(message or f"answered with status {response.status}", response.status)
         return self._error(
@@ -162,6 +162,7 @@ class _Attempt:
             for line in lines:
                 self._take(gathered, line, on_text)
         self._take(gathered, rest, on_text)
+        self._emit(gathered.finish(), on_text)
         if not gathered.complete:
             raise NotAnAnswer("the answer broke off")
         return gathered.answer()
@@ -169,7 +170,9 @@ class _Attempt:
     def _take(self, gathered: StreamedAnswer, line: bytes, on_text: OnText) -> None:
         if not line.startswith(b"data:"):
             return
-        text = gathered.take(line[5:].strip())
+        self._emit(gathered.take(line[5:].strip()), on_text)
+
+    def _emit(self, text: str, on_text: OnText) -> None:
         if text:
             self._emitted = True
             on_text(text)

@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from libs.json_text import PairedText
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import RETRIED_STATUSES, ProviderRetries, Retryable, redact
 from services.runtime.adapters.models.images import ImageFetching
@@ -97,12 +98,15 @@ class PydanticAIDirect:
                 model, messages, model_settings=settings, model_request_parameters=parameters
             )
             return translation.answer(response)
+        paired = PairedText()
         async with model_request_stream(
             model, messages, model_settings=settings, model_request_parameters=parameters
         ) as stream:
             async for event in stream:
-                if text := translation.text_of(event):
+                if text := paired.take(translation.text_of(event)):
                     on_text(text)
+        if text := paired.finish():
+            on_text(text)
         return translation.answer(stream.get())
 
     def _failure(self, error: ModelAPIError, *, emitted: bool) -> Exception:

@@ -8,6 +8,8 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from libs.json_text import without_half_pairs, without_half_pairs_in
+from services.runtime.adapters.models.openai_tool_calls import decode_call
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,
@@ -123,7 +125,7 @@ def text_of(event: Any) -> str:
 
 def answer(response: theirs.ModelResponse) -> ModelAnswer:
     calls = tuple(_call(part) for part in response.parts if isinstance(part, theirs.ToolCallPart))
-    text = "".join(part.content for part in response.parts if isinstance(part, theirs.TextPart))
+    text = without_half_pairs("".join(part.content for part in response.parts if isinstance(part, theirs.TextPart)))
     usage = response.usage
     counted = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, model_calls=1)
     finish = {"tool_call": "tool_calls"}.get(response.finish_reason or "", response.finish_reason or "stop")
@@ -131,7 +133,7 @@ def answer(response: theirs.ModelResponse) -> ModelAnswer:
 
 
 def _call(part: theirs.ToolCallPart) -> ToolCall:
-    try:
-        return ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(raise_if_invalid=True))
-    except (ValueError, AssertionError):
-        return ToolCall(part.tool_call_id, part.tool_name, {}, validation_error="the arguments are not a JSON object")
+    call_id, name = without_half_pairs(part.tool_call_id), without_half_pairs(part.tool_name)
+    if isinstance(part.args, dict):
+        return ToolCall(call_id, name, without_half_pairs_in(part.args))
+    return decode_call(call_id, name, without_half_pairs(part.args or ""))

@@ -156,3 +156,40 @@ def test_a_stream_is_complete_only_when_it_says_so() -> None:
     assert not stream.complete
     stream.take(b"[DONE]")
     assert stream.complete
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ((rb"\ud83d", rb"\ude00"), "😀"),
+        ((rb"a \ud83d", rb"\ude00 b"), "a 😀 b"),
+        ((rb"\ud83d", b"b"), "�b"),
+        ((rb"\ude00",), "�"),
+        ((rb"a\ud83d",), "a�"),
+    ],
+)
+def test_pairs_that_are_split_over_chunks_are_joined(pieces: tuple[bytes, ...], text: str) -> None:
+    stream = StreamedAnswer()
+    said = [stream.take(b'{"choices": [{"delta": {"content": "' + piece + b'"}}]}') for piece in pieces]
+    assert "".join([*said, stream.finish()]) == stream.answer().text == text
+
+
+def test_half_pairs_in_names_and_arguments_are_replaced() -> None:
+    call = (
+        rb'{"id": "\ud83d", "function": {"name": "f\ud83d", "arguments": "{\"a\": \"\ud83d\\ud83d\\ud83d\\ude00\"}"}}'
+    )
+    expected = (ToolCall("�", "f�", {"a": "��😀"}),)
+    whole = decode_answer(rb'{"choices": [{"message": {"content": "\ud83d", "tool_calls": [' + call + b"]}}]}")
+    assert (whole.text, whole.tool_calls) == ("�", expected)
+    stream = StreamedAnswer()
+    stream.take(rb'{"choices": [{"delta": {"tool_calls": [' + call + rb']}, "finish_reason": "\ud83d"}]}')
+    assert (stream.answer().tool_calls, stream.answer().finish_reason) == (expected, "tool_calls")
+
+
+def test_arguments_that_are_split_within_a_pair_are_joined() -> None:
+    stream = StreamedAnswer()
+    for piece in (rb"{\"a\": \"\ud83d", rb"\ude00\"}"):
+        stream.take(
+            b'{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "' + piece + b'"}}]}}]}'
+        )
+    assert [call.arguments for call in stream.answer().tool_calls] == [{"a": "😀"}]

@@ -271,6 +271,23 @@ async def test_a_stream_answered_in_one_piece_is_taken(lean: Lean) -> None:
     await runner.cleanup()
 
 
+async def test_half_pairs_in_streams_and_errors_are_replaced(lean: Lean) -> None:
+    stream = rb"""data: {"choices": [{"delta": {"content": "\ud83d"}}]}
+
+data: {"choices": [{"delta": {"content": "\ude00\ud83d"}, "finish_reason": "stop"}]}
+
+data: [DONE]
+"""
+    address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
+    pieces: list[str] = []
+    assert (await lean(base_url=address).answer(asking(), pieces.append)).text == "".join(pieces) == "😀�"
+    await runner.cleanup()
+    address, runner = await _answering(rb'{"error": {"message": "no \ud83d"}}', 400)
+    with pytest.raises(ModelFailed, match="no �"):
+        await lean(base_url=address).answer(asking())
+    await runner.cleanup()
+
+
 def _drop(_piece: str) -> None:
     pass
 

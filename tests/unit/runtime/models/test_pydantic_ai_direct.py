@@ -5,6 +5,7 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.messages import TextPart as TheirText
+from pydantic_ai.messages import ToolCallPart as TheirCall
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 
@@ -179,3 +180,18 @@ def test_models_differ_in_whether_they_take_it(provider: str, native: bool, monk
     name = next(each for each in OTHERS if each.name == provider).models[0].name
     request = replace(asking(), model=name, output_schema=PRICE)
     assert pydantic_ai_translation.takes_schema(infer_model(name), request) is native
+
+
+async def test_half_pairs_are_joined_or_replaced(retry: RetryPolicy) -> None:
+    async def stream(_messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:
+        for piece in ("\ud83d", "\ude00", "\ud83d"):
+            yield piece
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(stream_function=stream))
+    pieces: list[str] = []
+    answer = await model.answer(ModelRequest("x:y", "", (said("Hi"),)), pieces.append)
+    assert answer.text == "".join(pieces) == "😀�"
+
+    calls = [TheirCall("f", {"a": ["\ud83d"]}, "1"), TheirCall("f", r'{"a": "\ud83d"}', "2")]
+    answer = pydantic_ai_translation.answer(ModelResponse([TheirText("\ud83d"), *calls]))
+    assert (answer.text, [call.arguments for call in answer.tool_calls]) == ("�", [{"a": ["�"]}, {"a": "�"}])

@@ -8,6 +8,7 @@ from typing import Final
 import aiohttp
 import orjson
 
+from libs.json_text import without_half_escapes
 from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.models.failures import retry_after_seconds
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
@@ -97,6 +98,8 @@ def _doubt(tool: ToolDefinition, problem: FetchFailed) -> str:
 
 def _text(response: aiohttp.ClientResponse, body: bytes) -> str:
     status, kind = response.status, response.content_type
+    if _is_json(kind):
+        body = without_half_escapes(body)
     if status >= 400:
         text = _decoded(body, response.charset)[:_LONGEST_ERROR] if _is_text(kind, body) else ""
         raise ToolFailed(

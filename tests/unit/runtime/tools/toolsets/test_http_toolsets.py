@@ -407,3 +407,14 @@ async def test_a_secret_of_another_company_does_not_open(world: World, target: H
     with pytest.raises(ToolFailed, match="cannot be opened"):
         await world.call(world.connector.tools(stolen)[0])
     assert target.taken == []
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
+async def test_half_pairs_in_an_answer_are_replaced(world: World, target: HostileTarget, status: str) -> None:
+    target.answers["/"] = answering(rb'{"a": "\ud83d\ude00 \ud83d"}', status=status)
+    tool = await world.tool(url=target.url("/"))
+    try:
+        told = (await world.call(tool)).text
+    except ToolFailed as failure:
+        told = str(failure)
+    assert '{"a": "😀 �"}' in told

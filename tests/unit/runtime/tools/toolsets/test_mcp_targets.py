@@ -325,3 +325,23 @@ async def test_lists_of_tools_have_an_end_and_usable_schemas() -> None:
         pages = {"tools": [{"name": 3}]}
         with pytest.raises(ToolsetUnusable, match="not what the protocol asks for"):
             await made.discover(toolset(server.url))
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_half_pairs_are_joined_or_replaced(streamed: bool) -> None:
+    async def answer(request: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        number = json.dumps(message["id"]).encode()
+        content = rb'{"content": [{"type": "text", "text": "\ud83d\ude00 \ud83d"}]}'
+        body = b'{"jsonrpc": "2.0", "id": ' + number + b', "result": ' + content + b"}"
+        if not streamed:
+            return web.Response(body=body, content_type="application/json")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        cut = body.index(rb"\ude00") + 2
+        for piece in (b"data: " + body[:cut], body[cut:], b"\n\n"):
+            await response.write(piece)
+            await asyncio.sleep(0)
+        return response
+
+    async with target(answer) as server, connector() as made:
+        assert await call(made, server.url) == "😀 �"

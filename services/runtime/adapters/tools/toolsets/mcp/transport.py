@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import aiohttp
 import httpx2
-import orjson
 
+from libs.json_text import NotJson, read_json, without_half_escapes
 from libs.outbound import AddressRefused, GuardedResolver, UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS
 from services.runtime.domain.tools import ToolFailed
@@ -124,23 +124,31 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             )
         if response.status >= 400 and not _error_message(body):
             return _failed(request, Failure.STATUS, f"the server answered {response.status}")
-        return httpx2.Response(response.status, headers=headers, content=body, request=request)
+        content = without_half_escapes(body)
+        return httpx2.Response(response.status, headers=headers, content=content, request=request)
 
 
 class _Events(httpx2.AsyncByteStream):
-    """A stream of events, up to the size of an answer."""
+    """A stream of events, up to the size of an answer, line by line."""
 
     def __init__(self, response: aiohttp.ClientResponse) -> None:
         self._response = response
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         size = 0
+        rest: list[bytes] = []
         async for piece in self._response.content.iter_any():
             size += len(piece)
             if size > LARGEST_ANSWER:
                 # The one error that the SDK does not answer by asking for the rest.
                 raise httpx2.SSEError(TOO_LARGE)
-            yield piece
+            end = max(piece.rfind(b"\n"), piece.rfind(b"\r")) + 1
+            if end:
+                yield without_half_escapes(b"".join([*rest, piece[:end]]))
+                rest.clear()
+            rest.append(piece[end:])
+        if any(rest):
+            yield without_half_escapes(b"".join(rest))
 
     async def aclose(self) -> None:
         self._response.close()
@@ -160,9 +168,9 @@ async def _read(response: aiohttp.ClientResponse) -> bytes | None:
 def _error_message(body: bytes) -> str:
     """The message of a JSON-RPC error."""
     try:
-        error: Any = orjson.loads(body)["error"]
+        error: Any = read_json(body)["error"]
         return f": {error['message']}"
-    except (orjson.JSONDecodeError, LookupError, TypeError):
+    except (NotJson, LookupError, TypeError):
         return ""
 
 
