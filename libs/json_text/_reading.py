@@ -35,9 +35,9 @@ def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: 
         refusal = "an integer has too many digits"
     try:
         value = _exact(data, _null if nan_as_null else _refused)
+        return value if keep_half_pairs else without_half_pairs_in(value)
     except (ValueError, RecursionError):
         raise NotJson(refusal) from None
-    return value if keep_half_pairs else without_half_pairs_in(value)
 
 
 def _exact(data: bytes, constant: Callable[[str], Any]) -> Any:

@@ -47,13 +47,15 @@ class ToolCall:
     """A tool call that a model asked for.
 
     `id` is unique within the turn and is the call's idempotency key. `validation_error` is set when the model's
-    arguments were no JSON object; such a call is never made, and the model is told why.
+    arguments were no JSON object; such a call is never made, and the model is told why. `provider_data` as in
+    `ModelAnswer`.
     """
 
     id: str
     name: str
     arguments: JsonObject
     validation_error: str | None = None
+    provider_data: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +142,7 @@ class UserMessage:
 class AssistantMessage:
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
+    provider_data: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,10 +173,14 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word."""
+    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word.
+
+    `provider_data`: what the provider sent beside it, such as reasoning, and needs back with the next request.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     finish_reason: str = "stop"
     citations: tuple[Citation, ...] = ()
+    provider_data: JsonObject | None = None

@@ -2,7 +2,15 @@
 
 import pytest
 
-from libs.json_text import NotJson, PairedText, read_json, without_half_escapes, without_half_pairs, write_json
+from libs.json_text import (
+    NotJson,
+    PairedText,
+    is_deeper,
+    read_json,
+    without_half_escapes,
+    without_half_pairs,
+    write_json,
+)
 
 
 @pytest.mark.parametrize(
@@ -44,6 +52,10 @@ def test_integers_of_any_size_are_written() -> None:
     value = {"b": [2**64, -(2**63) - 1, 1.5], "a": {"c": True, "d": (2**70,)}}
     assert read_json(write_json(value)) == {**value, "a": {"c": True, "d": [2**70]}}
     assert write_json(value, sort_keys=True).startswith(b'{"a":{"c":true,"d":[1180591620717411303424]}')
+
+
+def test_the_depth_of_a_value() -> None:
+    assert [is_deeper({"a": [1]}, levels) for levels in (1, 2)] == [True, False]
 
 
 def test_what_is_no_json_is_not_written() -> None:

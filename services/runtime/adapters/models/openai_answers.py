@@ -6,11 +6,15 @@ Reading is tolerant: a missing usage, missing call ids and text as a list of par
 from typing import Any
 
 from libs.json_text import NotJson, PairedText, read_json, without_half_pairs
+from services.runtime.adapters.models.openai_provider_data import (
+    add_provider_data,
+    finished_provider_data,
+    provider_data_of,
+)
 from services.runtime.adapters.models.openai_tool_calls import (
     ArgumentsUnreadable,
     StreamedCalls,
-    call_parts,
-    decode_call,
+    decode_calls,
 )
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage
 
@@ -30,11 +34,13 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     if not isinstance(message, dict):
         raise NotAnAnswer("the answer holds no message")
     try:
-        calls = tuple(decode_call(*call_parts(call)) for call in _objects(message.get("tool_calls")))
+        calls = decode_calls(_objects(message.get("tool_calls")))
     except ArgumentsUnreadable as error:
         raise NotAnAnswer(str(error)) from error
     text = _text(message.get("content")) or _text(message.get("refusal"))
-    return ModelAnswer(text, calls, _usage(body.get("usage")), _finish(choice, calls))
+    return ModelAnswer(
+        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=provider_data_of(message)
+    )
 
 
 class ErrorInBody(Exception):
@@ -105,6 +111,7 @@ class StreamedAnswer:
         self._text: list[str] = []
         self._paired = PairedText()
         self._calls = StreamedCalls()
+        self._provider_data: JsonObject = {}
         self._usage: Any = None
         self._finish_reason = ""
         self._ended = False
@@ -143,6 +150,7 @@ class StreamedAnswer:
             self._calls.take(_objects(delta.get("tool_calls")))
         except ArgumentsUnreadable as error:
             raise NotAnAnswer(str(error)) from error
+        add_provider_data(self._provider_data, delta)
         return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
 
     def finish(self) -> str:
@@ -160,4 +168,5 @@ class StreamedAnswer:
             raise NotAnAnswer("the answer holds no choices")
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
-        return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason)
+        data = finished_provider_data(self._provider_data)
+        return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason, provider_data=data)

@@ -67,10 +67,11 @@ def _message(message: Message) -> JsonObject:
         case UserMessage():
             return {"role": "user", "content": _user_content(message)}
         case AssistantMessage():
+            data = message.provider_data or {}
             if not message.tool_calls:
-                return {"role": "assistant", "content": message.text}
+                return {"role": "assistant", "content": message.text, **data}
             calls = [_call(call) for call in message.tool_calls]
-            return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+            return {"role": "assistant", "content": message.text or None, "tool_calls": calls, **data}
         case ToolMessage(result):
             return {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
 
@@ -85,7 +86,8 @@ def _user_content(message: UserMessage) -> str | list[JsonObject]:
 
 def _call(call: ToolCall) -> JsonObject:
     arguments = orjson.dumps(call.arguments).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function, **(call.provider_data or {})}
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:

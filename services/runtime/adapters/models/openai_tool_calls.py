@@ -5,10 +5,15 @@ only by the order in which they come.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from libs.json_text import NotJson, read_json, without_half_pairs, write_json
+from libs.json_text import NotJson, is_deeper, read_json, without_half_pairs, write_json
+from services.runtime.adapters.models.openai_provider_data import (
+    add_provider_data,
+    finished_provider_data,
+    provider_data_of,
+)
 from services.runtime.domain.conversation import JsonObject, ToolCall
 
 # orjson writes 250 levels, half of what it reads.
@@ -17,6 +22,11 @@ _DEEPEST: Final = 64
 
 class ArgumentsUnreadable(ValueError):
     """The arguments of a call were sent as a value that cannot be kept."""
+
+
+def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
+    """The calls of a whole answer. Raises ArgumentsUnreadable."""
+    return tuple(replace(decode_call(*call_parts(call)), provider_data=provider_data_of(call)) for call in calls)
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
@@ -29,21 +39,9 @@ def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
         parsed = {}
     if not isinstance(parsed, dict):
         return ToolCall(call_id, name, {}, validation_error="the arguments are not a JSON object")
-    if arguments.count("[") + arguments.count("{") > _DEEPEST and _deeper(parsed):
+    if arguments.count("[") + arguments.count("{") > _DEEPEST and is_deeper(parsed, _DEEPEST):
         return ToolCall(call_id, name, {}, validation_error=f"the arguments are nested deeper than {_DEEPEST} levels")
     return ToolCall(call_id, name, parsed)
-
-
-def _deeper(value: JsonObject) -> bool:
-    level: list[Any] = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return any(isinstance(item, dict | list) for item in level)
 
 
 def call_parts(call: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -78,6 +76,7 @@ class _Call:
     id: str = ""
     name: str = ""
     arguments: list[str] = field(default_factory=list)
+    provider_data: JsonObject = field(default_factory=dict)
 
     @property
     def is_complete(self) -> bool:
@@ -128,6 +127,7 @@ class StreamedCalls:
             call.name = call.name or name
             if arguments and arguments != "null":
                 call.arguments.append(arguments)
+            add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
         """The call that a fragment goes on with, as far as its index and id tell."""
@@ -144,10 +144,13 @@ class StreamedCalls:
 
     def calls(self) -> tuple[ToolCall, ...]:
         return tuple(
-            decode_call(
-                without_half_pairs(call.id),
-                without_half_pairs(call.name),
-                without_half_pairs("".join(call.arguments)),
+            replace(
+                decode_call(
+                    without_half_pairs(call.id),
+                    without_half_pairs(call.name),
+                    without_half_pairs("".join(call.arguments)),
+                ),
+                provider_data=finished_provider_data(call.provider_data),
             )
             for call in self._calls
         )

@@ -52,7 +52,7 @@ class TurnProgress:
         self.step += 1
         self.usage += answer.usage
         self.seen_ids.update(call.id for call in answer.tool_calls)
-        self.messages.append(AssistantMessage(answer.text, answer.tool_calls))
+        self.messages.append(AssistantMessage(answer.text, answer.tool_calls, answer.provider_data))
 
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         for call, result in zip(calls, results, strict=True):

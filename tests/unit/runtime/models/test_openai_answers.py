@@ -193,3 +193,46 @@ def test_arguments_that_are_split_within_a_pair_are_joined() -> None:
             b'{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "' + piece + b'"}}]}}]}'
         )
     assert [call.arguments for call in stream.answer().tool_calls] == [{"a": "😀"}]
+
+
+def test_what_a_server_needs_back_is_kept_with_a_whole_answer() -> None:
+    extra = {"google": {"thought_signature": "sig"}}
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra, "type": "function"}
+    message = {"content": None, "tool_calls": [call], "reasoning_content": "Hm.", "annotations": [], "reasoning": None}
+    answer = decode_answer(orjson.dumps({"choices": [{"message": message}]}))
+    assert answer.provider_data == {"reasoning_content": "Hm."}
+    assert answer.tool_calls == (ToolCall("c", "f", {}, provider_data={"extra_content": extra}),)
+
+
+def test_what_a_server_needs_back_is_gathered_from_a_stream() -> None:
+    stream = StreamedAnswer()
+    extra = {"google": {"thought_signature": "sig"}}
+    detail = {"type": "reasoning.text", "index": 0, "format": "x"}
+    for delta in (
+        {"reasoning_content": "H", "reasoning_details": [{**detail, "text": "H"}]},
+        {"reasoning_content": "m.", "reasoning_details": [{**detail, "text": "m.", "signature": "s"}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "d"}]},
+        {"tool_calls": [{**fragment("{", index=0, id="c"), "extra_content": extra}]},
+        {"tool_calls": [{**fragment("}", index=0), "extra_content": None}]},
+    ):
+        stream.take(chunk(**delta))
+    answer = stream.answer()
+    assert answer.provider_data == {
+        "reasoning_content": "Hm.",
+        "reasoning_details": [
+            {**detail, "text": "Hm.", "signature": "s"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "d"},
+        ],
+    }
+    assert answer.tool_calls == (ToolCall("c", "f", {}, provider_data={"extra_content": extra}),)
+
+
+def test_what_is_nested_too_deeply_to_be_kept_is_left_out() -> None:
+    deep: list[object] = []
+    for _ in range(200):
+        deep = [deep]
+    message = {"content": "Hi.", "reasoning_details": deep, "reasoning": "Hm."}
+    assert decode_answer(orjson.dumps({"choices": [{"message": message}]})).provider_data == {"reasoning": "Hm."}
+    stream = StreamedAnswer()
+    stream.take(chunk(reasoning_details=deep, reasoning="Hm."))
+    assert stream.answer().provider_data == {"reasoning": "Hm."}

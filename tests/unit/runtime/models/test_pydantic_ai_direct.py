@@ -1,3 +1,4 @@
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -5,6 +6,7 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.messages import TextPart as TheirText
+from pydantic_ai.messages import ThinkingPart as TheirThinking
 from pydantic_ai.messages import ToolCallPart as TheirCall
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
@@ -24,6 +26,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     UserMessage,
 )
+from services.runtime.domain.conversation_json import answer_from_json, answer_to_json
 from services.runtime.domain.models import ModelFailed, ModelRequest
 from tests.support.agent_fakes import said
 from tests.support.model_stub import TEXT, ModelStub
@@ -195,3 +198,31 @@ async def test_half_pairs_are_joined_or_replaced(retry: RetryPolicy) -> None:
     calls = [TheirCall("f", {"a": ["\ud83d"]}, "1"), TheirCall("f", r'{"a": "\ud83d"}', "2")]
     answer = pydantic_ai_translation.answer(ModelResponse([TheirText("\ud83d"), *calls]))
     assert (answer.text, [call.arguments for call in answer.tool_calls]) == ("�", [{"a": ["�"]}, {"a": "�"}])
+
+
+async def test_reasoning_and_signatures_go_back_to_the_provider(retry: RetryPolicy) -> None:
+    seen: list[list[ModelMessage]] = []
+    parts = [
+        TheirThinking("Hm.", signature="sig", provider_name="x"),
+        TheirText("Let me ask."),
+        TheirCall("f", '{"a": 1}', "1", provider_details={"thought_signature": "s"}),
+    ]
+
+    def reply(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        seen.append(messages)
+        return ModelResponse(parts if len(seen) == 1 else [TheirText("Four.")], provider_name="x")
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
+    asked = ModelRequest("x:y", "", (said("Hi"),))
+    answer = answer_from_json(json.loads(json.dumps(answer_to_json(await model.answer(asked)))))
+    given = AssistantMessage(answer.text, answer.tool_calls, answer.provider_data)
+    asked = replace(asked, messages=(said("Hi"), given, ToolMessage(ToolResult("1", "f", "fine"))))
+    final = await model.answer(asked)
+    sent = seen[1][1]
+    assert isinstance(sent, ModelResponse)
+    assert list(sent.parts) == [*parts[:2], replace(parts[2], args={"a": 1})]
+    assert (sent.provider_name, final.provider_data) == ("x", None)
+
+    broken = replace(given, provider_data={"response": {"kind": "unknown"}})
+    await model.answer(replace(asked, messages=(said("Hi"), broken, asked.messages[2])))
+    assert [part.part_kind for part in seen[2][1].parts] == ["text", "tool-call"]
