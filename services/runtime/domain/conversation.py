@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
+# Of one model call: sums of a million of them fit into 64 bits.
+_MOST_TOKENS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +171,15 @@ class Usage:
             self.cached_tokens + other.cached_tokens,
             self.model_calls + other.model_calls,
         )
+
+
+def token_count(value: Any) -> int:
+    """A provider's count of tokens, which may be a float or a text; 0 for one that cannot be meant."""
+    try:
+        count = float(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return int(count) if 0 < count <= _MOST_TOKENS else 0
 
 
 @dataclass(frozen=True, slots=True)

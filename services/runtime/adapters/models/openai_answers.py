@@ -16,7 +16,7 @@ from services.runtime.adapters.models.openai_tool_calls import (
     StreamedCalls,
     decode_calls,
 )
-from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage
+from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage, token_count
 
 
 class NotAnAnswer(ValueError):
@@ -89,15 +89,21 @@ def _usage(usage: Any) -> Usage:
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     return Usage(
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
-        _count(cached),
+        token_count(usage.get("prompt_tokens")),
+        token_count(usage.get("completion_tokens")),
+        token_count(cached),
         model_calls=1,
     )
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def _newer(before: Usage, usage: Usage) -> Usage:
+    """The counts of a stream so far: each chunk may have all of them, some, or zeros in place of the others."""
+    return Usage(
+        usage.input_tokens or before.input_tokens,
+        usage.output_tokens or before.output_tokens,
+        usage.cached_tokens or before.cached_tokens,
+        model_calls=1,
+    )
 
 
 def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
@@ -112,7 +118,7 @@ class StreamedAnswer:
         self._paired = PairedText()
         self._calls = StreamedCalls()
         self._provider_data: JsonObject = {}
-        self._usage: Any = None
+        self._usage = Usage(model_calls=1)
         self._finish_reason = ""
         self._ended = False
         self._begun = False
@@ -135,9 +141,10 @@ class StreamedAnswer:
             raise NotAnAnswer("a piece of the answer is not a JSON object")
         if chunk.get("error"):
             raise ErrorInBody(chunk["error"])
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
         choices = _objects(chunk.get("choices"))
+        # Moonshot has it in the choice.
+        for holder in (*choices[:1], chunk):
+            self._usage = _newer(self._usage, _usage(holder.get("usage")))
         return self._take_choice(choices[0]) if choices else ""
 
     def _take_choice(self, choice: JsonObject) -> str:
@@ -169,4 +176,4 @@ class StreamedAnswer:
         calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
         data = finished_provider_data(self._provider_data)
-        return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason, provider_data=data)
+        return ModelAnswer("".join(self._text), calls, self._usage, reason, provider_data=data)

@@ -22,6 +22,7 @@ from services.runtime.domain.conversation import (
     ToolMessage,
     Usage,
     UserMessage,
+    token_count,
 )
 from services.runtime.domain.models import ModelRequest
 
@@ -153,7 +154,8 @@ def answer(response: theirs.ModelResponse) -> ModelAnswer:
     calls = tuple(_call(part) for part in response.parts if isinstance(part, theirs.ToolCallPart))
     text = without_half_pairs("".join(part.content for part in response.parts if isinstance(part, theirs.TextPart)))
     usage = response.usage
-    counted = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, model_calls=1)
+    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
+    counted = Usage(*map(token_count, counts), model_calls=1)
     finish = {"tool_call": "tool_calls"}.get(response.finish_reason or "", response.finish_reason or "stop")
     return ModelAnswer(text, calls, counted, "tool_calls" if calls else finish, provider_data=_provider_data(response))
 

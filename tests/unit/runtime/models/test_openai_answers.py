@@ -2,7 +2,7 @@ import orjson
 import pytest
 
 from services.runtime.adapters.models.openai_answers import StreamedAnswer, decode_answer
-from services.runtime.domain.conversation import ToolCall
+from services.runtime.domain.conversation import ToolCall, Usage
 
 
 def chunk(**delta: object) -> bytes:
@@ -236,3 +236,37 @@ def test_what_is_nested_too_deeply_to_be_kept_is_left_out() -> None:
     stream = StreamedAnswer()
     stream.take(chunk(reasoning_details=deep, reasoning="Hm."))
     assert stream.answer().provider_data == {"reasoning": "Hm."}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "usage"),
+    [
+        ([{"prompt_tokens": 7, "completion_tokens": 3}, {"prompt_tokens": 0, "completion_tokens": 0}], (7, 3, 0)),
+        ([{"prompt_tokens": 7}, {"completion_tokens": 3}], (7, 3, 0)),
+        ([{"prompt_tokens": 7, "completion_tokens": 1}, {"prompt_tokens": 7, "completion_tokens": 3}], (7, 3, 0)),
+        ([{"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 2}}, {"completion_tokens": 3}], (7, 3, 2)),
+        ([{"prompt_tokens": 7.0, "completion_tokens": 3.5}], (7, 3, 0)),
+        ([{"prompt_tokens": "7", "completion_tokens": "many"}], (7, 0, 0)),
+        ([{"prompt_tokens": 7}, None, {"completion_tokens": [3]}, "3"], (7, 0, 0)),
+    ],
+)
+def test_usage_is_gathered_from_all_chunks(chunks: list[object], usage: tuple[int, int, int]) -> None:
+    stream = StreamedAnswer()
+    for counted in chunks:
+        stream.take(orjson.dumps({"choices": [{"delta": {"content": "x"}}], "usage": counted}))
+    assert stream.answer().usage == Usage(*usage, model_calls=1)
+
+
+def test_usage_in_a_choice_is_taken() -> None:
+    stream = StreamedAnswer()
+    stream.take(orjson.dumps({"choices": [{"delta": {}, "usage": {"prompt_tokens": 7, "completion_tokens": 3}}]}))
+    assert stream.answer().usage == Usage(7, 3, model_calls=1)
+
+
+@pytest.mark.parametrize("number", ["-1", "NaN", "Infinity", "1e400", "9223372036854775808", "10000000000000000000"])
+def test_numbers_that_cannot_be_meant_count_nothing(number: str) -> None:
+    body = '"usage": {"prompt_tokens": ' + number + ', "completion_tokens": 3}}'
+    whole = decode_answer(('{"choices": [{"message": {"content": "Hi."}}], ' + body).encode())
+    stream = StreamedAnswer()
+    stream.take(('{"choices": [{"delta": {"content": "Hi."}}], ' + body).encode())
+    assert whole.usage == stream.answer().usage == Usage(0, 3, model_calls=1)

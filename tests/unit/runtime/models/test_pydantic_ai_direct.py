@@ -10,6 +10,7 @@ from pydantic_ai.messages import ThinkingPart as TheirThinking
 from pydantic_ai.messages import ToolCallPart as TheirCall
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from libs.contracts.api.sessions import NamedTool
 from libs.retry import RetryPolicy
@@ -24,6 +25,7 @@ from services.runtime.domain.conversation import (
     ToolCall,
     ToolMessage,
     ToolResult,
+    Usage,
     UserMessage,
 )
 from services.runtime.domain.conversation_json import answer_from_json, answer_to_json
@@ -226,3 +228,11 @@ async def test_reasoning_and_signatures_go_back_to_the_provider(retry: RetryPoli
     broken = replace(given, provider_data={"response": {"kind": "unknown"}})
     await model.answer(replace(asked, messages=(said("Hi"), broken, asked.messages[2])))
     assert [part.part_kind for part in seen[2][1].parts] == ["text", "tool-call"]
+
+
+@pytest.mark.parametrize("number", [-1, float("nan"), float("inf"), 2**63, 10**19])
+def test_counts_of_tokens_can_be_stored(number: int) -> None:
+    usage = RequestUsage(input_tokens=number, output_tokens=3)
+    usage.cache_read_tokens = 1.0  # type: ignore[assignment]
+    counted = pydantic_ai_translation.answer(ModelResponse([TheirText("Hi.")], usage=usage)).usage
+    assert counted == Usage(0, 3, 1, model_calls=1)
