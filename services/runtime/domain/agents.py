@@ -123,7 +123,8 @@ class AgentTask:
     """One turn's work. `history` is the conversation before `question`, oldest first.
 
     `answered` follows the question: calls of client tools that earlier turns ended with, and their results. With
-    `ends_with_calls` this turn ends with such calls, too, instead of waiting for them.
+    `ends_with_calls` this turn ends with such calls, too, instead of waiting for them. With `whole_history` the turn
+    fails when the conversation is longer than what a model is given.
     """
 
     turn_id: str
@@ -134,6 +135,7 @@ class AgentTask:
     question: UserMessage
     answered: Sequence[Message] = ()
     ends_with_calls: bool = False
+    whole_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)

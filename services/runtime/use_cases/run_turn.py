@@ -195,6 +195,7 @@ class RunTurn:
                 question=context.question,
                 answered=_answered(turn, context.history),
                 ends_with_calls=turn.client_calls is not None,
+                whole_history=turn.whole_history,
             )
             journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
             ended = await self.agent.run(task, journal)

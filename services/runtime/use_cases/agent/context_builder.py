@@ -9,7 +9,8 @@ from time import monotonic
 import structlog
 
 from libs.contracts.api.artifacts import Artifact
-from libs.contracts.errors import Conflict, NotFound, ServiceError, ServiceUnavailable
+from libs.contracts.commands.runtime import CONTEXT_LENGTH_EXCEEDED
+from libs.contracts.errors import Conflict, ErrorDetail, NotFound, ServiceError, ServiceUnavailable, ValidationFailed
 from services.runtime.domain.agents import AgentTask
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.conversation import (
@@ -70,13 +71,29 @@ class ContextBuilder:
         self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
-        """Raises ServiceUnavailable, and NotFound for a file of the question that is gone."""
-        messages = [*newest_history(task.history, self._limits.history), task.question, *task.answered]
+        """Raises ServiceUnavailable, NotFound for a file of the question that is gone, and ValidationFailed for a
+        conversation that is too long to be given whole."""
+        history = newest_history(task.history, self._limits.history)
+        warnings = self._warnings(task, len(task.history) - len(history))
+        messages = [*history, task.question, *task.answered]
         named = _named(messages)
         if self._artifacts is None or not named:
-            return ModelContext(messages)
+            return ModelContext(messages, warnings=warnings)
         deadline = self._clock() + self._limits.processing_timeout
-        return await _FileReader(self._artifacts, self._limits, task, self._clock, deadline).read(messages, named)
+        reader = _FileReader(self._artifacts, self._limits, task, self._clock, deadline, warnings=list(warnings))
+        return await reader.read(messages, named)
+
+    def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
+        if not left_out:
+            return ()
+        longest = f"{self._limits.history:,} characters"
+        if task.whole_history:
+            message = f"the conversation is longer than the {longest} that a model is given"
+            raise ValidationFailed(
+                message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
+            )
+        messages = "message was" if left_out == 1 else f"{left_out} messages were"
+        return (f"the conversation's oldest {messages} left out: a model is given the newest {longest}",)
 
 
 @dataclass(slots=True)
