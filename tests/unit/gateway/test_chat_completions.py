@@ -382,16 +382,19 @@ async def test_a_turn_that_begins_with_another_text_ends_the_stream(public: Gate
         await read(await create(client, stream=True))
 
 
+async def _read(answer: Any) -> None:
+    if isinstance(answer, openai.AsyncStream):
+        async for _ in answer:
+            pass
+
+
 @pytest.mark.parametrize("stream", [False, True])
 async def test_a_conversation_that_is_too_long_is_refused(public: Gateway, client: AsyncOpenAI, stream: bool) -> None:
     detail = ErrorDetail(loc=["messages"], type="context_length_exceeded", message="too long")
     info = ErrorInfo(type=ErrorKind.VALIDATION, message="too long", details=[detail])
     public.bus.upstream = lambda sent: [started(sent), TurnFailed(**ids(sent), error=info)]
     with pytest.raises(openai.APIError) as problem:
-        answer = await create(client, stream=stream)
-        if stream:
-            async for _ in answer:
-                pass
+        await _read(await create(client, stream=stream))
     assert command_of(public).whole_history is True
     assert (problem.value.code, problem.value.param) == ("context_length_exceeded", "messages")
 

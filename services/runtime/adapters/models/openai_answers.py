@@ -16,6 +16,7 @@ from services.runtime.adapters.models.openai_tool_calls import (
     StreamedCalls,
     decode_calls,
 )
+from services.runtime.adapters.models.provider_errors import ErrorInBody, error_in
 from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage, token_count
 
 
@@ -43,29 +44,11 @@ def decode_answer(payload: bytes) -> ModelAnswer:
     )
 
 
-class ErrorInBody(Exception):
-    """An error object where an answer was expected. `code` is an HTTP-like status when it is a number."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__(error_message(error))
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, str) and len(code) == 3 and code.isdecimal():
-            code = int(code)
-        self.code = code if isinstance(code, int) else None
-
-
-def error_message(error: Any) -> str:
-    """The text of an `error` member in any of its shapes."""
-    if isinstance(error, dict):
-        return without_half_pairs(_text(error.get("message")) or _text(error.get("type"))) or "unspecified error"
-    return without_half_pairs(error) if isinstance(error, str) and error else "unspecified error"
-
-
 def _choice(body: Any) -> JsonObject:
+    if (error := error_in(body)) is not None:
+        raise ErrorInBody(error)
     if not isinstance(body, dict):
         raise NotAnAnswer("the answer is not a JSON object")
-    if body.get("error"):
-        raise ErrorInBody(body["error"])
     choices = _objects(body.get("choices"))
     if not choices:
         raise NotAnAnswer("the answer holds no choices")
@@ -137,10 +120,10 @@ class StreamedAnswer:
             chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
         except NotJson as error:
             raise NotAnAnswer("a piece of the answer is not JSON") from error
+        if (error := error_in(chunk)) is not None:
+            raise ErrorInBody(error)
         if not isinstance(chunk, dict):
             raise NotAnAnswer("a piece of the answer is not a JSON object")
-        if chunk.get("error"):
-            raise ErrorInBody(chunk["error"])
         choices = _objects(chunk.get("choices"))
         # Moonshot has it in the choice.
         for holder in (*choices[:1], chunk):

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import aiohttp
 from yarl import URL
 
-from libs.json_text import NotJson, read_json
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import (
     RETRIED_STATUSES,
@@ -17,14 +16,9 @@ from services.runtime.adapters.models.failures import (
     retry_after_seconds,
 )
 from services.runtime.adapters.models.known_providers import NativeOutput
-from services.runtime.adapters.models.openai_answers import (
-    ErrorInBody,
-    NotAnAnswer,
-    StreamedAnswer,
-    decode_answer,
-    error_message,
-)
+from services.runtime.adapters.models.openai_answers import NotAnAnswer, StreamedAnswer, decode_answer
 from services.runtime.adapters.models.openai_requests import encode_request
+from services.runtime.adapters.models.provider_errors import ErrorInBody, error_text
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
@@ -135,11 +129,7 @@ class _Attempt:
 
     async def _error_from(self, response: aiohttp.ClientResponse) -> Exception:
         payload = await response.content.read(_LARGEST_ERROR_BYTES)
-        try:
-            body = read_json(payload)
-            message = error_message(body["error"]) if isinstance(body, dict) and "error" in body else None
-        except NotJson:
-            message = None
+        message = error_text(payload, response.content_type)
         failure = self._model.failed(message or f"answered with status {response.status}", response.status)
         return self._error(
             failure,

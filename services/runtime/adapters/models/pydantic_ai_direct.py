@@ -14,6 +14,7 @@ from libs.json_text import PairedText
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import RETRIED_STATUSES, ProviderRetries, Retryable, redact
 from services.runtime.adapters.models.images import ImageFetching
+from services.runtime.adapters.models.provider_errors import error_message
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
@@ -113,7 +114,8 @@ class PydanticAIDirect:
         from pydantic_ai.exceptions import ModelConnectionError, ModelHTTPError, ModelRequestTimeout
 
         status = error.status_code if isinstance(error, ModelHTTPError) else None
-        failure = self._failed(str(error), status)
+        told = error.body if isinstance(error, ModelHTTPError) else None
+        failure = self._failed(error_message(told) if told else str(error), status)
         passing = status in RETRIED_STATUSES or isinstance(error, ModelConnectionError | ModelRequestTimeout)
         return Retryable(failure, error.retry_after) if passing and not emitted else failure
 

@@ -236,3 +236,14 @@ def test_counts_of_tokens_can_be_stored(number: int) -> None:
     usage.cache_read_tokens = 1.0  # type: ignore[assignment]
     counted = pydantic_ai_translation.answer(ModelResponse([TheirText("Hi.")], usage=usage)).usage
     assert counted == Usage(0, 3, 1, model_calls=1)
+
+
+async def test_a_provider_that_says_when_to_come_back_is_a_limit(retry: RetryPolicy) -> None:
+    def reply(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(429, "x", {"detail": "slow down"}, retry_after=3600)
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
+    with pytest.raises(ModelFailed) as failed:
+        await model.answer(ModelRequest("x:y", "", (said("Hi"),)))
+    info = failed.value.info()
+    assert (info.type, info.retry_after, info.message) == ("rate_limit_error", 3600, "x: slow down")
