@@ -2,9 +2,8 @@
 
 from typing import Any, Final
 
-import orjson
-
 from libs.contracts.api.sessions import NamedTool
+from libs.json_text import write_json
 from services.runtime.domain.conversation import (
     AssistantMessage,
     JsonObject,
@@ -39,7 +38,7 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
-    return orjson.dumps(body)
+    return write_json(body)
 
 
 def _is_strict(schema: Any) -> bool:
@@ -85,7 +84,7 @@ def _user_content(message: UserMessage) -> str | list[JsonObject]:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    arguments = orjson.dumps(call.arguments).decode()
+    arguments = write_json(call.arguments).decode()
     function = {"name": call.name, "arguments": arguments}
     return {"id": call.id, "type": "function", "function": function, **(call.provider_data or {})}
 

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import orjson
 
+from libs.json_text import read_json
 from libs.persistence import Database
 from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep
 from services.runtime.domain.conversation import Message
@@ -57,12 +58,12 @@ class PostgresConversations:
 
 def _message(row: tuple[Any, ...]) -> Message:
     _, role, content, blocks = row
-    return message_from_row(role, content, None if blocks is None else orjson.loads(blocks))
+    return message_from_row(role, content, None if blocks is None else read_json(blocks))
 
 
 def _step(row: tuple[Any, ...]) -> RecordedStep:
     number, kind, payload = row
-    data = orjson.loads(payload)
+    data = read_json(payload)
     if kind == "answer":
         return RecordedAnswer(number, answer_from_json(data), toolsets_from_json(data), tuple(data.get("problems", ())))
     return RecordedResult(number, tool_result_from_json(data))

@@ -270,3 +270,17 @@ def test_numbers_that_cannot_be_meant_count_nothing(number: str) -> None:
     stream = StreamedAnswer()
     stream.take(('{"choices": [{"delta": {"content": "Hi."}}], ' + body).encode())
     assert whole.usage == stream.answer().usage == Usage(0, 3, model_calls=1)
+
+
+def test_arguments_keep_all_their_digits() -> None:
+    number = 12345678901234567890123
+    text = '{"id": 12345678901234567890123, "all": [-12345678901234567890123]}'
+    message = {"tool_calls": [{"function": {"name": "f", "arguments": text}}]}
+    call = decode_answer(orjson.dumps({"choices": [{"message": message}]})).tool_calls[0]
+    assert call == ToolCall("", "f", {"id": number, "all": [-number]})
+    whole = decode_answer(
+        (
+            '{"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": ' + text + "}}]}}]}"
+        ).encode()
+    )
+    assert whole.tool_calls == (call,)

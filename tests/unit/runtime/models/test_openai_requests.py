@@ -79,3 +79,10 @@ def test_what_a_server_sent_beside_an_answer_is_sent_back() -> None:
     assert (asking["reasoning_content"], asking["content"]) == ("Why?", "<think>Why?</think>Hm.")
     assert asking["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "sig"}}
     assert telling == {"role": "assistant", "content": "Four.", "reasoning": "So."}
+
+
+def test_arguments_are_sent_back_with_all_their_digits() -> None:
+    call = ToolCall("c", "f", {"id": 12345678901234567890123})
+    request = ModelRequest("openai:x", "", (AssistantMessage("", (call,)),))
+    [message] = orjson.loads(encode_request(request, "x", stream=False))["messages"]
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"id":12345678901234567890123}'

@@ -418,3 +418,13 @@ async def test_half_pairs_in_an_answer_are_replaced(world: World, target: Hostil
     except ToolFailed as failure:
         told = str(failure)
     assert '{"a": "😀 �"}' in told
+
+
+async def test_integers_of_any_size_reach_the_target(world: World, target: HostileTarget) -> None:
+    tool = await world.tool(
+        method="POST", url=target.url("/{id}"), query={"n": "{id}"}, body={"n": "{id}"}, parameters=PARAMETERS
+    )
+    await world.call(tool, {"id": 12345678901234567890123})
+    [request] = target.taken
+    assert request.path == "/12345678901234567890123?n=12345678901234567890123"
+    assert request.body == b'{"n": 12345678901234567890123}'

@@ -345,3 +345,15 @@ async def test_half_pairs_are_joined_or_replaced(streamed: bool) -> None:
 
     async with target(answer) as server, connector() as made:
         assert await call(made, server.url) == "😀 �"
+
+
+async def test_integers_of_any_size_reach_the_server_and_come_back() -> None:
+    number = 12345678901234567890123
+
+    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        return result(message, {"content": [], "structuredContent": {"given": message["params"]["arguments"]["n"]}})
+
+    async with target(answer) as server, connector() as made:
+        [tool] = made.tools(toolset(server.url))
+        output = await tool.call({"n": number}, ToolContext("call", "turn", "session", CALLER))
+    assert output.text == '{"given":12345678901234567890123}'

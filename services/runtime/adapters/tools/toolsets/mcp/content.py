@@ -5,7 +5,6 @@ import binascii
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
 from mcp.types import (
     AudioContent,
     CallToolResult,
@@ -17,6 +16,7 @@ from mcp.types import (
 )
 
 from libs.contracts.errors import ServiceError
+from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
@@ -32,7 +32,7 @@ async def tool_output(
     if result.is_error:
         raise ToolFailed("\n".join(texts) or "the tool failed without a message")
     if result.structured_content is not None and not _repeats(texts, result.structured_content):
-        texts.append(orjson.dumps(result.structured_content).decode())
+        texts.append(write_json(result.structured_content).decode())
     kept: list[ArtifactRef] = []
     for number, block in enumerate(result.content):
         if isinstance(block, ImageContent):
@@ -54,8 +54,8 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
     if isinstance(wrapped, str) and whole == wrapped:
         return True
     try:
-        parsed = [orjson.loads(text) for text in texts]
-    except orjson.JSONDecodeError:
+        parsed = [read_json(text) for text in texts]
+    except NotJson:
         return False
     # A list is often sent as a text for each of its items.
     return structured in parsed or (wrapped is not None and (wrapped in parsed or wrapped == parsed))
