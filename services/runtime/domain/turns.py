@@ -25,7 +25,7 @@ from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.beginnings import NewSession
-from services.runtime.domain.conversation import JsonObject, ToolResult, UserMessage
+from services.runtime.domain.conversation import JsonObject, Message, ToolResult, UserMessage
 from services.runtime.domain.spending import TurnSpending
 
 FIRST_SEQUENCE: Final = 1
@@ -212,7 +212,7 @@ class TurnOutcome:
     ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed. ``toolsets`` are the
     versions that a completed turn of one step was offered: nothing else is kept of its last answer but the reply.
     ``sequence``: that of the turn's newest event, of a completed turn that began when it was admitted; before others
-    that waited for it nothing is known.
+    that waited for it nothing is known. ``calls_made``: of a completed turn, with their results.
     """
 
     turn: ClaimedTurn
@@ -227,6 +227,7 @@ class TurnOutcome:
     preceding: tuple[Event, ...] = ()
     actions: tuple[NewAction, ...] = ()
     sequence: int | None = None
+    calls_made: tuple[Message, ...] = ()
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:

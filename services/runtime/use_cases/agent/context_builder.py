@@ -74,7 +74,8 @@ class ContextBuilder:
         """Raises ServiceUnavailable, NotFound for a file of the question that is gone, and ValidationFailed for a
         conversation that is too long to be given whole."""
         history = newest_history(task.history, self._limits.history)
-        warnings = self._warnings(task, len(task.history) - len(history))
+        is_cut = sum(map(_size, task.history)) > self._limits.history
+        warnings = self._warnings(task, len(task.history) - len(history)) if is_cut else ()
         messages = [*history, task.question, *task.answered]
         named = _named(messages)
         if self._artifacts is None or not named:
@@ -84,16 +85,14 @@ class ContextBuilder:
         return await reader.read(messages, named)
 
     def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
-        if not left_out:
-            return ()
         longest = f"{self._limits.history:,} characters"
         if task.whole_history:
             message = f"the conversation is longer than the {longest} that a model is given"
             raise ValidationFailed(
                 message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
             )
-        messages = "message was" if left_out == 1 else f"{left_out} messages were"
-        return (f"the conversation's oldest {messages} left out: a model is given the newest {longest}",)
+        what = f"{left_out} of the conversation's oldest messages and tool results"
+        return (f"{what} were left out: a model is given the newest {longest}",)
 
 
 @dataclass(slots=True)
@@ -227,8 +226,11 @@ class _FileReader:
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
     """The newest whole messages of `history` within `longest` characters, beginning with a user's message.
 
-    An image or a file counts as 4,000 characters. The question itself is not part of the history and is never cut.
+    Of a longer history calls of tools and their results get half of it at most. An image or a file counts as 4,000
+    characters. The question itself is not part of the history and is never cut.
     """
+    if sum(map(_size, history)) > longest:
+        history = _with_newest_calls(history, longest // 2)
     kept = len(history)
     size = 0
     while kept > 0:
@@ -239,6 +241,25 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
     while kept < len(history) and not isinstance(history[kept], UserMessage):
         kept += 1
     return tuple(history[kept:])
+
+
+def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message]:
+    """The history with the newest rounds of calls and results within `longest` characters, without those before."""
+    kept: list[Message] = []
+    results: list[Message] = []
+    for message in reversed(history):
+        if isinstance(message, ToolMessage):
+            results.append(message)
+        elif isinstance(message, AssistantMessage) and message.tool_calls:
+            longest -= sum(map(_size, (message, *results)))
+            if longest >= 0:
+                kept += [*results, message]
+            elif message.text:
+                kept.append(AssistantMessage(message.text))
+            results = []
+        else:
+            kept.append(message)
+    return kept[::-1]
 
 
 def _size(message: Message) -> int:

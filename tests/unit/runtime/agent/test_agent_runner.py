@@ -7,7 +7,7 @@ import pytest
 from libs.contracts.api.sessions import NamedTool
 from libs.json_text import read_json, write_json
 from libs.persistence import as_json
-from services.runtime.adapters.postgres.stored_replies import _COLUMNS, stored_reply, whole_reply
+from services.runtime.adapters.postgres.stored_replies import stored_reply, whole_reply
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
 from services.runtime.domain.actions import call_hash
 from services.runtime.domain.agents import AgentReply, AgentSpec, RecordedAnswer, client_tool
@@ -334,6 +334,22 @@ async def test_integers_of_any_size_are_recorded_called_and_told() -> None:
     assert isinstance(first, RecordedAnswer)
     kept = answer_from_json(read_json(as_json(answer_to_json(first.answer))))
     assert kept == first.answer
-    payload = write_json({**dict.fromkeys(_COLUMNS, ""), "response": {"content": "", **reply_to_json(reply)}})
-    stored = whole_reply(stored_reply(payload).decode(), "", dict.fromkeys(_COLUMNS, ""))
+    columns = dict.fromkeys(
+        ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage"), "kept elsewhere"
+    )
+    payload = write_json({**columns, "response": {"content": "", **reply_to_json(reply)}})
+    stored = whole_reply(stored_reply(payload).decode(), "", columns)
     assert stored["response"]["tool_calls"][0]["arguments"] == arguments
+
+
+async def test_ids_of_calls_are_not_those_of_earlier_turns() -> None:
+    before = (
+        said("First?"),
+        AssistantMessage("", (ToolCall("c1", "echo", {"text": "a"}),)),
+        ToolMessage(ToolResult("c1", "echo", "a")),
+        AssistantMessage("a"),
+    )
+    model = ScriptedModel(calling(("echo", {"text": "b"})), answering("Done."))
+    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(history=before), MemoryJournal())
+    assert reply.tool_calls[0].call.id != "c1"
+    assert model.requests[1].messages[:4] == before

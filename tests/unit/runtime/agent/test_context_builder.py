@@ -211,9 +211,18 @@ async def test_messages_that_do_not_fit_are_left_out_with_a_warning(artifacts: F
     task = asking("And now?", *files, history=LONG_TALK)
     request, warnings = await given(artifacts, task, ContextLimits(history=25))
     assert len(request.messages) == 3
-    left_out = "the conversation's oldest 2 messages were left out: a model is given the newest 25 characters"
-    assert warnings == (left_out,)
+    [warning] = warnings
+    assert warning.startswith("2 of the conversation's oldest messages and tool results were left out")
+    assert warning.endswith("25 characters")
     _, warnings = await given(artifacts, task, ContextLimits(history=40))
+    assert warnings == ()
+
+
+async def test_an_assistant_that_begins_a_short_conversation_is_not_left_out_for_its_length(
+    artifacts: FakeArtifacts,
+) -> None:
+    task = replace(asking("And now?", history=(AssistantMessage("Hello!"), *LONG_TALK)), whole_history=True)
+    _, warnings = await given(artifacts, task)
     assert warnings == ()
 
 
