@@ -122,16 +122,16 @@ class ConversationCache:
         return known
 
     async def _read(self, turn: ClaimedTurn, conversation: _Conversation, through: int) -> None:
-        if through < 0:
-            return
-        after = conversation.through
-        rows = await self._store.messages(turn.session_id, after, through)
-        if conversation.through != after:  # a stale execution of the same session has read them too
-            return
-        before = conversation.size
-        conversation.extend([message for _, message in rows], through)
-        if self._known.get(turn.session_id) is conversation:
-            self._grow(conversation.size - before)
+        while conversation.through < through:
+            after = conversation.through
+            rows = await self._store.messages(turn.session_id, after, through)
+            if conversation.through != after:
+                # A stale execution of the same session has read meanwhile, perhaps less far.
+                continue
+            before = conversation.size
+            conversation.extend([message for _, message in rows], through)
+            if self._known.get(turn.session_id) is conversation:
+                self._grow(conversation.size - before)
 
     async def _question(self, turn: ClaimedTurn) -> UserMessage:
         rows = await self._store.messages(turn.session_id, turn.position - 1, turn.position)

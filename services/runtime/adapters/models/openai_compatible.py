@@ -146,12 +146,17 @@ class _Attempt:
 
     async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
         gathered = StreamedAnswer()
-        rest = b""
+        # A line of megabytes comes in thousands of pieces: they are joined once.
+        begun: list[bytes] = []
         async for piece in self._pieces(response):
-            *lines, rest = (rest + piece).split(b"\n")
+            *lines, rest = piece.split(b"\n")
+            if lines:
+                lines[0] = b"".join([*begun, lines[0]])
+                begun.clear()
+            begun.append(rest)
             for line in lines:
                 self._take(gathered, line, on_text)
-        self._take(gathered, rest, on_text)
+        self._take(gathered, b"".join(begun), on_text)
         self._emit(gathered.finish(), on_text)
         if not gathered.complete:
             raise NotAnAnswer("the answer broke off")
