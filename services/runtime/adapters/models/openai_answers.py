@@ -45,8 +45,8 @@ def decode_answer(payload: bytes) -> ModelAnswer:
 
 
 def _choice(body: Any) -> JsonObject:
-    if (error := error_in(body)) is not None:
-        raise ErrorInBody(error)
+    if (refusal := error_in(body)) is not None:
+        raise ErrorInBody(refusal)
     if not isinstance(body, dict):
         raise NotAnAnswer("the answer is not a JSON object")
     choices = _objects(body.get("choices"))
@@ -120,8 +120,8 @@ class StreamedAnswer:
             chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
         except NotJson as error:
             raise NotAnAnswer("a piece of the answer is not JSON") from error
-        if (error := error_in(chunk)) is not None:
-            raise ErrorInBody(error)
+        if (refusal := error_in(chunk)) is not None:
+            raise ErrorInBody(refusal)
         if not isinstance(chunk, dict):
             raise NotAnAnswer("a piece of the answer is not a JSON object")
         choices = _objects(chunk.get("choices"))

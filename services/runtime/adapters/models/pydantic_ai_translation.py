@@ -78,7 +78,7 @@ def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
         [response] = theirs.ModelMessagesTypeAdapter.validate_python([] if kept is None else [kept])
     except ValueError:
         return None
-    asked = [part for part in response.parts if isinstance(part, theirs.ToolCallPart)]
+    asked = [cast(theirs.ToolCallPart, part) for part in response.parts if isinstance(part, theirs.ToolCallPart)]
     if not isinstance(response, theirs.ModelResponse) or len(asked) != len(message.tool_calls):
         return None
     # Names and ids may be others here.
@@ -154,8 +154,12 @@ def answer(response: theirs.ModelResponse) -> ModelAnswer:
     calls = tuple(_call(part) for part in response.parts if isinstance(part, theirs.ToolCallPart))
     text = without_half_pairs("".join(part.content for part in response.parts if isinstance(part, theirs.TextPart)))
     usage = response.usage
-    counts = (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens)
-    counted = Usage(*map(token_count, counts), model_calls=1)
+    counted = Usage(
+        token_count(usage.input_tokens),
+        token_count(usage.output_tokens),
+        token_count(usage.cache_read_tokens),
+        model_calls=1,
+    )
     finish = {"tool_call": "tool_calls"}.get(response.finish_reason or "", response.finish_reason or "stop")
     return ModelAnswer(text, calls, counted, "tool_calls" if calls else finish, provider_data=_provider_data(response))
 
