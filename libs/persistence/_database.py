@@ -10,6 +10,7 @@ from psycopg import AsyncConnection
 from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
+from libs.json_text import write_json
 from libs.persistence._errors import redact_values
 
 Connection = AsyncConnection[TupleRow]
@@ -153,7 +154,7 @@ async def fetch_value(connection: Connection, statement: str, parameters: Parame
 
 def as_json(value: Any) -> str:
     """JSON for the database. PostgreSQL's text has no NUL character: it becomes U+FFFD, as decoders do."""
-    data = orjson.dumps(value)
+    data = write_json(value)
     if _NUL in data:
         parts = data.split(_ESCAPED_BACKSLASH)
         data = _ESCAPED_BACKSLASH.join(part.replace(_NUL, _REPLACEMENT) for part in parts)

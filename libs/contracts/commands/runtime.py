@@ -25,6 +25,8 @@ from libs.contracts.messages import Command
 
 COMPANY_BACKLOG_FULL: Final = "company_backlog_full"
 """Type of the detail of a refusal: the company has as many turns in work as it may have."""
+CONTEXT_LENGTH_EXCEEDED: Final = "context_length_exceeded"
+"""The type of the finding in the failure of a turn with ``ExecuteTurn.whole_history``."""
 SESSION_MOVED_ON: Final = "session_moved_on"
 """The type of the finding in a refusal because of ``ExecuteTurn.position``."""
 
@@ -103,7 +105,8 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCom
     ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings. With
     ``begins`` the session is created first, unless there is one with that id. ``client_calls`` left out: the turn waits
     for the results of client tools. With a ``position`` it is refused as a conflict (``session_moved_on``) unless it
-    becomes the turn of that number, from 0.
+    becomes the turn of that number, from 0. With ``whole_history`` it fails (``context_length_exceeded``) when the
+    conversation is longer than what a model is given; else the oldest messages are left out, with a warning.
     """
 
     session_id: str
@@ -113,6 +116,7 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCom
     begins: SessionBeginning | None = None
     client_calls: ClientCalls | None = None
     position: int | None = None
+    whole_history: bool = False
 
 
 class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):

@@ -28,6 +28,7 @@ class BeginTurn:
         client_calls: ClientCalls | None = None,
         *,
         stream: bool,
+        whole_history: bool = False,
     ) -> AbstractAsyncContextManager[SubmittedTurn]:
         def make(command_id: str) -> ExecuteTurn:
             return ExecuteTurn.model_construct(
@@ -37,6 +38,7 @@ class BeginTurn:
                 options=body.options,
                 begins=begins,
                 client_calls=client_calls,
+                whole_history=whole_history,
             )
 
         def submitted(command_id: str, replies: Replies, known: bool) -> SubmittedTurn:

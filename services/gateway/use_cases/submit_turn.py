@@ -138,12 +138,25 @@ class SubmitTurn:
     history: TurnHistory
 
     def __call__(
-        self, write: Write, session_id: str, body: ExecuteBody, *, stream: bool, position: int | None = None
+        self,
+        write: Write,
+        session_id: str,
+        body: ExecuteBody,
+        *,
+        stream: bool,
+        position: int | None = None,
+        whole_history: bool = False,
     ) -> AbstractAsyncContextManager[SubmittedTurn]:
-        """``position``: refused with a conflict unless the turn gets this position in its session."""
+        """``position``: refused with a conflict unless the turn gets this position in its session. ``whole_history``:
+        as in ``ExecuteTurn``."""
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(
-            session_id=session_id, content=body.content, stream=stream, options=body.options, position=position
+            session_id=session_id,
+            content=body.content,
+            stream=stream,
+            options=body.options,
+            position=position,
+            whole_history=whole_history,
         )
         submitted = partial(SubmittedTurn, session_id=session_id, history=self.history)
         return self.commands.dispatch(write, ExecuteTurn, lambda _: command, submitted, subject=session_id)

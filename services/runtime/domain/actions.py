@@ -6,11 +6,10 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol
 
-import orjson
-
 from libs.contracts.api.sessions import ActionKind, RequestedToolCall, RequiredAction, Turn
 from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
 from libs.eventing import Transaction
+from libs.json_text import write_json
 from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.tools import cut_result
 
@@ -97,7 +96,7 @@ def answer_of(
         raise _wrong_kind("decision", "this action is a tool's result: it takes an output or an error")
     if error is not None:
         return Answer(kind, content=error, is_error=True)
-    return Answer(kind, content=output if isinstance(output, str) else orjson.dumps(output).decode())
+    return Answer(kind, content=output if isinstance(output, str) else write_json(output).decode())
 
 
 def require_open(action: LockedAction, turn_status: str) -> None:
@@ -117,7 +116,7 @@ def call_hash(call: ToolCall) -> str:
 
 def _hash(value: Any) -> str:
     # As it is read back: PostgreSQL's text has no NUL.
-    return sha256(orjson.dumps(value, option=orjson.OPT_SORT_KEYS).replace(_NUL, _REPLACEMENT)).hexdigest()
+    return sha256(write_json(value, sort_keys=True).replace(_NUL, _REPLACEMENT)).hexdigest()
 
 
 def _failed(action: LockedAction, reason: str) -> ToolResult:

@@ -1,6 +1,5 @@
 """Admission control: decides which submissions become turns, by ownership, session state and backlog."""
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -129,7 +128,7 @@ class AdmissionPolicy:
         self._check_backlog("session", in_session, self._backlog.per_session)
         self._check_backlog("company", in_company, self._backlog.per_company, COMPANY_BACKLOG_FULL)
         if submission.begins is not None:
-            batch.check_excess(session.company_id)
+            batch.check_excess(session)
         for budget in batch.exhausted:
             if budget.applies_to(caller):
                 raise budget.error()
@@ -162,15 +161,16 @@ class _Batch:
         self.in_company = dict(view.live_in_company)
         self.exhausted = view.exhausted
         self._excess = view.excess
-        self._refused: Counter[str] = Counter()
+        self._refused: dict[str, set[str]] = {}
         self._positions: dict[str, int] = {}
         self._slots = slots
 
-    def check_excess(self, company_id: str) -> None:
-        """Raises ``QuotaExceeded`` for as many of the company's new sessions as are too many."""
-        excess = self._excess.get(company_id)
-        if excess is not None and self._refused[company_id] < excess.by:
-            self._refused[company_id] += 1
+    def check_excess(self, session: SessionState) -> None:
+        """Raises ``QuotaExceeded`` for the turns of as many of the company's new sessions as are too many."""
+        excess = self._excess.get(session.company_id)
+        refused = self._refused.setdefault(session.company_id, set())
+        if excess is not None and (session.id in refused or len(refused) < excess.by):
+            refused.add(session.id)
             raise excess.error
 
     def next_position(self, session: SessionState) -> int:

@@ -9,11 +9,13 @@ from libs.contracts.identity import Identity
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import (
     ArtifactRef,
+    AssistantMessage,
     Citation,
     JsonObject,
     Message,
     ModelAnswer,
     ToolCall,
+    ToolMessage,
     ToolResult,
     Usage,
     UserMessage,
@@ -123,7 +125,8 @@ class AgentTask:
     """One turn's work. `history` is the conversation before `question`, oldest first.
 
     `answered` follows the question: calls of client tools that earlier turns ended with, and their results. With
-    `ends_with_calls` this turn ends with such calls, too, instead of waiting for them.
+    `ends_with_calls` this turn ends with such calls, too, instead of waiting for them. With `whole_history` the turn
+    fails when the conversation is longer than what a model is given.
     """
 
     turn_id: str
@@ -134,6 +137,7 @@ class AgentTask:
     question: UserMessage
     answered: Sequence[Message] = ()
     ends_with_calls: bool = False
+    whole_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +162,32 @@ class RecordedResult:
 
 
 RecordedStep = RecordedAnswer | RecordedResult
+
+
+def recorded_rounds(steps: Sequence[RecordedStep]) -> list[tuple[RecordedAnswer, dict[str, ToolResult]]]:
+    """The recorded answers in order, each with the results of its calls by call id."""
+    rounds: list[tuple[RecordedAnswer, dict[str, ToolResult]]] = []
+    by_step: dict[int, dict[str, ToolResult]] = {}
+    for recorded in steps:
+        match recorded:
+            case RecordedAnswer(step):
+                by_step[step] = {}
+                rounds.append((recorded, by_step[step]))
+            case RecordedResult(step, result):
+                by_step[step][result.call_id] = result
+    return rounds
+
+
+def calls_made(steps: Sequence[RecordedStep]) -> tuple[Message, ...]:
+    """The calls of an ended turn and their results, as later turns are given them."""
+    messages: list[Message] = []
+    for recorded, results in recorded_rounds(steps):
+        answer = recorded.answer
+        calls = tuple(call for call in answer.tool_calls if call.id in results)
+        if calls:
+            messages.append(AssistantMessage(answer.text, calls, answer.provider_data))
+            messages.extend(ToolMessage(results[call.id]) for call in calls)
+    return tuple(messages)
 
 
 class TurnLost(Exception):

@@ -2,10 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
 ToolStatus = Literal["completed", "failed", "unknown"]
+# Of one model call: sums of a million of them fit into 64 bits.
+_MOST_TOKENS: Final = 10**12
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +49,15 @@ class ToolCall:
     """A tool call that a model asked for.
 
     `id` is unique within the turn and is the call's idempotency key. `validation_error` is set when the model's
-    arguments were no JSON object; such a call is never made, and the model is told why.
+    arguments were no JSON object; such a call is never made, and the model is told why. `provider_data` as in
+    `ModelAnswer`.
     """
 
     id: str
     name: str
     arguments: JsonObject
     validation_error: str | None = None
+    provider_data: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +144,7 @@ class UserMessage:
 class AssistantMessage:
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
+    provider_data: JsonObject | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,12 +173,25 @@ class Usage:
         )
 
 
+def token_count(value: Any) -> int:
+    """A provider's count of tokens, which may be a float or a text; 0 for one that cannot be meant."""
+    try:
+        count = float(value or 0)
+    except (TypeError, ValueError, OverflowError):
+        return 0
+    return int(count) if 0 < count <= _MOST_TOKENS else 0
+
+
 @dataclass(frozen=True, slots=True)
 class ModelAnswer:
-    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word."""
+    """One answer of a model. `finish_reason`: stop, tool_calls, length, content_filter or the provider's own word.
+
+    `provider_data`: what the provider sent beside it, such as reasoning, and needs back with the next request.
+    """
 
     text: str
     tool_calls: tuple[ToolCall, ...] = ()
     usage: Usage = field(default_factory=Usage)
     finish_reason: str = "stop"
     citations: tuple[Citation, ...] = ()
+    provider_data: JsonObject | None = None

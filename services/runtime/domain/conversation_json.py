@@ -94,11 +94,13 @@ def tool_call_to_json(call: ToolCall) -> JsonObject:
     data: JsonObject = {"id": call.id, "name": call.name, "arguments": call.arguments}
     if call.validation_error is not None:
         data["fault"] = call.validation_error
+    if call.provider_data is not None:
+        data["provider_data"] = call.provider_data
     return data
 
 
 def tool_call_from_json(data: Mapping[str, Any]) -> ToolCall:
-    return ToolCall(data["id"], data["name"], data["arguments"], data.get("fault"))
+    return ToolCall(data["id"], data["name"], data["arguments"], data.get("fault"), data.get("provider_data"))
 
 
 def reply_to_json(reply: AgentReply) -> JsonObject:
@@ -167,6 +169,8 @@ def answer_to_json(answer: ModelAnswer) -> JsonObject:
     }
     if answer.citations:
         data["citations"] = [citation_to_json(citation) for citation in answer.citations]
+    if answer.provider_data is not None:
+        data["provider_data"] = answer.provider_data
     return data
 
 
@@ -187,6 +191,7 @@ def answer_from_json(data: Mapping[str, Any]) -> ModelAnswer:
         usage=Usage(**_known(data["usage"], _USAGE_FIELDS)),
         finish_reason=data["finish_reason"],
         citations=_citations(data),
+        provider_data=data.get("provider_data"),
     )
 
 

@@ -3,11 +3,12 @@
 import json
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Literal, Protocol
 
 from libs.contracts.api.sessions import NamedTool
+from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.errors import ModelFailed as _ModelFailed
-from libs.contracts.errors import ValidationFailed
 from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, Usage, numbered
 from services.runtime.domain.tools import ToolDefinition
 
@@ -82,6 +83,16 @@ class ModelFailed(_ModelFailed):
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)
         self.status = status
+
+
+class ModelRateLimited(ModelFailed):
+    """The provider takes no more requests for `retry_after` seconds."""
+
+    kind = ErrorKind.RATE_LIMIT
+
+    def __init__(self, message: str, *, retry_after: int) -> None:
+        super().__init__(message, HTTPStatus.TOO_MANY_REQUESTS)
+        self.retry_after = retry_after
 
 
 class AnswerRefused(ModelFailed):

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, Protocol
 
 from libs.contracts.identity import Identity
+from libs.json_text import without_half_pairs
 from services.runtime.domain.conversation import ArtifactRef, Citation, JsonObject
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 
@@ -102,8 +103,8 @@ def cut_result(text: str, longest: int = LONGEST_RESULT, *, cut: bool = False) -
 
     `cut`: the text itself is the beginning of a longer one.
     """
-    # PostgreSQL's text has no NUL; what a model is given and what is stored must say the same.
-    text = text.replace("\x00", "\N{REPLACEMENT CHARACTER}")
+    # PostgreSQL's text has no NUL and no half of a pair; what a model is given and what is stored must say the same.
+    text = without_half_pairs(text).replace("\x00", "\N{REPLACEMENT CHARACTER}")
     if cut:
         return f"{text[:longest]}\n[cut: more than {len(text)} characters in all]"
     return text if len(text) <= longest else f"{text[:longest]}\n[cut: {len(text)} characters in all]"

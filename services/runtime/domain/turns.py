@@ -25,7 +25,7 @@ from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.beginnings import NewSession
-from services.runtime.domain.conversation import JsonObject, ToolResult, UserMessage
+from services.runtime.domain.conversation import JsonObject, Message, ToolResult, UserMessage
 from services.runtime.domain.spending import TurnSpending
 
 FIRST_SEQUENCE: Final = 1
@@ -39,6 +39,7 @@ class Submission:
     ``blocks`` is None for content that was given as plain text. ``validation_error`` is a problem with the content
     that another service reported; it counts for the first delivery only, as a later answer may differ. ``begins`` is
     the session to create unless there is one with that id. With a ``position`` it is admitted there only.
+    ``whole_history``: see ``AgentTask``.
     """
 
     turn_id: str
@@ -54,6 +55,7 @@ class Submission:
     begins: NewSession | None = None
     client_calls: ClientCalls | None = None
     position: int | None = None
+    whole_history: bool = False
 
     @property
     def depends_on_agent(self) -> bool:
@@ -92,7 +94,8 @@ class ClaimedTurn:
 
     ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
     ``stream``: somebody follows the turn's text. ``after_wait``: the turn goes on after a wait, and no call has been
-    begun since. ``worked``: seconds of work on it at that moment.
+    begun since. ``worked``: seconds of work on it at that moment. ``whole_history``: see
+    ``AgentTask``.
     """
 
     id: str
@@ -110,6 +113,7 @@ class ClaimedTurn:
     options: TurnOptions | None = None
     client_calls: ClientCalls | None = None
     worked: float = 0.0
+    whole_history: bool = False
 
     def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
         return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
@@ -208,7 +212,7 @@ class TurnOutcome:
     ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed. ``toolsets`` are the
     versions that a completed turn of one step was offered: nothing else is kept of its last answer but the reply.
     ``sequence``: that of the turn's newest event, of a completed turn that began when it was admitted; before others
-    that waited for it nothing is known.
+    that waited for it nothing is known. ``calls_made``: of a completed turn, with their results.
     """
 
     turn: ClaimedTurn
@@ -223,6 +227,7 @@ class TurnOutcome:
     preceding: tuple[Event, ...] = ()
     actions: tuple[NewAction, ...] = ()
     sequence: int | None = None
+    calls_made: tuple[Message, ...] = ()
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:

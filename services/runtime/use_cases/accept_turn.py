@@ -74,6 +74,7 @@ class AcceptTurn:
             begins=begins,
             client_calls=command.client_calls,
             position=command.position,
+            whole_history=command.whole_history,
         )
         return await self._commits.submit(submission)
 

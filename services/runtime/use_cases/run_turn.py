@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import TypeVar
 
@@ -14,9 +14,17 @@ from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
-from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, RecordedStep, TurnLost, TurnWaits
+from services.runtime.domain.agents import (
+    AgentLoop,
+    AgentReply,
+    AgentTask,
+    RecordedStep,
+    TurnLost,
+    TurnWaits,
+    calls_made,
+)
 from services.runtime.domain.beginnings import NewSession, history_of
-from services.runtime.domain.conversation import Message, Usage, UserMessage
+from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
 from services.runtime.domain.conversation_json import reply_to_json, toolsets_to_json
 from services.runtime.domain.models import AnswerRefused
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
@@ -114,16 +122,16 @@ class ConversationCache:
         return known
 
     async def _read(self, turn: ClaimedTurn, conversation: _Conversation, through: int) -> None:
-        if through < 0:
-            return
-        after = conversation.through
-        rows = await self._store.messages(turn.session_id, after, through)
-        if conversation.through != after:  # a stale execution of the same session has read them too
-            return
-        before = conversation.size
-        conversation.extend([message for _, message in rows], through)
-        if self._known.get(turn.session_id) is conversation:
-            self._grow(conversation.size - before)
+        while conversation.through < through:
+            after = conversation.through
+            rows = await self._store.messages(turn.session_id, after, through)
+            if conversation.through != after:
+                # A stale execution of the same session has read meanwhile, perhaps less far.
+                continue
+            before = conversation.size
+            conversation.extend([message for _, message in rows], through)
+            if self._known.get(turn.session_id) is conversation:
+                self._grow(conversation.size - before)
 
     async def _question(self, turn: ClaimedTurn) -> UserMessage:
         rows = await self._store.messages(turn.session_id, turn.position - 1, turn.position)
@@ -195,6 +203,7 @@ class RunTurn:
                 question=context.question,
                 answered=_answered(turn, context.history),
                 ends_with_calls=turn.client_calls is not None,
+                whole_history=turn.whole_history,
             )
             journal = DatabaseJournal(turn, recorded, self.steps, deltas, claim, watch, allowed)
             ended = await self.agent.run(task, journal)
@@ -207,7 +216,8 @@ class RunTurn:
             return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
-        return _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
+        outcome = _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
+        return replace(outcome, calls_made=calls_made(journal.recorded))
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:
@@ -282,4 +292,6 @@ def _finish_reason(reply: AgentReply) -> str:
 def _size(message: Message) -> int:
     if isinstance(message, UserMessage):
         return len(message.text) + _IMAGE_CHARACTERS * len(message.parts)
-    return len(getattr(message, "text", "")) + _IMAGE_CHARACTERS
+    if isinstance(message, ToolMessage):
+        return len(message.result.output) + _IMAGE_CHARACTERS
+    return len(message.text) + sum(len(str(call.arguments)) for call in message.tool_calls) + _IMAGE_CHARACTERS

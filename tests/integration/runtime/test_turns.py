@@ -5,10 +5,11 @@ from dataclasses import replace
 
 import pytest
 
+from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.conversation import Citation
+from services.runtime.domain.conversation import AssistantMessage, Citation, ToolMessage, ToolResult
 from services.runtime.domain.models import ModelFailed
-from tests.support.agent_fakes import answering
+from tests.support.agent_fakes import answering, calling
 from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel, person, published
 from tests.support.waiting import until
@@ -112,6 +113,40 @@ async def test_history_is_read_from_the_database_by_another_process(
     assert [message.text for message in model.requests[-1].messages] == [
         "one", "re: one", "two", "re: two", "three",
     ]  # fmt: skip
+
+
+async def test_later_turns_are_given_earlier_calls_by_any_process(node: Node, start_node, model: ObedientModel) -> None:
+    session = await node.create_session(agent_type="react_agent", tools=["echo"])
+    asking = calling(("echo", {"text": "x"}), ("echo", {"text": "y"}), text="Let me see.")
+    first = replace(asking.tool_calls[0], provider_data={"sig": "s"}, arguments={"text": "x"})
+    asking = replace(asking, tool_calls=(first, *asking.tool_calls[1:]), provider_data={"model": "m", "n": 2**70})
+    model.scripts["one"] = [asking, answering("both")]
+    await node.ended(await node.execute(session, "one"))
+    await node.ended(await node.execute(session, "two"))
+    other = await start_node()
+    await other.ended(await other.execute(await other.fork(session), "two"))
+    here, elsewhere = model.requests[-2:]
+    assert elsewhere.messages[: len(here.messages)] == here.messages
+    assert here.messages[1:-1] == (
+        AssistantMessage("Let me see.", asking.tool_calls, {"model": "m", "n": 2**70}),
+        ToolMessage(ToolResult("c1", "echo", "x")),
+        ToolMessage(ToolResult("c2", "echo", "y")),
+        AssistantMessage("both"),
+    )
+
+
+async def test_a_history_that_must_be_whole_is_not_cut(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.scripts["one"] = [answering("x" * 200_000)]
+    await node.ended(await node.execute(session, "one"))
+    turn = await node.deliver(ExecuteTurn(session_id=session, content="two", whole_history=True))
+    await node.ended(turn)
+    [detail] = (await node.events(turn))[-1][1]["error"]["details"]
+    assert detail["type"] == "context_length_exceeded"
+    turn = await node.execute(session, "two")
+    await node.ended(turn)
+    [warning] = (await node.events(turn))[-1][1]["warnings"]
+    assert "were left out" in warning
 
 
 async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(

@@ -13,7 +13,7 @@ from openai import AsyncOpenAI
 from pydantic import BaseModel
 
 from libs.contracts.commands.runtime import ExecuteTurn
-from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.events.runtime import (
     OutputTextDelta,
     TurnActionRequired,
@@ -459,6 +459,23 @@ async def test_a_turn_that_begins_with_another_text_ends_the_stream(public: Gate
     ]
     with pytest.raises(openai.APIError, match="begun anew"):
         await read(await create(client, stream=True))
+
+
+async def _read(answer: Any) -> None:
+    if isinstance(answer, openai.AsyncStream):
+        async for _ in answer:
+            pass
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_conversation_that_is_too_long_is_refused(public: Gateway, client: AsyncOpenAI, stream: bool) -> None:
+    detail = ErrorDetail(loc=["messages"], type="context_length_exceeded", message="too long")
+    info = ErrorInfo(type=ErrorKind.VALIDATION, message="too long", details=[detail])
+    public.bus.upstream = lambda sent: [started(sent), TurnFailed(**ids(sent), error=info)]
+    with pytest.raises(openai.APIError) as problem:
+        await _read(await create(client, stream=stream))
+    assert command_of(public).whole_history is True
+    assert (problem.value.code, problem.value.param) == ("context_length_exceeded", "messages")
 
 
 async def test_a_stream_that_fails_ends_with_the_error(public: Gateway, client: AsyncOpenAI) -> None:

@@ -4,8 +4,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from libs.contracts.commands.runtime import SESSION_MOVED_ON
-from libs.contracts.errors import Conflict, NotFound, RateLimited
+from libs.contracts.errors import Conflict, NotFound, QuotaExceeded, RateLimited, quota_exceeded
 from libs.contracts.identity import Identity
+from libs.quotas import Excess
 from services.runtime.domain.admission import (
     AdmissionPolicy,
     AdmissionView,
@@ -16,6 +17,8 @@ from services.runtime.domain.admission import (
     Refused,
     SessionState,
 )
+from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.worker_slots import WorkerSlots
 from tests.support.runtime_turns import submission
 
@@ -93,3 +96,17 @@ def test_the_same_command_twice_in_a_batch_is_one_turn() -> None:
     once = submission("a", turn_id="same")
     assert kinds(policy().decide([once, once], view(session("a")))) == [Admitted, Duplicate]
     assert kinds(policy().decide([once], view(session("a"), known=("same",)))) == [Duplicate]
+
+
+def test_of_new_sessions_that_are_too_many_all_turns_are_refused_and_of_others_none() -> None:
+    names = ["a", "a", "b", "c", "b", "a"]
+    sessions = {name: session(name) for name in "abc"}
+    begins = NewSession("", "company", "user", None, {}, "", AgentSpec("llm_agent"))
+    excess = Excess(2, quota_exceeded("sessions", 1, 3))
+    decisions = policy(per_session=9, per_company=9).decide(
+        [submission(name, begins=begins) for name in names],
+        replace(view(*sessions.values()), excess={"company": excess}),
+    )
+    kept = [d.submission.session_id for d in decisions if isinstance(d, Admitted)]
+    assert kept == ["c"]
+    assert kinds(decisions).count(QuotaExceeded) == 5

@@ -1,5 +1,7 @@
 """Reads and memory of conversations."""
 
+import asyncio
+
 import pytest
 
 from services.runtime.domain.conversation import AssistantMessage, Message, TextPart, UserMessage
@@ -81,3 +83,27 @@ async def test_a_forgotten_conversation_is_read_again() -> None:
     cache.forget("another")
     context = await cache.context(claimed_turn(position=1), ask("b"))
     assert (context.history, store.reads) == (tuple(exchange("a")), [(-1, 0), (-1, 0)])
+
+
+async def test_a_read_that_another_one_has_overtaken_goes_on_to_its_end() -> None:
+    """Of two executions the one that reads less far ends first."""
+
+    class Held(MemoryConversations):
+        def __init__(self, said: dict[int, list[Message]]) -> None:
+            super().__init__(said)
+            self.gate = asyncio.Event()
+
+        async def messages(self, session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
+            found = await super().messages(session_id, after, through)
+            if (after, through) == (-1, 1):
+                await self.gate.wait()
+            return found
+
+    store = Held({0: exchange("a"), 1: exchange("b")})
+    cache = ConversationCache(store)
+    late = asyncio.create_task(cache.context(claimed_turn(position=2), ask("c")))
+    await asyncio.sleep(0)
+    await cache.context(claimed_turn(position=1), ask("b"))
+    store.gate.set()
+    assert (await late).history == (*exchange("a"), *exchange("b"))
+    assert store.reads == [(-1, 1), (-1, 0), (0, 1)]

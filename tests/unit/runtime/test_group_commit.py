@@ -113,3 +113,20 @@ async def test_an_item_whose_wait_was_cancelled_is_committed_all_the_same(ledger
     ledger.gate.set()
     assert await other == 20
     assert sorted(number for batch in ledger.batches for number in batch) == [1, 2]
+
+
+@pytest.mark.parametrize("numbers", [(1,), (1, 2, 3)])
+async def test_a_missing_result_is_an_error_and_nothing_is_committed_twice(numbers: tuple[int, ...]) -> None:
+    committed: list[int] = []
+
+    async def commit(items: Sequence[int]) -> list[int]:
+        committed.extend(items)
+        return list(items[1:])
+
+    group = GroupCommit(commit, company_of)
+    async with asyncio.timeout(10):
+        results = await asyncio.gather(*[group.submit(number) for number in numbers], return_exceptions=True)
+        assert [type(result) for result in results] == [RuntimeError] * len(numbers)
+        assert committed == list(numbers)
+        with pytest.raises(RuntimeError, match="0 results for 1 committed"):
+            await group.submit(4)

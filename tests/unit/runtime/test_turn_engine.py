@@ -13,7 +13,16 @@ from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.actions import NewAction
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
-from services.runtime.domain.conversation import ModelAnswer, TextPart, ToolCall, Usage, UserMessage
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    ModelAnswer,
+    TextPart,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    Usage,
+    UserMessage,
+)
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
@@ -352,3 +361,22 @@ async def test_a_company_that_runs_no_more_than_who_waits_goes_on() -> None:
     running.start(claimed_turn(session_id="only"), QUESTION)
     await until(lambda: not running.present)
     assert turns.claimed_in == [{"only"}]
+
+
+async def test_a_later_turn_is_given_the_calls_of_the_turn_before() -> None:
+    call, result = ToolCall("c", "echo", {"text": "x"}, provider_data={"sig": "s"}), ToolResult("c", "echo", "x")
+
+    async def calling(task: AgentTask, journal: TurnJournal) -> None:
+        if not task.history:
+            await journal.record_answer(1, ModelAnswer("Let me see.", (call,), provider_data={"model": "m"}))
+            await journal.record_tool_result(1, call, result)
+            await journal.record_answer(2, ModelAnswer("four"), (), ("the answer is not JSON",))
+
+    agent, turns = OneLiner(calling), MemoryTurns()
+    running = engine(agent, turns)
+    running.start(claimed_turn(), QUESTION)
+    await until(lambda: not running.held)
+    running.start(claimed_turn(position=1), QUESTION)
+    await until(lambda: len(agent.tasks) == 2)
+    asked = AssistantMessage("Let me see.", (call,), {"model": "m"})
+    assert agent.tasks[1].history == (QUESTION, asked, ToolMessage(result), AssistantMessage("done"))

@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-import orjson
 from ag_ui.core import (
     PROTOCOL_VERSION,
     AssistantMessage,
@@ -47,6 +46,7 @@ from libs.contracts.events.runtime import (
     TurnFailed,
     TurnRestarted,
 )
+from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 
 APPROVAL: Final = "tool_approval"
@@ -152,7 +152,7 @@ class RunEvents:
             yield from self._add(AssistantMessage(id=message_id))
         holders = (each for each in self._messages if isinstance(each, AssistantMessage))
         holder = next(each for each in holders if each.id == message_id)
-        arguments = orjson.dumps(call.arguments).decode()
+        arguments = write_json(call.arguments).decode()
         made = ToolCall(id=call.call_id, function=FunctionCall(name=call.name, arguments=arguments))
         holder.tool_calls = [*(holder.tool_calls or ()), made]
         yield ToolCallStartEvent(tool_call_id=call.call_id, tool_call_name=call.name, parent_message_id=message_id)

@@ -11,6 +11,7 @@ import orjson
 from libs.contracts.api.sessions import ExecuteReply, RequiredAction, ToolCallRecord
 from libs.contracts.errors import Conflict, ErrorDetail, ModelFailed, error_from
 from libs.contracts.events import runtime
+from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
 
@@ -39,7 +40,7 @@ def completion(model: str, reply: ExecuteReply) -> bytes:
 def content_of(reply: ExecuteReply) -> str:
     """The reply's text; of structured output the JSON alone, where the model has put it into a fence."""
     if reply.response.output is not None and reply.response.content.lstrip().startswith("```"):
-        return orjson.dumps(reply.response.output).decode()
+        return write_json(reply.response.output).decode()
     return reply.response.content
 
 
@@ -138,7 +139,7 @@ def _head(model: str, turn_id: str, kind: str) -> dict[str, Any]:
 
 
 def _call(call: ToolCallRecord) -> dict[str, Any]:
-    function = {"name": call.name, "arguments": orjson.dumps(call.arguments).decode()}
+    function = {"name": call.name, "arguments": write_json(call.arguments).decode()}
     return {"id": call.id, "type": "function", "function": function}
 
 

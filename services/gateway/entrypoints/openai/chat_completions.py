@@ -42,7 +42,7 @@ async def create_chat_completion(caller: Executor, values: Body, write: Idempote
 
 
 async def _complete(begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
-    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=False) as submitted:
+    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=False, whole_history=True) as submitted:
         try:
             end = await submitted.finish(MAX_WAIT)
         except (InvalidRequest, ValidationFailed) as problem:
@@ -60,7 +60,7 @@ async def _chunks(
     begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """``headers`` of the response are filled before the first chunk."""
-    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=True) as submitted:
+    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=True, whole_history=True) as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
         whole = turn.body.options is not None and turn.body.options.output_schema is not None

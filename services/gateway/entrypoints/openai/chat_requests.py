@@ -4,12 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
 from pydantic import ValidationError
 
 from libs.contracts.api.sessions import ExecuteBody, HistoryMessage
 from libs.contracts.commands.runtime import ClientCalls, SessionBeginning
 from libs.contracts.errors import ServiceError, ValidationFailed, validation_details
+from libs.json_text import NotJson, read_json
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.openai.chat_bodies import (
@@ -158,8 +158,8 @@ def _history(place: int, message: object) -> HistoryMessage:
 
 def _call(place: str, call: Call) -> dict[str, Any]:
     try:
-        arguments = orjson.loads(call.function.arguments or "{}")
-    except orjson.JSONDecodeError:
+        arguments = read_json(call.function.arguments or "{}")
+    except NotJson:
         arguments = None
     if not isinstance(arguments, dict):
         raise refuse(f"{place}.function.arguments", "The arguments of a call are a JSON object.", "invalid_value")

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
-import orjson
 from pydantic import Discriminator, Field, Tag
 
 from libs.contracts.api.sessions import ContentBlock, ImageUrl, ImageUrlBlock, ResolveActionBody, TextBlock
+from libs.json_text import NotJson, read_json, write_json
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain
 
@@ -78,8 +78,8 @@ class FunctionCall(SaidAgain):
     def call(self) -> dict[str, Any]:
         """Raises ``ValidationFailed``."""
         try:
-            arguments = orjson.loads(self.arguments or "{}")
-        except orjson.JSONDecodeError:
+            arguments = read_json(self.arguments or "{}")
+        except NotJson:
             arguments = None
         if not isinstance(arguments, dict):
             raise refuse("input", f"The arguments of call {self.call_id[:200]!r} are no JSON object.", "invalid_value")
@@ -166,7 +166,7 @@ def history_items(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) 
                 "status": "completed",
                 "call_id": call["id"],
                 "name": call["name"],
-                "arguments": orjson.dumps(call["arguments"]).decode(),
+                "arguments": write_json(call["arguments"]).decode(),
             }
             for number, call in enumerate(calls)
         ),

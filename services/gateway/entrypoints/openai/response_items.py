@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-import orjson
-
 from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
+from libs.json_text import write_json
 
 Json = dict[str, Any]
 
@@ -88,4 +87,4 @@ def usage_object(usage: Usage) -> Json:
 
 
 def json_text(value: Any) -> str:
-    return orjson.dumps(value).decode()
+    return write_json(value).decode()

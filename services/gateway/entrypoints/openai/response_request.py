@@ -31,6 +31,7 @@ UNSUPPORTED: Final = frozenset(
 """Fields of the client that are refused unless they are null."""
 _NAMES: Final = {
     "content": "input",
+    "messages": "input",
     "options.instructions": "instructions",
     "options.temperature": "temperature",
     "options.top_p": "top_p",

@@ -212,9 +212,11 @@ class ResponseTurns:
         if previous is not None and begun.removes_session:
             session_id, position = await self._fork(previous), None
         if place.begins is not None:
-            submitted = self.turns.begin(write, place.begins, body, place.client_calls, stream=stream)
+            submitted = self.turns.begin(
+                write, place.begins, body, place.client_calls, stream=stream, whole_history=True
+            )
         else:
-            submitted = self.turns.submit(write, session_id, body, stream=stream, position=position)
+            submitted = self.turns.submit(write, session_id, body, stream=stream, position=position, whole_history=True)
         try:
             async with aclosing(self._followed(begun, submitted, body)) as events:
                 async for event in events:
@@ -224,7 +226,8 @@ class ResponseTurns:
             if previous is None or not _has_moved_on(problem):
                 raise
         write = part_of(self.write, "turn.fork")
-        submitted = self.turns.submit(write, await self._fork(previous), body, stream=stream)
+        fork = await self._fork(previous)
+        submitted = self.turns.submit(write, fork, body, stream=stream, whole_history=True)
         async with aclosing(self._followed(begun, submitted, body)) as events:
             async for event in events:
                 yield event

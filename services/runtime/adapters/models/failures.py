@@ -4,17 +4,21 @@ import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
+from math import ceil
 from typing import Final, TypeVar
 
 from libs.retry import RetryPolicy, Transient
 from services.runtime.adapters import metrics
-from services.runtime.domain.models import ModelFailed
+from services.runtime.domain.models import ModelFailed, ModelRateLimited
 
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
 
 _LONGEST_MESSAGE = 500
+# Of the waits that callers are told, in seconds.
+_LONGEST_WAIT: Final = 7 * 24 * 3600.0
 _SECRETS = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|key|sess|org|proj)[-_][A-Za-z0-9_*.\-]{4,}"
     r"|\bAIza[A-Za-z0-9_\-]{10,}"
@@ -44,10 +48,16 @@ class ProviderRetries:
         self._counter = metrics.MODEL_RETRIES.labels(provider)
 
     async def run(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Raises the last `ModelFailed` once the attempts are used up."""
+        """Raises the last `ModelFailed` once the attempts are used up.
+
+        It is `ModelRateLimited` when the provider says when to come back.
+        """
         try:
             return await self._policy.run(call, on=Retryable, before_sleep=lambda *_: self._counter.inc())
         except Retryable as error:
+            if error.failure.status == HTTPStatus.TOO_MANY_REQUESTS and error.retry_after is not None:
+                wait = ceil(min(max(error.retry_after, 1.0), _LONGEST_WAIT))
+                raise ModelRateLimited(error.failure.message, retry_after=wait) from error
             raise error.failure from error
 
 

@@ -3,15 +3,21 @@
 Reading is tolerant: a missing usage, missing call ids and text as a list of parts all occur.
 """
 
-from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any
 
-import orjson
-
-from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage
-
-# orjson writes 250 levels, half of what it reads.
-_DEEPEST: Final = 64
+from libs.json_text import NotJson, PairedText, read_json, without_half_pairs
+from services.runtime.adapters.models.openai_provider_data import (
+    add_provider_data,
+    finished_provider_data,
+    provider_data_of,
+)
+from services.runtime.adapters.models.openai_tool_calls import (
+    ArgumentsUnreadable,
+    StreamedCalls,
+    decode_calls,
+)
+from services.runtime.adapters.models.provider_errors import ErrorInBody, error_in
+from services.runtime.domain.conversation import JsonObject, ModelAnswer, ToolCall, Usage, token_count
 
 
 class NotAnAnswer(ValueError):
@@ -21,41 +27,28 @@ class NotAnAnswer(ValueError):
 def decode_answer(payload: bytes) -> ModelAnswer:
     """Raises NotAnAnswer, and ErrorInBody for an error that a server sent with status 200."""
     try:
-        body = orjson.loads(payload)
-    except orjson.JSONDecodeError as error:
+        body = read_json(payload, nan_as_null=True)
+    except NotJson as error:
         raise NotAnAnswer("the answer is not JSON") from error
     choice = _choice(body)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise NotAnAnswer("the answer holds no message")
-    calls = tuple(_decode_call(_text(call.get("id")), *_function(call)) for call in _objects(message.get("tool_calls")))
+    try:
+        calls = decode_calls(_objects(message.get("tool_calls")))
+    except ArgumentsUnreadable as error:
+        raise NotAnAnswer(str(error)) from error
     text = _text(message.get("content")) or _text(message.get("refusal"))
-    return ModelAnswer(text, calls, _usage(body.get("usage")), _finish(choice, calls))
-
-
-class ErrorInBody(Exception):
-    """An error object where an answer was expected. `code` is an HTTP-like status when it is a number."""
-
-    def __init__(self, error: Any) -> None:
-        super().__init__(error_message(error))
-        code = error.get("code") if isinstance(error, dict) else None
-        if isinstance(code, str) and len(code) == 3 and code.isdecimal():
-            code = int(code)
-        self.code = code if isinstance(code, int) else None
-
-
-def error_message(error: Any) -> str:
-    """The text of an `error` member in any of its shapes."""
-    if isinstance(error, dict):
-        return _text(error.get("message")) or _text(error.get("type")) or "unspecified error"
-    return error if isinstance(error, str) and error else "unspecified error"
+    return ModelAnswer(
+        text, calls, _usage(body.get("usage")), _finish(choice, calls), provider_data=provider_data_of(message)
+    )
 
 
 def _choice(body: Any) -> JsonObject:
+    if (refusal := error_in(body)) is not None:
+        raise ErrorInBody(refusal)
     if not isinstance(body, dict):
         raise NotAnAnswer("the answer is not a JSON object")
-    if body.get("error"):
-        raise ErrorInBody(body["error"])
     choices = _objects(body.get("choices"))
     if not choices:
         raise NotAnAnswer("the answer holds no choices")
@@ -73,74 +66,31 @@ def _text(value: Any) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def _function(call: JsonObject) -> tuple[str, str]:
-    function = call.get("function")
-    if not isinstance(function, dict):
-        return "", ""
-    arguments = function.get("arguments")
-    # Some servers send the arguments as an object instead of its text.
-    return _text(function.get("name")), arguments if isinstance(arguments, str) else _json(arguments)
-
-
-def _json(arguments: Any) -> str:
-    try:
-        return orjson.dumps(arguments).decode()
-    except orjson.JSONEncodeError as error:
-        raise NotAnAnswer("the arguments of a call are nested too deeply") from error
-
-
-def _decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    try:
-        parsed = orjson.loads(arguments) if arguments.strip() else {}
-    except orjson.JSONDecodeError as error:
-        return ToolCall(call_id, name, {}, validation_error=f"the arguments are not valid JSON: {error}")
-    if parsed is None:
-        parsed = {}
-    if not isinstance(parsed, dict):
-        return ToolCall(call_id, name, {}, validation_error="the arguments are not a JSON object")
-    if arguments.count("[") + arguments.count("{") > _DEEPEST and _deeper(parsed):
-        return ToolCall(call_id, name, {}, validation_error=f"the arguments are nested deeper than {_DEEPEST} levels")
-    return ToolCall(call_id, name, parsed)
-
-
-def _deeper(value: JsonObject) -> bool:
-    level: list[Any] = [value]
-    for _ in range(_DEEPEST):
-        level = [
-            child
-            for item in level
-            if isinstance(item, dict | list)
-            for child in (item.values() if isinstance(item, dict) else item)
-        ]
-    return any(isinstance(item, dict | list) for item in level)
-
-
 def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return Usage(model_calls=1)
     details = usage.get("prompt_tokens_details")
     cached = details.get("cached_tokens") if isinstance(details, dict) else 0
     return Usage(
-        _count(usage.get("prompt_tokens")),
-        _count(usage.get("completion_tokens")),
-        _count(cached),
+        token_count(usage.get("prompt_tokens")),
+        token_count(usage.get("completion_tokens")),
+        token_count(cached),
         model_calls=1,
     )
 
 
-def _count(value: Any) -> int:
-    return value if isinstance(value, int) and value > 0 else 0
+def _newer(before: Usage, usage: Usage) -> Usage:
+    """The counts of a stream so far: each chunk may have all of them, some, or zeros in place of the others."""
+    return Usage(
+        usage.input_tokens or before.input_tokens,
+        usage.output_tokens or before.output_tokens,
+        usage.cached_tokens or before.cached_tokens,
+        model_calls=1,
+    )
 
 
 def _finish(choice: JsonObject, calls: tuple[ToolCall, ...]) -> str:
     return "tool_calls" if calls else _text(choice.get("finish_reason")) or "stop"
-
-
-@dataclass(slots=True)
-class _CallFragments:
-    id: str = ""
-    name: str = ""
-    arguments: list[str] = field(default_factory=list)
 
 
 class StreamedAnswer:
@@ -148,8 +98,10 @@ class StreamedAnswer:
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._calls: dict[int, _CallFragments] = {}
-        self._usage: Any = None
+        self._paired = PairedText()
+        self._calls = StreamedCalls()
+        self._provider_data: JsonObject = {}
+        self._usage = Usage(model_calls=1)
         self._finish_reason = ""
         self._ended = False
         self._begun = False
@@ -165,48 +117,46 @@ class StreamedAnswer:
             self._ended = True
             return ""
         try:
-            chunk = orjson.loads(data)
-        except orjson.JSONDecodeError as error:
+            chunk = read_json(data, nan_as_null=True, keep_half_pairs=True)
+        except NotJson as error:
             raise NotAnAnswer("a piece of the answer is not JSON") from error
+        if (refusal := error_in(chunk)) is not None:
+            raise ErrorInBody(refusal)
         if not isinstance(chunk, dict):
             raise NotAnAnswer("a piece of the answer is not a JSON object")
-        if chunk.get("error"):
-            raise ErrorInBody(chunk["error"])
-        if chunk.get("usage"):
-            self._usage = chunk["usage"]
         choices = _objects(chunk.get("choices"))
+        # Moonshot has it in the choice.
+        for holder in (*choices[:1], chunk):
+            self._usage = _newer(self._usage, _usage(holder.get("usage")))
         return self._take_choice(choices[0]) if choices else ""
 
     def _take_choice(self, choice: JsonObject) -> str:
         self._begun = True
-        self._finish_reason = _text(choice.get("finish_reason")) or self._finish_reason
+        self._finish_reason = without_half_pairs(_text(choice.get("finish_reason"))) or self._finish_reason
         delta = choice.get("delta")
         if not isinstance(delta, dict):
             return ""
-        for position, fragment in enumerate(_objects(delta.get("tool_calls"))):
-            self._take_call(position, fragment)
-        text = _text(delta.get("content")) or _text(delta.get("refusal"))
+        try:
+            self._calls.take(_objects(delta.get("tool_calls")))
+        except ArgumentsUnreadable as error:
+            raise NotAnAnswer(str(error)) from error
+        add_provider_data(self._provider_data, delta)
+        return self._said(self._paired.take(_text(delta.get("content")) or _text(delta.get("refusal"))))
+
+    def finish(self) -> str:
+        """The text that no chunk has completed, once there are no more of them."""
+        return self._said(self._paired.finish())
+
+    def _said(self, text: str) -> str:
         if text:
             self._text.append(text)
         return text
-
-    def _take_call(self, position: int, fragment: JsonObject) -> None:
-        index = fragment.get("index")
-        key = index if isinstance(index, int) else position
-        call_id, (name, arguments) = _text(fragment.get("id")), _function(fragment)
-        call = self._calls.setdefault(key, _CallFragments())
-        if call_id and call.id and call_id != call.id:
-            # Servers that give every call the index 0 tell calls apart by id only.
-            call = self._calls.setdefault(max(self._calls) + 1, _CallFragments())
-        call.id = call_id or call.id
-        call.name = call.name or name
-        if arguments and arguments != "null":
-            call.arguments.append(arguments)
 
     def answer(self) -> ModelAnswer:
         """Raises NotAnAnswer for a stream that ended without having begun."""
         if not self._begun:
             raise NotAnAnswer("the answer holds no choices")
-        calls = tuple(_decode_call(call.id, call.name, "".join(call.arguments)) for call in self._calls.values())
+        calls = self._calls.calls()
         reason = "tool_calls" if calls else self._finish_reason or "stop"
-        return ModelAnswer("".join(self._text), calls, _usage(self._usage), reason)
+        data = finished_provider_data(self._provider_data)
+        return ModelAnswer("".join(self._text), calls, self._usage, reason, provider_data=data)

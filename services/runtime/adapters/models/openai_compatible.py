@@ -5,7 +5,6 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 import aiohttp
-import orjson
 from yarl import URL
 
 from libs.retry import RetryPolicy
@@ -17,14 +16,9 @@ from services.runtime.adapters.models.failures import (
     retry_after_seconds,
 )
 from services.runtime.adapters.models.known_providers import NativeOutput
-from services.runtime.adapters.models.openai_answers import (
-    ErrorInBody,
-    NotAnAnswer,
-    StreamedAnswer,
-    decode_answer,
-    error_message,
-)
+from services.runtime.adapters.models.openai_answers import NotAnAnswer, StreamedAnswer, decode_answer
 from services.runtime.adapters.models.openai_requests import encode_request
+from services.runtime.adapters.models.provider_errors import ErrorInBody, error_text
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
@@ -135,11 +129,7 @@ class _Attempt:
 
     async def _error_from(self, response: aiohttp.ClientResponse) -> Exception:
         payload = await response.content.read(_LARGEST_ERROR_BYTES)
-        try:
-            body = orjson.loads(payload)
-            message = error_message(body["error"]) if isinstance(body, dict) and "error" in body else None
-        except orjson.JSONDecodeError:
-            message = None
+        message = error_text(payload, response.content_type)
         failure = self._model.failed(message or f"answered with status {response.status}", response.status)
         return self._error(
             failure,
@@ -156,12 +146,18 @@ class _Attempt:
 
     async def _streamed(self, response: aiohttp.ClientResponse, on_text: OnText) -> ModelAnswer:
         gathered = StreamedAnswer()
-        rest = b""
+        # A line of megabytes comes in thousands of pieces: they are joined once.
+        begun: list[bytes] = []
         async for piece in self._pieces(response):
-            *lines, rest = (rest + piece).split(b"\n")
+            *lines, rest = piece.split(b"\n")
+            if lines:
+                lines[0] = b"".join([*begun, lines[0]])
+                begun.clear()
+            begun.append(rest)
             for line in lines:
                 self._take(gathered, line, on_text)
-        self._take(gathered, rest, on_text)
+        self._take(gathered, b"".join(begun), on_text)
+        self._emit(gathered.finish(), on_text)
         if not gathered.complete:
             raise NotAnAnswer("the answer broke off")
         return gathered.answer()
@@ -169,7 +165,9 @@ class _Attempt:
     def _take(self, gathered: StreamedAnswer, line: bytes, on_text: OnText) -> None:
         if not line.startswith(b"data:"):
             return
-        text = gathered.take(line[5:].strip())
+        self._emit(gathered.take(line[5:].strip()), on_text)
+
+    def _emit(self, text: str, on_text: OnText) -> None:
         if text:
             self._emitted = True
             on_text(text)

@@ -2,9 +2,8 @@
 
 from typing import Any, Final
 
-import orjson
-
 from libs.contracts.api.sessions import NamedTool
+from libs.json_text import write_json
 from services.runtime.domain.conversation import (
     AssistantMessage,
     JsonObject,
@@ -39,7 +38,7 @@ def encode_request(request: ModelRequest, name: str, *, stream: bool, native_out
     if stream:
         body["stream"] = True
         body["stream_options"] = {"include_usage": True}
-    return orjson.dumps(body)
+    return write_json(body)
 
 
 def _is_strict(schema: Any) -> bool:
@@ -67,10 +66,11 @@ def _message(message: Message) -> JsonObject:
         case UserMessage():
             return {"role": "user", "content": _user_content(message)}
         case AssistantMessage():
+            data = message.provider_data or {}
             if not message.tool_calls:
-                return {"role": "assistant", "content": message.text}
+                return {"role": "assistant", "content": message.text, **data}
             calls = [_call(call) for call in message.tool_calls]
-            return {"role": "assistant", "content": message.text or None, "tool_calls": calls}
+            return {"role": "assistant", "content": message.text or None, "tool_calls": calls, **data}
         case ToolMessage(result):
             return {"role": "tool", "tool_call_id": result.call_id, "content": result.output}
 
@@ -84,8 +84,9 @@ def _user_content(message: UserMessage) -> str | list[JsonObject]:
 
 
 def _call(call: ToolCall) -> JsonObject:
-    arguments = orjson.dumps(call.arguments).decode()
-    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+    arguments = write_json(call.arguments).decode()
+    function = {"name": call.name, "arguments": arguments}
+    return {"id": call.id, "type": "function", "function": function, **(call.provider_data or {})}
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:

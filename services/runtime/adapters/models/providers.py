@@ -12,6 +12,7 @@ from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 from services.runtime.adapters.models.openai_compatible import Endpoint, OpenAICompatible
 from services.runtime.adapters.models.pydantic_ai_direct import PydanticAIDirect
+from services.runtime.adapters.models.reasoning import ReasoningApart
 from services.runtime.adapters.models.tool_names import ProviderToolNames
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.models import (
@@ -103,7 +104,7 @@ def model_providers(
     providers = [Provider(BUILTIN, ExtractiveModel(delay=builtin_delay), ignores=frozenset({"tool_choice"}))]
     for known in COMPATIBLE:
         settings = known.settings(environ)
-        model = settings and ProviderToolNames(
+        model = settings and _adapted(
             OpenAICompatible(
                 Endpoint(known.name, *settings, timeout=timeout, native_output=known.native_output), session, retry
             )
@@ -115,10 +116,14 @@ def model_providers(
         images = ImageFetching(resolver) if other.wants_bytes else None
         direct = None
         if configured:
-            direct = ProviderToolNames(PydanticAIDirect(other.name, retry, timeout=timeout, images=images))
+            direct = _adapted(PydanticAIDirect(other.name, retry, timeout=timeout, images=images))
         remedy = f"set {' or '.join(other.variables)}"
         providers.append(Provider(ProviderInfo(other.name, configured, other.models), direct, remedy, other.ignores))
     return ModelProviders(*providers)
+
+
+def _adapted(model: ChatModel) -> ChatModel:
+    return ProviderToolNames(ReasoningApart(model))
 
 
 def new_session(connections: int = 200) -> aiohttp.ClientSession:

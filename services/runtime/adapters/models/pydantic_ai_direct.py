@@ -10,9 +10,11 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from libs.json_text import PairedText
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import RETRIED_STATUSES, ProviderRetries, Retryable, redact
 from services.runtime.adapters.models.images import ImageFetching
+from services.runtime.adapters.models.provider_errors import error_message
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
@@ -97,19 +99,23 @@ class PydanticAIDirect:
                 model, messages, model_settings=settings, model_request_parameters=parameters
             )
             return translation.answer(response)
+        paired = PairedText()
         async with model_request_stream(
             model, messages, model_settings=settings, model_request_parameters=parameters
         ) as stream:
             async for event in stream:
-                if text := translation.text_of(event):
+                if text := paired.take(translation.text_of(event)):
                     on_text(text)
+        if text := paired.finish():
+            on_text(text)
         return translation.answer(stream.get())
 
     def _failure(self, error: ModelAPIError, *, emitted: bool) -> Exception:
         from pydantic_ai.exceptions import ModelConnectionError, ModelHTTPError, ModelRequestTimeout
 
         status = error.status_code if isinstance(error, ModelHTTPError) else None
-        failure = self._failed(str(error), status)
+        told = error.body if isinstance(error, ModelHTTPError) else None
+        failure = self._failed(error_message(told) if told else str(error), status)
         passing = status in RETRIED_STATUSES or isinstance(error, ModelConnectionError | ModelRequestTimeout)
         return Retryable(failure, error.retry_after) if passing and not emitted else failure
 

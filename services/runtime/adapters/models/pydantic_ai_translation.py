@@ -1,6 +1,7 @@
 """Translates conversations to pydantic-ai and back. Imports pydantic-ai, so it is imported on demand only."""
 
-from typing import Any, cast
+from dataclasses import replace
+from typing import Any, Final, cast
 
 from pydantic_ai import messages as theirs
 from pydantic_ai.models import Model, ModelRequestParameters
@@ -8,18 +9,24 @@ from pydantic_ai.output import OutputObjectDefinition
 from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
+from libs.json_text import without_half_pairs, without_half_pairs_in
+from services.runtime.adapters.models.openai_tool_calls import decode_call
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,
     ImagePart,
+    JsonObject,
     ModelAnswer,
     TextPart,
     ToolCall,
     ToolMessage,
     Usage,
     UserMessage,
+    token_count,
 )
 from services.runtime.domain.models import ModelRequest
+
+_RESPONSE: Final = "response"
 
 
 def messages(request: ModelRequest) -> list[theirs.ModelMessage]:
@@ -61,6 +68,28 @@ def _content(part: TextPart | ImagePart) -> theirs.UserContent:
 
 
 def _response(message: AssistantMessage) -> theirs.ModelResponse:
+    return _as_sent(message) or _as_said(message)
+
+
+def _as_sent(message: AssistantMessage) -> theirs.ModelResponse | None:
+    """The response that the provider gave, with its reasoning and signatures; None when it is not kept."""
+    kept = (message.provider_data or {}).get(_RESPONSE)
+    try:
+        [response] = theirs.ModelMessagesTypeAdapter.validate_python([] if kept is None else [kept])
+    except ValueError:
+        return None
+    asked = [cast(theirs.ToolCallPart, part) for part in response.parts if isinstance(part, theirs.ToolCallPart)]
+    if not isinstance(response, theirs.ModelResponse) or len(asked) != len(message.tool_calls):
+        return None
+    # Names and ids may be others here.
+    calls = {
+        id(part): replace(part, tool_name=call.name, args=call.arguments, tool_call_id=call.id)
+        for part, call in zip(asked, message.tool_calls, strict=True)
+    }
+    return replace(response, parts=[calls.get(id(part), part) for part in response.parts])
+
+
+def _as_said(message: AssistantMessage) -> theirs.ModelResponse:
     parts: list[theirs.ModelResponsePart] = [theirs.TextPart(message.text)] if message.text else []
     parts.extend(
         theirs.ToolCallPart(tool_name=call.name, args=call.arguments, tool_call_id=call.id)
@@ -123,15 +152,32 @@ def text_of(event: Any) -> str:
 
 def answer(response: theirs.ModelResponse) -> ModelAnswer:
     calls = tuple(_call(part) for part in response.parts if isinstance(part, theirs.ToolCallPart))
-    text = "".join(part.content for part in response.parts if isinstance(part, theirs.TextPart))
+    text = without_half_pairs("".join(part.content for part in response.parts if isinstance(part, theirs.TextPart)))
     usage = response.usage
-    counted = Usage(usage.input_tokens, usage.output_tokens, usage.cache_read_tokens, model_calls=1)
+    counted = Usage(
+        token_count(usage.input_tokens),
+        token_count(usage.output_tokens),
+        token_count(usage.cache_read_tokens),
+        model_calls=1,
+    )
     finish = {"tool_call": "tool_calls"}.get(response.finish_reason or "", response.finish_reason or "stop")
-    return ModelAnswer(text, calls, counted, "tool_calls" if calls else finish)
+    return ModelAnswer(text, calls, counted, "tool_calls" if calls else finish, provider_data=_provider_data(response))
+
+
+def _provider_data(response: theirs.ModelResponse) -> JsonObject | None:
+    """The response itself when it has more than texts and calls."""
+    if not any(isinstance(part, theirs.ThinkingPart) or _has_details(part) for part in response.parts):
+        return None
+    [kept] = theirs.ModelMessagesTypeAdapter.dump_python([response], mode="json")
+    return {_RESPONSE: without_half_pairs_in(kept)}
+
+
+def _has_details(part: theirs.ModelResponsePart) -> bool:
+    return bool(getattr(part, "provider_details", None))
 
 
 def _call(part: theirs.ToolCallPart) -> ToolCall:
-    try:
-        return ToolCall(part.tool_call_id, part.tool_name, part.args_as_dict(raise_if_invalid=True))
-    except (ValueError, AssertionError):
-        return ToolCall(part.tool_call_id, part.tool_name, {}, validation_error="the arguments are not a JSON object")
+    call_id, name = without_half_pairs(part.tool_call_id), without_half_pairs(part.tool_name)
+    if isinstance(part.args, dict):
+        return ToolCall(call_id, name, without_half_pairs_in(part.args))
+    return decode_call(call_id, name, without_half_pairs(part.args or ""))

@@ -46,7 +46,7 @@ _ADMIT: Final = """
         SELECT * FROM json_to_recordset(%(turns)s) AS g (
             id text, session_id text, company_id text, position integer, claimed boolean, identity json,
             correlation_id text, traceparent text, stream boolean, user_message_id text, content text, blocks json,
-            options json, client_calls json)
+            options json, client_calls json, whole_history boolean)
     ), moved AS (
         UPDATE sessions s SET next_position = s.next_position + n.admitted
         FROM (SELECT session_id, count(*) AS admitted FROM given GROUP BY session_id) n WHERE s.id = n.session_id
@@ -56,12 +56,12 @@ _ADMIT: Final = """
     )
     INSERT INTO turns (id, session_id, company_id, position, status, attempt, fence, worker_id, deadline, identity,
                        correlation_id, traceparent, stream, event_sequence, user_message_id, started_at, claimed_at,
-                       options, client_calls)
+                       options, client_calls, whole_history)
     SELECT id, session_id, company_id, position, CASE WHEN claimed THEN 'running' ELSE 'queued' END,
            claimed::integer, claimed::integer, CASE WHEN claimed THEN %(worker)s END,
            CASE WHEN claimed THEN now() + make_interval(secs => %(deadline)s) END, identity,
            correlation_id, traceparent, stream, 1, user_message_id, CASE WHEN claimed THEN now() END,
-           CASE WHEN claimed THEN now() END, options, client_calls
+           CASE WHEN claimed THEN now() END, options, client_calls, whole_history
     FROM given
 """
 # Its turn was refused in the transaction that has added it.
@@ -160,6 +160,7 @@ class PostgresAdmissionBatch:
             sequence=FIRST_SEQUENCE,
             options=submission.options,
             client_calls=submission.client_calls,
+            whole_history=submission.whole_history,
         )
 
 
@@ -205,6 +206,7 @@ def _row(admitted: Admitted) -> dict[str, Any]:
         "correlation_id": submission.message_context.correlation_id,
         "traceparent": submission.message_context.traceparent,
         "stream": submission.stream,
+        "whole_history": submission.whole_history,
         "user_message_id": submission.user_message_id,
         "content": submission.question.text,
         "blocks": submission.blocks,

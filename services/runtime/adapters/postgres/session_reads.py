@@ -3,8 +3,6 @@
 from datetime import datetime
 from typing import Any, Final
 
-import orjson
-
 from libs.contracts.api.sessions import (
     ActionKind,
     ActionPage,
@@ -19,6 +17,7 @@ from libs.contracts.api.sessions import (
 )
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import parse_time
+from libs.json_text import read_json
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
 from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
 
@@ -195,10 +194,10 @@ def _session(row: Row) -> Session:
 
 
 def _turn(row: Row) -> Turn:
-    actions = orjson.loads(row.pop("required_actions") or "[]")
+    actions = read_json(row.pop("required_actions") or "[]")
     for action in actions:
         action["expires_at"] = parse_time(action["expires_at"])
-    toolsets = orjson.loads(row.pop("toolsets") or "[]")
+    toolsets = read_json(row.pop("toolsets") or "[]")
     text = row.pop("reply_text")
     decoded = _decoded(row, "usage", "error", "options")
     if row["reply"] is not None:
@@ -208,7 +207,7 @@ def _turn(row: Row) -> Turn:
 
 def message_of(row: Row) -> Message:
     stored = row["content_blocks"]
-    blocks = [{"type": "text", "text": row["content"]}] if stored is None else orjson.loads(stored)
+    blocks = [{"type": "text", "text": row["content"]}] if stored is None else read_json(stored)
     if blocks and blocks[0]["type"] == "tool_result":
         # Stored as the user's, as models are given it.
         row |= {"role": "tool", "content": blocks[0]["output"]}
@@ -216,4 +215,4 @@ def message_of(row: Row) -> Message:
 
 
 def _decoded(row: Row, *columns: str) -> Row:
-    return {**row, **{column: orjson.loads(row[column]) for column in columns if row[column] is not None}}
+    return {**row, **{column: read_json(row[column]) for column in columns if row[column] is not None}}

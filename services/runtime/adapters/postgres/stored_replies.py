@@ -6,8 +6,7 @@ Those of turns that ended in older releases have all of it.
 from collections.abc import Mapping
 from typing import Any, Final
 
-import orjson
-
+from libs.json_text import read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 _COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
@@ -15,11 +14,11 @@ _COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "use
 
 def stored_reply(payload: bytes) -> bytes:
     """The part of a ``turn.completed``'s payload that is kept."""
-    reply: JsonObject = orjson.loads(payload)
+    reply: JsonObject = read_json(payload)
     for name in _COLUMNS:
         del reply[name]
     del reply["response"]["content"]
-    return orjson.dumps(reply)
+    return write_json(reply)
 
 
 def left_out_text(turn: str) -> str:
@@ -33,7 +32,7 @@ def left_out_text(turn: str) -> str:
 
 def whole_reply(stored: str, text: str | None, turn: Mapping[str, Any]) -> JsonObject:
     """The payload of the turn's ``turn.completed``: ``text`` by ``left_out_text``, ``turn`` by its decoded columns."""
-    reply: JsonObject = orjson.loads(stored)
+    reply: JsonObject = read_json(stored)
     if text is None:
         return reply
     return {**{name: turn[name] for name in _COLUMNS}, **reply, "response": {"content": text, **reply["response"]}}

@@ -13,6 +13,7 @@ from services.runtime.domain.agents import (
     ToolSource,
     TurnJournal,
     TurnWaits,
+    recorded_rounds,
 )
 from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
@@ -25,7 +26,6 @@ from services.runtime.use_cases.agent.tool_caller import ToolCaller
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.agent.turn_progress import (
     TurnProgress,
-    recorded_rounds,
     recorded_toolsets,
     with_call_ids,
 )
@@ -116,7 +116,7 @@ class AgentRunner:
         tools = await self._source.for_turn(task, any_files=context.any_files, toolsets=began_with)
         offered = tools.definitions
         _require_named(task.agent, tools)
-        asked = {call.id for m in task.answered if isinstance(m, AssistantMessage) for call in m.tool_calls}
+        asked = {call.id for m in context.messages if isinstance(m, AssistantMessage) for call in m.tool_calls}
         progress = TurnProgress(context.messages, seen_ids=asked)
         if waits := await self._resume(task, journal, progress, tools):
             return waits

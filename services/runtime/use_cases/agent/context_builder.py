@@ -9,7 +9,8 @@ from time import monotonic
 import structlog
 
 from libs.contracts.api.artifacts import Artifact
-from libs.contracts.errors import Conflict, NotFound, ServiceError, ServiceUnavailable
+from libs.contracts.commands.runtime import CONTEXT_LENGTH_EXCEEDED
+from libs.contracts.errors import Conflict, ErrorDetail, NotFound, ServiceError, ServiceUnavailable, ValidationFailed
 from services.runtime.domain.agents import AgentTask
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.conversation import (
@@ -70,13 +71,28 @@ class ContextBuilder:
         self._clock = clock
 
     async def build(self, task: AgentTask) -> ModelContext:
-        """Raises ServiceUnavailable, and NotFound for a file of the question that is gone."""
-        messages = [*newest_history(task.history, self._limits.history), task.question, *task.answered]
+        """Raises ServiceUnavailable, NotFound for a file of the question that is gone, and ValidationFailed for a
+        conversation that is too long to be given whole."""
+        history = newest_history(task.history, self._limits.history)
+        is_cut = sum(map(_size, task.history)) > self._limits.history
+        warnings = self._warnings(task, len(task.history) - len(history)) if is_cut else ()
+        messages = [*history, task.question, *task.answered]
         named = _named(messages)
         if self._artifacts is None or not named:
-            return ModelContext(messages)
+            return ModelContext(messages, warnings=warnings)
         deadline = self._clock() + self._limits.processing_timeout
-        return await _FileReader(self._artifacts, self._limits, task, self._clock, deadline).read(messages, named)
+        reader = _FileReader(self._artifacts, self._limits, task, self._clock, deadline, warnings=list(warnings))
+        return await reader.read(messages, named)
+
+    def _warnings(self, task: AgentTask, left_out: int) -> tuple[str, ...]:
+        longest = f"{self._limits.history:,} characters"
+        if task.whole_history:
+            message = f"the conversation is longer than the {longest} that a model is given"
+            raise ValidationFailed(
+                message, details=[ErrorDetail(loc=["messages"], type=CONTEXT_LENGTH_EXCEEDED, message=message)]
+            )
+        what = f"{left_out} of the conversation's oldest messages and tool results"
+        return (f"{what} were left out: a model is given the newest {longest}",)
 
 
 @dataclass(slots=True)
@@ -210,8 +226,11 @@ class _FileReader:
 def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, ...]:
     """The newest whole messages of `history` within `longest` characters, beginning with a user's message.
 
-    An image or a file counts as 4,000 characters. The question itself is not part of the history and is never cut.
+    Of a longer history calls of tools and their results get half of it at most. An image or a file counts as 4,000
+    characters. The question itself is not part of the history and is never cut.
     """
+    if sum(map(_size, history)) > longest:
+        history = _with_newest_calls(history, longest // 2)
     kept = len(history)
     size = 0
     while kept > 0:
@@ -222,6 +241,25 @@ def newest_history(history: Sequence[Message], longest: int) -> tuple[Message, .
     while kept < len(history) and not isinstance(history[kept], UserMessage):
         kept += 1
     return tuple(history[kept:])
+
+
+def _with_newest_calls(history: Sequence[Message], longest: int) -> list[Message]:
+    """The history with the newest rounds of calls and results within `longest` characters, without those before."""
+    kept: list[Message] = []
+    results: list[Message] = []
+    for message in reversed(history):
+        if isinstance(message, ToolMessage):
+            results.append(message)
+        elif isinstance(message, AssistantMessage) and message.tool_calls:
+            longest -= sum(map(_size, (message, *results)))
+            if longest >= 0:
+                kept += [*results, message]
+            elif message.text:
+                kept.append(AssistantMessage(message.text))
+            results = []
+        else:
+            kept.append(message)
+    return kept[::-1]
 
 
 def _size(message: Message) -> int:

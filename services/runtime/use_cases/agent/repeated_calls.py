@@ -4,8 +4,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import Final
 
-import orjson
-
+from libs.json_text import write_json
 from services.runtime.domain.conversation import ToolCall, ToolResult
 
 REPETITIONS: Final = 3
@@ -22,9 +21,8 @@ class RepeatedCalls:
 
     def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
         """The result for the model. The record and the caller have it without the hint."""
-        said = orjson.dumps(
-            [call.name, call.arguments, call.validation_error, result.status, result.output],
-            option=orjson.OPT_SORT_KEYS | orjson.OPT_NON_STR_KEYS,
+        said = write_json(
+            [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
         )
         self._seen[said] += 1
         times = self._seen[said]

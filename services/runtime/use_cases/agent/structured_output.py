@@ -5,10 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import orjson
-
 from libs.contracts.errors import ValidationFailed
 from libs.json_schema import SchemaInvalid, compile_schema
+from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject, TextPart, UserMessage
 
 REPEATS: Final = 2
@@ -30,10 +29,10 @@ async def read_output(schema: JsonObject, text: str) -> Output:
         raise ValidationFailed(f"output_schema cannot be used: {problem}") from problem
     fenced = _FENCED.fullmatch(text.strip())
     try:
-        value = orjson.loads(fenced[1] if fenced else text)
+        value = read_json(fenced[1] if fenced else text)
         # What is read may be nested deeper than what can be written.
-        orjson.dumps(value)
-    except (orjson.JSONDecodeError, orjson.JSONEncodeError) as problem:
+        write_json(value)
+    except (NotJson, TypeError) as problem:
         return Output(problems=(f"the answer is not JSON: {problem}",))
     return Output(value, tuple(await compiled.problems(value, name="the answer")))
 

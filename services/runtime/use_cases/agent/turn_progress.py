@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.agents import AgentReply, MadeCall, RecordedAnswer, RecordedResult, RecordedStep
+from services.runtime.domain.agents import AgentReply, MadeCall, RecordedAnswer, RecordedStep
 from services.runtime.domain.conversation import (
     ArtifactRef,
     AssistantMessage,
@@ -52,7 +52,7 @@ class TurnProgress:
         self.step += 1
         self.usage += answer.usage
         self.seen_ids.update(call.id for call in answer.tool_calls)
-        self.messages.append(AssistantMessage(answer.text, answer.tool_calls))
+        self.messages.append(AssistantMessage(answer.text, answer.tool_calls, answer.provider_data))
 
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         for call, result in zip(calls, results, strict=True):
@@ -87,20 +87,6 @@ class TurnProgress:
             return _cited(final.text, searches[0])
         # Every search numbers its chunks from 1, so that the numbers of several are ambiguous.
         return tuple(dict.fromkeys(citation for search in searches for citation in search))
-
-
-def recorded_rounds(steps: Sequence[RecordedStep]) -> list[tuple[RecordedAnswer, dict[str, ToolResult]]]:
-    """The recorded answers in order, each with the results of its calls by call id."""
-    rounds: list[tuple[RecordedAnswer, dict[str, ToolResult]]] = []
-    by_step: dict[int, dict[str, ToolResult]] = {}
-    for recorded in steps:
-        match recorded:
-            case RecordedAnswer(step):
-                by_step[step] = {}
-                rounds.append((recorded, by_step[step]))
-            case RecordedResult(step, result):
-                by_step[step][result.call_id] = result
-    return rounds
 
 
 def recorded_toolsets(steps: Sequence[RecordedStep]) -> tuple[ToolsetVersion, ...] | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Final, Generic, Self, TypeVar
+from typing import Any, Final, Generic, Self, TypeVar
 
 import structlog
 
@@ -68,17 +68,25 @@ class GroupCommit(Generic[T, R]):
             results = await self._commit([item for item, _ in batch])
         except Exception as problem:
             if len(batch) == 1 or is_outage(problem):
-                for _, future in batch:
-                    if not future.done():
-                        future.set_exception(problem)
+                _fail(batch, problem)
                 return
             _log.warning("batch.split", size=len(batch), problem=repr(problem))
             for single in batch:
                 await self._flush([single])
-        else:
-            for (_, future), result in zip(batch, results, strict=True):
-                if not future.done():
-                    future.set_result(result)
+            return
+        if len(results) != len(batch):
+            # Committed all the same: trying the items one by one would commit them twice.
+            _fail(batch, RuntimeError(f"{len(results)} results for {len(batch)} committed items"))
+            return
+        for (_, future), result in zip(batch, results, strict=True):
+            if not future.done():
+                future.set_result(result)
+
+
+def _fail(batch: Sequence[tuple[Any, asyncio.Future[Any]]], problem: Exception) -> None:
+    for _, future in batch:
+        if not future.done():
+            future.set_exception(problem)
 
 
 class ClaimFuture:

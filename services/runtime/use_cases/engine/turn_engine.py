@@ -243,6 +243,7 @@ class TurnEngine:
         if outcome.kind is OutcomeKind.FAILED:
             self._conversations.remember(running.turn, ())
         elif outcome.kind is OutcomeKind.COMPLETED and running.question is not None:
-            self._conversations.remember(running.turn, (running.question, AssistantMessage(outcome.text)))
+            said = (running.question, *outcome.calls_made, AssistantMessage(outcome.text))
+            self._conversations.remember(running.turn, said)
         elif outcome.kind is OutcomeKind.WAITING:
             self._conversations.forget(running.turn.session_id)

@@ -12,7 +12,7 @@ from libs.contracts.events.runtime import (
 )
 from libs.contracts.messages import Event
 from libs.persistence import is_outage, retry_until_available
-from services.runtime.domain.agents import RecordedStep, TurnLost
+from services.runtime.domain.agents import RecordedAnswer, RecordedResult, RecordedStep, TurnLost
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
 from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json, toolsets_to_json
 from services.runtime.domain.ports import DeltaSink
@@ -144,7 +144,8 @@ class DeltaStream:
 class DatabaseJournal:
     """A TurnJournal of one execution.
 
-    ``sequence``: that of the turn's newest event; nobody else writes any while this worker holds it.
+    ``sequence``: that of the turn's newest event; nobody else writes any while this worker holds it. ``recorded``: all
+    steps of the turn so far.
     """
 
     def __init__(
@@ -160,6 +161,7 @@ class DatabaseJournal:
         self._turn = turn
         self.sequence = turn.sequence
         self._steps = steps
+        self.recorded: list[RecordedStep] = list(steps)
         self._commits = commits
         self._deltas = deltas
         self._claim = claim
@@ -198,11 +200,13 @@ class DatabaseJournal:
             payload["problems"] = list(problems)
             events = (self._invalid(step, answer, problems),)
         await self._record(StepRecord(self._turn, step, "", "answer", payload, events))
+        self.recorded.append(RecordedAnswer(step, answer))
 
     async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
         event = result_event(self._turn.session_id, self._turn.id, step, result)
         payload = tool_result_to_json(result)
         await self._record(StepRecord(self._turn, step, call.id, "tool_result", payload, (event,)))
+        self.recorded.append(RecordedResult(step, result))
 
     def output_text(self, piece: str, step: int) -> None:
         self._deltas.add(piece, step, self.sequence)

@@ -5,8 +5,12 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.api.sessions import NamedTool
+from libs.json_text import read_json, write_json
+from libs.persistence import as_json
+from services.runtime.adapters.postgres.stored_replies import stored_reply, whole_reply
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
-from services.runtime.domain.agents import AgentReply, AgentSpec, client_tool
+from services.runtime.domain.actions import call_hash
+from services.runtime.domain.agents import AgentReply, AgentSpec, RecordedAnswer, client_tool
 from services.runtime.domain.conversation import (
     AssistantMessage,
     Citation,
@@ -17,7 +21,13 @@ from services.runtime.domain.conversation import (
     ToolResult,
     Usage,
 )
-from services.runtime.domain.conversation_json import reply_to_json, tool_result_from_json, tool_result_to_json
+from services.runtime.domain.conversation_json import (
+    answer_from_json,
+    answer_to_json,
+    reply_to_json,
+    tool_result_from_json,
+    tool_result_to_json,
+)
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
@@ -307,3 +317,39 @@ async def test_an_llm_agent_with_client_tools_calls_these_alone_and_keeps_its_kn
     assert [chunk.passage for chunk in model.requests[0].chunks] == ["The first.", "The second."]
     assert [citation.passage for citation in reply.citations] == ["The second."]
     assert reply.warnings == ("one base is gone",)
+
+
+async def test_integers_of_any_size_are_recorded_called_and_told() -> None:
+    arguments = {"text": "one", "n": 12345678901234567890123}
+    tool, journal = FakeTool(), MemoryJournal()
+    tool.definition = replace(tool.definition, parameters={"type": "object"})
+    model = ScriptedModel(*[calling(("echo", arguments))] * 3, answering('{"n": 12345678901234567890123}'))
+    agent = AgentSpec("react_agent", model="scripted:model", tools=("echo",), output_schema={"type": "object"})
+    reply = await AgentRunner(model, with_tools(tool)).run(agent_task(agent=agent), journal)
+    assert reply.output == {"n": 12345678901234567890123}
+    assert [made.call.arguments for made in reply.tool_calls] == [arguments] * 3
+    assert len({call_hash(replace(made.call, id="c")) for made in reply.tool_calls}) == 1
+
+    [first, *_] = journal.steps
+    assert isinstance(first, RecordedAnswer)
+    kept = answer_from_json(read_json(as_json(answer_to_json(first.answer))))
+    assert kept == first.answer
+    columns = dict.fromkeys(
+        ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage"), "kept elsewhere"
+    )
+    payload = write_json({**columns, "response": {"content": "", **reply_to_json(reply)}})
+    stored = whole_reply(stored_reply(payload).decode(), "", columns)
+    assert stored["response"]["tool_calls"][0]["arguments"] == arguments
+
+
+async def test_ids_of_calls_are_not_those_of_earlier_turns() -> None:
+    before = (
+        said("First?"),
+        AssistantMessage("", (ToolCall("c1", "echo", {"text": "a"}),)),
+        ToolMessage(ToolResult("c1", "echo", "a")),
+        AssistantMessage("a"),
+    )
+    model = ScriptedModel(calling(("echo", {"text": "b"})), answering("Done."))
+    reply = await AgentRunner(model, with_tools(FakeTool())).run(agent_task(history=before), MemoryJournal())
+    assert reply.tool_calls[0].call.id != "c1"
+    assert model.requests[1].messages[:4] == before

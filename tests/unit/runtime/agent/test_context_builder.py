@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from dataclasses import replace
 
 import pytest
 
 from libs.contracts.api.artifacts import Artifact, Sheet
-from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from services.runtime.domain.agents import AgentSpec, AgentTask
 from services.runtime.domain.artifacts import part_of
 from services.runtime.domain.conversation import (
@@ -199,3 +200,36 @@ async def test_a_react_agent_with_files_is_offered_the_tools_to_read_them(artifa
 
 def _parts(message: Message) -> tuple[object, ...]:
     return message.parts if isinstance(message, UserMessage) else ()
+
+
+LONG_TALK = (said("a" * 10), AssistantMessage("b" * 10), said("c" * 10), AssistantMessage("d" * 10))
+
+
+@pytest.mark.parametrize("named", [False, True])
+async def test_messages_that_do_not_fit_are_left_out_with_a_warning(artifacts: FakeArtifacts, named: bool) -> None:
+    files = [artifacts.put("note.txt", "The ferry leaves at nine.")] if named else []
+    task = asking("And now?", *files, history=LONG_TALK)
+    request, warnings = await given(artifacts, task, ContextLimits(history=25))
+    assert len(request.messages) == 3
+    [warning] = warnings
+    assert warning.startswith("2 of the conversation's oldest messages and tool results were left out")
+    assert warning.endswith("25 characters")
+    _, warnings = await given(artifacts, task, ContextLimits(history=40))
+    assert warnings == ()
+
+
+async def test_an_assistant_that_begins_a_short_conversation_is_not_left_out_for_its_length(
+    artifacts: FakeArtifacts,
+) -> None:
+    task = replace(asking("And now?", history=(AssistantMessage("Hello!"), *LONG_TALK)), whole_history=True)
+    _, warnings = await given(artifacts, task)
+    assert warnings == ()
+
+
+async def test_a_turn_that_needs_the_whole_history_fails_without_it(artifacts: FakeArtifacts) -> None:
+    task = replace(asking("And now?", history=LONG_TALK), whole_history=True)
+    with pytest.raises(ValidationFailed, match="longer than the 39 characters") as failed:
+        await given(artifacts, task, ContextLimits(history=39))
+    assert [detail.type for detail in failed.value.details or ()] == ["context_length_exceeded"]
+    request, warnings = await given(artifacts, task, ContextLimits(history=40))
+    assert (len(request.messages), warnings) == (5, ())

@@ -1,6 +1,7 @@
 """Turns that go on after a crash, and turns that are lost or cancelled while they run."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -36,6 +37,20 @@ async def test_a_resumed_turn_goes_on_after_its_last_step() -> None:
         ToolMessage(ToolResult("c1", "echo", "one")),
     )
     assert (reply.steps, reply.usage.model_calls, len(reply.tool_calls)) == (2, 2, 1)
+
+
+async def test_a_resumed_turn_gives_the_provider_back_what_it_sent() -> None:
+    first = calling(("echo", {"text": "one"}))
+    call = replace(first.tool_calls[0], provider_data={"extra_content": {"sig": "s"}})
+    given = replace(first, tool_calls=(call,), provider_data={"reasoning_content": "Hm."})
+    journal, tool = MemoryJournal(lost_after=2), FakeTool()
+    model = ScriptedModel(given, answering("Done."))
+    await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
+    assert model.requests[1].messages[-2] == AssistantMessage("", (call,), {"reasoning_content": "Hm."})
+
+    resumed = ScriptedModel(answering("Done."))
+    await AgentRunner(resumed, with_tools(tool)).run(agent_task(), MemoryJournal(journal.steps))
+    assert resumed.requests[0].messages == model.requests[1].messages
 
 
 async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:

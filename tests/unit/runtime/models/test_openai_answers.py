@@ -1,7 +1,8 @@
 import orjson
+import pytest
 
 from services.runtime.adapters.models.openai_answers import StreamedAnswer, decode_answer
-from services.runtime.domain.conversation import ToolCall
+from services.runtime.domain.conversation import ToolCall, Usage
 
 
 def chunk(**delta: object) -> bytes:
@@ -27,6 +28,113 @@ def test_interleaved_fragments_are_joined_by_index() -> None:
     assert [call.arguments for call in stream.answer().tool_calls] == [{"a": 1}, {"b": 2}]
 
 
+def named(arguments: object, name: str = "f", **more: object) -> dict[str, object]:
+    return {**more, "function": {"name": name, "arguments": arguments}}
+
+
+ONE, TWO = {"a": 1}, {"a": 2}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "expected"),
+    [
+        pytest.param(
+            [
+                [named("", index=0, id="one")],
+                [named("", index=1, id="two")],
+                [fragment('{"a"')],
+                [fragment(": 2}")],
+            ],
+            [("one", "f", {}), ("two", "f", TWO)],
+            id="without index and id after a second call",
+        ),
+        pytest.param(
+            [
+                [named("", index=0, id="one")],
+                [fragment('{"a": 1}', index=0)],
+                [named("", index=0, id="two")],
+                [fragment('{"a"', index=0)],
+                [fragment(": 2}", index=0)],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="index 0 always, ids at first only",
+        ),
+        pytest.param(
+            [
+                [named("", id="one")],
+                [{"id": "one", "function": {"arguments": '{"a": 1}'}}],
+                [named("", id="two")],
+                [{"id": "two", "function": {"arguments": '{"a"'}}],
+                [{"id": "two", "function": {"arguments": ": 2}"}}],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="the id on each fragment, no index",
+        ),
+        pytest.param(
+            [
+                [named('{"a"', id="one", index=0)],
+                [named('{"a"', id="two", index=0)],
+                [named(": 1}", id="one", index=0)],
+                [named(": 2}", id="two", index=0)],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="interleaved by id, index 0 always",
+        ),
+        pytest.param(
+            [[named('{"a": 1}')], [named('{"a": 2}')], [named("{}", "g")]],
+            [("", "f", ONE), ("", "f", TWO), ("", "g", {})],
+            id="whole calls in chunks of their own",
+        ),
+        pytest.param(
+            [[named('{"a": 1}', index=0)], [named('{"a": 2}', index=0)], [named(TWO, "g", index=0)]],
+            [("", "f", ONE), ("", "f", TWO), ("", "g", TWO)],
+            id="whole calls in chunks of their own, index 0 always",
+        ),
+        pytest.param(
+            [[named("", "f"), named("", "f")], [fragment('{"a": 1}'), fragment('{"a": 2}')]],
+            [("", "f", ONE), ("", "f", TWO)],
+            id="several fragments in a chunk without anything",
+        ),
+        pytest.param(
+            [
+                [named("", index="0", id="one"), named("", index="1", id="two")],
+                [fragment('{"a": 1}', index="0")],
+                [fragment('{"a": 2}', index="1")],
+            ],
+            [("one", "f", ONE), ("two", "f", TWO)],
+            id="the index as text",
+        ),
+        pytest.param(
+            [[named("", index=0, id="same")], [named('{"a": 2}', index=1, id="same")], [fragment('{"a": 1}', index=0)]],
+            [("same", "f", ONE), ("same", "f", TWO)],
+            id="one id for all, told apart by index",
+        ),
+        pytest.param(
+            [[named('{"a"', index=0, id="one")], [named(": 1}", index=0, id="one")], [named("", index=0, id="one")]],
+            [("one", "f", ONE)],
+            id="name and id on each fragment",
+        ),
+        pytest.param(
+            [[named('{"a": 1}', index=0)], [named("", index=0)]],
+            [("", "f", ONE)],
+            id="the name once more at the end",
+        ),
+        pytest.param(
+            [[fragment("", index=0)], [named('{"a": 1}', index=0)], [{"index": 0, "id": "one"}]],
+            [("one", "f", ONE)],
+            id="name and id late",
+        ),
+    ],
+)
+def test_each_fragment_belongs_to_one_call(
+    chunks: list[list[dict[str, object]]], expected: list[tuple[str, str, dict[str, object]]]
+) -> None:
+    stream = StreamedAnswer()
+    for fragments in chunks:
+        stream.take(chunk(tool_calls=fragments))
+    assert stream.answer().tool_calls == tuple(ToolCall(*call) for call in expected)
+
+
 def test_arguments_that_are_no_object_are_a_fault_of_the_call() -> None:
     for arguments in ('{"a": ', "[1]", '"text"'):
         message = {"tool_calls": [{"id": "1", "function": {"name": "f", "arguments": arguments}}]}
@@ -48,3 +156,131 @@ def test_a_stream_is_complete_only_when_it_says_so() -> None:
     assert not stream.complete
     stream.take(b"[DONE]")
     assert stream.complete
+
+
+@pytest.mark.parametrize(
+    ("pieces", "text"),
+    [
+        ((rb"\ud83d", rb"\ude00"), "😀"),
+        ((rb"a \ud83d", rb"\ude00 b"), "a 😀 b"),
+        ((rb"\ud83d", b"b"), "�b"),
+        ((rb"\ude00",), "�"),
+        ((rb"a\ud83d",), "a�"),
+    ],
+)
+def test_pairs_that_are_split_over_chunks_are_joined(pieces: tuple[bytes, ...], text: str) -> None:
+    stream = StreamedAnswer()
+    said = [stream.take(b'{"choices": [{"delta": {"content": "' + piece + b'"}}]}') for piece in pieces]
+    assert "".join([*said, stream.finish()]) == stream.answer().text == text
+
+
+def test_half_pairs_in_names_and_arguments_are_replaced() -> None:
+    call = (
+        rb'{"id": "\ud83d", "function": {"name": "f\ud83d", "arguments": "{\"a\": \"\ud83d\\ud83d\\ud83d\\ude00\"}"}}'
+    )
+    expected = (ToolCall("�", "f�", {"a": "��😀"}),)
+    whole = decode_answer(rb'{"choices": [{"message": {"content": "\ud83d", "tool_calls": [' + call + b"]}}]}")
+    assert (whole.text, whole.tool_calls) == ("�", expected)
+    stream = StreamedAnswer()
+    stream.take(rb'{"choices": [{"delta": {"tool_calls": [' + call + rb']}, "finish_reason": "\ud83d"}]}')
+    assert (stream.answer().tool_calls, stream.answer().finish_reason) == (expected, "tool_calls")
+
+
+def test_arguments_that_are_split_within_a_pair_are_joined() -> None:
+    stream = StreamedAnswer()
+    for piece in (rb"{\"a\": \"\ud83d", rb"\ude00\"}"):
+        stream.take(
+            b'{"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "' + piece + b'"}}]}}]}'
+        )
+    assert [call.arguments for call in stream.answer().tool_calls] == [{"a": "😀"}]
+
+
+def test_what_a_server_needs_back_is_kept_with_a_whole_answer() -> None:
+    extra = {"google": {"thought_signature": "sig"}}
+    call = {"id": "c", "function": {"name": "f", "arguments": "{}"}, "extra_content": extra, "type": "function"}
+    message = {"content": None, "tool_calls": [call], "reasoning_content": "Hm.", "annotations": [], "reasoning": None}
+    answer = decode_answer(orjson.dumps({"choices": [{"message": message}]}))
+    assert answer.provider_data == {"reasoning_content": "Hm."}
+    assert answer.tool_calls == (ToolCall("c", "f", {}, provider_data={"extra_content": extra}),)
+
+
+def test_what_a_server_needs_back_is_gathered_from_a_stream() -> None:
+    stream = StreamedAnswer()
+    extra = {"google": {"thought_signature": "sig"}}
+    detail = {"type": "reasoning.text", "index": 0, "format": "x"}
+    for delta in (
+        {"reasoning_content": "H", "reasoning_details": [{**detail, "text": "H"}]},
+        {"reasoning_content": "m.", "reasoning_details": [{**detail, "text": "m.", "signature": "s"}]},
+        {"reasoning_details": [{"type": "reasoning.encrypted", "index": 1, "data": "d"}]},
+        {"tool_calls": [{**fragment("{", index=0, id="c"), "extra_content": extra}]},
+        {"tool_calls": [{**fragment("}", index=0), "extra_content": None}]},
+    ):
+        stream.take(chunk(**delta))
+    answer = stream.answer()
+    assert answer.provider_data == {
+        "reasoning_content": "Hm.",
+        "reasoning_details": [
+            {**detail, "text": "Hm.", "signature": "s"},
+            {"type": "reasoning.encrypted", "index": 1, "data": "d"},
+        ],
+    }
+    assert answer.tool_calls == (ToolCall("c", "f", {}, provider_data={"extra_content": extra}),)
+
+
+def test_what_is_nested_too_deeply_to_be_kept_is_left_out() -> None:
+    deep: list[object] = []
+    for _ in range(200):
+        deep = [deep]
+    message = {"content": "Hi.", "reasoning_details": deep, "reasoning": "Hm."}
+    assert decode_answer(orjson.dumps({"choices": [{"message": message}]})).provider_data == {"reasoning": "Hm."}
+    stream = StreamedAnswer()
+    stream.take(chunk(reasoning_details=deep, reasoning="Hm."))
+    assert stream.answer().provider_data == {"reasoning": "Hm."}
+
+
+@pytest.mark.parametrize(
+    ("chunks", "usage"),
+    [
+        ([{"prompt_tokens": 7, "completion_tokens": 3}, {"prompt_tokens": 0, "completion_tokens": 0}], (7, 3, 0)),
+        ([{"prompt_tokens": 7}, {"completion_tokens": 3}], (7, 3, 0)),
+        ([{"prompt_tokens": 7, "completion_tokens": 1}, {"prompt_tokens": 7, "completion_tokens": 3}], (7, 3, 0)),
+        ([{"prompt_tokens": 7, "prompt_tokens_details": {"cached_tokens": 2}}, {"completion_tokens": 3}], (7, 3, 2)),
+        ([{"prompt_tokens": 7.0, "completion_tokens": 3.5}], (7, 3, 0)),
+        ([{"prompt_tokens": "7", "completion_tokens": "many"}], (7, 0, 0)),
+        ([{"prompt_tokens": 7}, None, {"completion_tokens": [3]}, "3"], (7, 0, 0)),
+    ],
+)
+def test_usage_is_gathered_from_all_chunks(chunks: list[object], usage: tuple[int, int, int]) -> None:
+    stream = StreamedAnswer()
+    for counted in chunks:
+        stream.take(orjson.dumps({"choices": [{"delta": {"content": "x"}}], "usage": counted}))
+    assert stream.answer().usage == Usage(*usage, model_calls=1)
+
+
+def test_usage_in_a_choice_is_taken() -> None:
+    stream = StreamedAnswer()
+    stream.take(orjson.dumps({"choices": [{"delta": {}, "usage": {"prompt_tokens": 7, "completion_tokens": 3}}]}))
+    assert stream.answer().usage == Usage(7, 3, model_calls=1)
+
+
+@pytest.mark.parametrize("number", ["-1", "NaN", "Infinity", "1e400", "9223372036854775808", "10000000000000000000"])
+def test_numbers_that_cannot_be_meant_count_nothing(number: str) -> None:
+    body = '"usage": {"prompt_tokens": ' + number + ', "completion_tokens": 3}}'
+    whole = decode_answer(('{"choices": [{"message": {"content": "Hi."}}], ' + body).encode())
+    stream = StreamedAnswer()
+    stream.take(('{"choices": [{"delta": {"content": "Hi."}}], ' + body).encode())
+    assert whole.usage == stream.answer().usage == Usage(0, 3, model_calls=1)
+
+
+def test_arguments_keep_all_their_digits() -> None:
+    number = 12345678901234567890123
+    text = '{"id": 12345678901234567890123, "all": [-12345678901234567890123]}'
+    message = {"tool_calls": [{"function": {"name": "f", "arguments": text}}]}
+    call = decode_answer(orjson.dumps({"choices": [{"message": message}]})).tool_calls[0]
+    assert call == ToolCall("", "f", {"id": number, "all": [-number]})
+    whole = decode_answer(
+        (
+            '{"choices": [{"message": {"tool_calls": [{"function": {"name": "f", "arguments": ' + text + "}}]}}]}"
+        ).encode()
+    )
+    assert whole.tool_calls == (call,)

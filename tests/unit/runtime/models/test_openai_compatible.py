@@ -239,11 +239,62 @@ async def test_arguments_nested_too_deeply_fail_only_their_call(lean: Lean) -> N
     await runner.cleanup()
 
 
-async def test_a_retry_after_beyond_the_bound_ends_it(lean: Lean, waits: list[float]) -> None:
-    address, runner = await _answering(b"{}", 429, **{"Retry-After": "3600"})
-    with pytest.raises(ModelFailed, match="429"):
+@pytest.mark.parametrize(("header", "told"), [("3600", 3600), ("1e999", 604_800), ("25.5", 26)])
+async def test_a_retry_after_beyond_the_bound_ends_it_and_is_told(
+    lean: Lean, waits: list[float], header: str, told: int
+) -> None:
+    address, runner = await _answering(b"{}", 429, **{"Retry-After": header})
+    with pytest.raises(ModelFailed, match="429") as failed:
         await lean(base_url=address).answer(asking())
     assert waits == []
+    info = failed.value.info()
+    assert (info.type, info.retry_after) == ("rate_limit_error", told)
+    await runner.cleanup()
+
+
+async def test_a_limit_without_an_end_and_a_pause_for_another_reason_are_failures_of_the_model(lean: Lean) -> None:
+    for status, headers in ((429, {}), (503, {"Retry-After": "3600"})):
+        address, runner = await _answering(b"{}", status, **headers)
+        with pytest.raises(ModelFailed) as failed:
+            await lean(base_url=address).answer(asking())
+        assert failed.value.info().type == "model_error"
+        await runner.cleanup()
+
+
+@pytest.mark.parametrize("status", [400, 200])
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b'{"detail": "no such model"}', "no such model"),
+        (
+            b'{"detail": [{"loc": ["body", "x"], "msg": "too long", "type": "t"}, {"msg": "and odd"}]}',
+            "too long; and odd",
+        ),
+        (b'{"message": "no such model"}', "no such model"),
+        (b'{"object": "error", "message": "no such model", "type": "NotFoundError", "code": 404}', "no such model"),
+        (b'[{"error": {"code": 400, "message": "no such model", "status": "INVALID"}}]', "no such model"),
+        (b'{"error": {"error": {"message": "no such model"}}}', "no such model"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream"])
+async def test_errors_are_told_in_whatever_shape_they_come(
+    lean: Lean, waits: list[float], body: bytes, text: str, status: int, kind: str
+) -> None:
+    if kind == "text/event-stream" and status == 200:
+        body = b"data: " + body + b"\n\n"
+    address, runner = await _answering(body, status, **{"Content-Type": kind})
+    with pytest.raises(ModelFailed) as failed:
+        await lean(base_url=address).answer(asking(), _drop if kind == "text/event-stream" else None)
+    assert (failed.value.message, waits) == (f"openai: {text}", [])
+    await runner.cleanup()
+
+
+@pytest.mark.parametrize(("kind", "text"), [("text/plain", "Too long."), ("text/html", "answered with status 400")])
+async def test_a_plain_text_is_told_and_a_page_is_not(lean: Lean, kind: str, text: str) -> None:
+    address, runner = await _answering(b"Too long.", 400, **{"Content-Type": kind})
+    with pytest.raises(ModelFailed) as failed:
+        await lean(base_url=address).answer(asking())
+    assert failed.value.message == f"openai: {text}"
     await runner.cleanup()
 
 
@@ -268,6 +319,23 @@ async def test_a_stream_answered_in_one_piece_is_taken(lean: Lean) -> None:
     pieces: list[str] = []
     answer = await lean(base_url=address).answer(asking(), pieces.append)
     assert (answer.text, pieces) == ("Hi.", ["Hi."])
+    await runner.cleanup()
+
+
+async def test_half_pairs_in_streams_and_errors_are_replaced(lean: Lean) -> None:
+    stream = rb"""data: {"choices": [{"delta": {"content": "\ud83d"}}]}
+
+data: {"choices": [{"delta": {"content": "\ude00\ud83d"}, "finish_reason": "stop"}]}
+
+data: [DONE]
+"""
+    address, runner = await _answering(stream, **{"Content-Type": "text/event-stream"})
+    pieces: list[str] = []
+    assert (await lean(base_url=address).answer(asking(), pieces.append)).text == "".join(pieces) == "😀�"
+    await runner.cleanup()
+    address, runner = await _answering(rb'{"error": {"message": "no \ud83d"}}', 400)
+    with pytest.raises(ModelFailed, match="no �"):
+        await lean(base_url=address).answer(asking())
     await runner.cleanup()
 
 

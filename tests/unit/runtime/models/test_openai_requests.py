@@ -7,6 +7,7 @@ import pytest
 from libs.contracts.api.sessions import NamedTool
 from services.runtime.adapters.models.openai_requests import encode_request
 from services.runtime.adapters.tools.calculator import Calculator
+from services.runtime.domain.conversation import AssistantMessage, ToolCall
 from services.runtime.domain.models import ModelRequest
 from tests.support.agent_fakes import said
 
@@ -68,3 +69,20 @@ def test_without_that_it_is_asked_for_in_words() -> None:
     body = encoded(output_schema=PRICE)
     assert "response_format" not in body
     assert json.dumps(PRICE) in body["messages"][0]["content"]
+
+
+def test_what_a_server_sent_beside_an_answer_is_sent_back() -> None:
+    call = ToolCall("c", "f", {}, provider_data={"extra_content": {"google": {"thought_signature": "sig"}}})
+    messages = (AssistantMessage("Hm.", (call,), {"reasoning_content": "Why?", "content": "<think>Why?</think>Hm."}),)
+    request = ModelRequest("openai:x", "", (*messages, AssistantMessage("Four.", provider_data={"reasoning": "So."})))
+    asking, telling = orjson.loads(encode_request(request, "x", stream=False))["messages"]
+    assert (asking["reasoning_content"], asking["content"]) == ("Why?", "<think>Why?</think>Hm.")
+    assert asking["tool_calls"][0]["extra_content"] == {"google": {"thought_signature": "sig"}}
+    assert telling == {"role": "assistant", "content": "Four.", "reasoning": "So."}
+
+
+def test_arguments_are_sent_back_with_all_their_digits() -> None:
+    call = ToolCall("c", "f", {"id": 12345678901234567890123})
+    request = ModelRequest("openai:x", "", (AssistantMessage("", (call,)),))
+    [message] = orjson.loads(encode_request(request, "x", stream=False))["messages"]
+    assert message["tool_calls"][0]["function"]["arguments"] == '{"id":12345678901234567890123}'

@@ -1,3 +1,4 @@
+import json
 from collections.abc import AsyncIterator
 from dataclasses import replace
 
@@ -5,8 +6,11 @@ import pytest
 from pydantic_ai.exceptions import ModelHTTPError
 from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.messages import TextPart as TheirText
+from pydantic_ai.messages import ThinkingPart as TheirThinking
+from pydantic_ai.messages import ToolCallPart as TheirCall
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from pydantic_ai.usage import RequestUsage
 
 from libs.contracts.api.sessions import NamedTool
 from libs.retry import RetryPolicy
@@ -21,8 +25,10 @@ from services.runtime.domain.conversation import (
     ToolCall,
     ToolMessage,
     ToolResult,
+    Usage,
     UserMessage,
 )
+from services.runtime.domain.conversation_json import answer_from_json, answer_to_json
 from services.runtime.domain.models import ModelFailed, ModelRequest
 from tests.servers.model_stub import TEXT, ModelStub
 from tests.support.agent_fakes import said
@@ -179,3 +185,65 @@ def test_models_differ_in_whether_they_take_it(provider: str, native: bool, monk
     name = next(each for each in OTHERS if each.name == provider).models[0].name
     request = replace(asking(), model=name, output_schema=PRICE)
     assert pydantic_ai_translation.takes_schema(infer_model(name), request) is native
+
+
+async def test_half_pairs_are_joined_or_replaced(retry: RetryPolicy) -> None:
+    async def stream(_messages: list[ModelMessage], _info: AgentInfo) -> AsyncIterator[str]:
+        for piece in ("\ud83d", "\ude00", "\ud83d"):
+            yield piece
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(stream_function=stream))
+    pieces: list[str] = []
+    answer = await model.answer(ModelRequest("x:y", "", (said("Hi"),)), pieces.append)
+    assert answer.text == "".join(pieces) == "😀�"
+
+    calls = [TheirCall("f", {"a": ["\ud83d"]}, "1"), TheirCall("f", r'{"a": "\ud83d"}', "2")]
+    answer = pydantic_ai_translation.answer(ModelResponse([TheirText("\ud83d"), *calls]))
+    assert (answer.text, [call.arguments for call in answer.tool_calls]) == ("�", [{"a": ["�"]}, {"a": "�"}])
+
+
+async def test_reasoning_and_signatures_go_back_to_the_provider(retry: RetryPolicy) -> None:
+    seen: list[list[ModelMessage]] = []
+    parts = [
+        TheirThinking("Hm.", signature="sig", provider_name="x"),
+        TheirText("Let me ask."),
+        TheirCall("f", '{"a": 1}', "1", provider_details={"thought_signature": "s"}),
+    ]
+
+    def reply(messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        seen.append(messages)
+        return ModelResponse(parts if len(seen) == 1 else [TheirText("Four.")], provider_name="x")
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
+    asked = ModelRequest("x:y", "", (said("Hi"),))
+    answer = answer_from_json(json.loads(json.dumps(answer_to_json(await model.answer(asked)))))
+    given = AssistantMessage(answer.text, answer.tool_calls, answer.provider_data)
+    asked = replace(asked, messages=(said("Hi"), given, ToolMessage(ToolResult("1", "f", "fine"))))
+    final = await model.answer(asked)
+    sent = seen[1][1]
+    assert isinstance(sent, ModelResponse)
+    assert list(sent.parts) == [*parts[:2], replace(parts[2], args={"a": 1})]
+    assert (sent.provider_name, final.provider_data) == ("x", None)
+
+    broken = replace(given, provider_data={"response": {"kind": "unknown"}})
+    await model.answer(replace(asked, messages=(said("Hi"), broken, asked.messages[2])))
+    assert [part.part_kind for part in seen[2][1].parts] == ["text", "tool-call"]
+
+
+@pytest.mark.parametrize("number", [-1, float("nan"), float("inf"), 2**63, 10**19])
+def test_counts_of_tokens_can_be_stored(number: int) -> None:
+    usage = RequestUsage(input_tokens=number, output_tokens=3)
+    usage.cache_read_tokens = 1.0  # type: ignore[assignment]
+    counted = pydantic_ai_translation.answer(ModelResponse([TheirText("Hi.")], usage=usage)).usage
+    assert counted == Usage(0, 3, 1, model_calls=1)
+
+
+async def test_a_provider_that_says_when_to_come_back_is_a_limit(retry: RetryPolicy) -> None:
+    def reply(_messages: list[ModelMessage], _info: AgentInfo) -> ModelResponse:
+        raise ModelHTTPError(429, "x", {"detail": "slow down"}, retry_after=3600)
+
+    model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
+    with pytest.raises(ModelFailed) as failed:
+        await model.answer(ModelRequest("x:y", "", (said("Hi"),)))
+    info = failed.value.info()
+    assert (info.type, info.retry_after, info.message) == ("rate_limit_error", 3600, "x: slow down")

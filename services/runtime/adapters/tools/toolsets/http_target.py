@@ -8,6 +8,7 @@ from typing import Final
 import aiohttp
 import orjson
 
+from libs.json_text import without_half_escapes
 from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.models.failures import retry_after_seconds
 from services.runtime.adapters.tools.answer_text import decoded
@@ -98,6 +99,8 @@ def _doubt(tool: ToolDefinition, problem: FetchFailed) -> str:
 def _text(response: aiohttp.ClientResponse, body: bytes, *, whole: bool) -> str:
     status, kind = response.status, response.content_type
     text = decoded(body, response.charset, cut=not whole) if _is_text(kind, body, whole=whole) else None
+    if text is not None and _is_json(kind):
+        text = without_half_escapes(text.encode()).decode()
     if status >= 400:
         text = (text or "")[:_LONGEST_ERROR]
         raise ToolFailed(

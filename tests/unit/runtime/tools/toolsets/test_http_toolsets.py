@@ -476,3 +476,24 @@ async def test_a_large_failure_is_told(world: World, target: HostileTarget) -> N
 
     with pytest.raises(ToolFailed, match="status 409: no seats"):
         await world.call(await world.tool(url=target.url("/")))
+
+
+@pytest.mark.parametrize("status", ["200 OK", "400 Bad Request"])
+async def test_half_pairs_in_an_answer_are_replaced(world: World, target: HostileTarget, status: str) -> None:
+    target.answers["/"] = answering(rb'{"a": "\ud83d\ude00 \ud83d"}', status=status)
+    tool = await world.tool(url=target.url("/"))
+    try:
+        told = (await world.call(tool)).text
+    except ToolFailed as failure:
+        told = str(failure)
+    assert '{"a": "😀 �"}' in told
+
+
+async def test_integers_of_any_size_reach_the_target(world: World, target: HostileTarget) -> None:
+    tool = await world.tool(
+        method="POST", url=target.url("/{id}"), query={"n": "{id}"}, body={"n": "{id}"}, parameters=PARAMETERS
+    )
+    await world.call(tool, {"id": 12345678901234567890123})
+    [request] = target.taken
+    assert request.path == "/12345678901234567890123?n=12345678901234567890123"
+    assert request.body == b'{"n": 12345678901234567890123}'

@@ -624,3 +624,35 @@ async def test_a_restarted_server_that_answers_400_costs_no_call_where_it_is_saf
             assert server.calls == 2
         assert (await tool.call({}, context)).text == "done"
         assert server.calls == 3
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_half_pairs_are_joined_or_replaced(streamed: bool) -> None:
+    async def answer(request: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        number = json.dumps(message["id"]).encode()
+        content = rb'{"content": [{"type": "text", "text": "\ud83d\ude00 \ud83d"}]}'
+        body = b'{"jsonrpc": "2.0", "id": ' + number + b', "result": ' + content + b"}"
+        if not streamed:
+            return web.Response(body=body, content_type="application/json")
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
+        await response.prepare(request)
+        cut = body.index(rb"\ude00") + 2
+        for piece in (b"data: " + body[:cut], body[cut:], b"\n\n"):
+            await response.write(piece)
+            await asyncio.sleep(0)
+        return response
+
+    async with target(answer) as server, connector() as made:
+        assert await call(made, server.url) == "😀 �"
+
+
+async def test_integers_of_any_size_reach_the_server_and_come_back() -> None:
+    number = 12345678901234567890123
+
+    async def answer(_: web.BaseRequest, message: dict[str, Any]) -> web.StreamResponse:
+        return result(message, {"content": [], "structuredContent": {"given": message["params"]["arguments"]["n"]}})
+
+    async with target(answer) as server, connector() as made:
+        [tool] = made.tools(toolset(server.url))
+        output = await tool.call({"n": number}, ToolContext("call", "turn", "session", CALLER))
+    assert output.text == '{"given":12345678901234567890123}'

@@ -512,3 +512,8 @@ def test_a_byte_order_mark_is_no_part_of_a_document(text: str) -> None:
 def test_what_is_no_document_is_said(text: str) -> None:
     with pytest.raises(JobRefused, match=r"the document is"):
         parse_document(text)
+
+
+@pytest.mark.parametrize("text", [r'{"info": "\ud83d\ude00\ud83d"}', r'info: "\ud83d\ude00\ud83d"'])
+def test_half_pairs_in_a_document_are_replaced(text: str) -> None:
+    assert parse_document(text) == {"info": "😀�"}

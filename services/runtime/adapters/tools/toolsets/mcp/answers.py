@@ -12,6 +12,7 @@ from mcp.types.methods import parse_server_result
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json
 
+from libs.json_text import NotJson, read_json, write_json
 from services.runtime.domain.conversation import JsonObject
 
 LEFT_OUT: Final = "aes/left-out"
@@ -37,7 +38,7 @@ def readable(body: bytes) -> bytes:
         _leave_out_tools(result)
     elif not _complete_result(result):
         return body
-    return orjson.dumps(message)
+    return write_json(message)
 
 
 def beginning(part: bytes, request: bytes) -> bytes | None:
@@ -62,14 +63,14 @@ def beginning(part: bytes, request: bytes) -> bytes | None:
     result = {"resultType": "complete", **result}
     _complete_result(result)
     result["_meta"] = {CUT: True}
-    return orjson.dumps({"jsonrpc": "2.0", "id": asked, "result": result})
+    return write_json({"jsonrpc": "2.0", "id": asked, "result": result})
 
 
 def _message(body: bytes) -> JsonObject | None:
     """A JSON-RPC message with a result that is an object."""
     try:
-        message = orjson.loads(body)
-    except orjson.JSONDecodeError:
+        message = read_json(body)
+    except NotJson:
         return None
     return message if isinstance(message, dict) and isinstance(message.get("result"), dict) else None
 

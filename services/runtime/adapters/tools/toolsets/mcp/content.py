@@ -5,7 +5,6 @@ import binascii
 from collections.abc import Sequence
 from typing import Any, Final
 
-import orjson
 from mcp.types import (
     AudioContent,
     CallToolResult,
@@ -19,6 +18,7 @@ from mcp.types import (
 
 from libs.contracts.api.file_types import TYPES
 from libs.contracts.errors import ServiceError
+from libs.json_text import NotJson, read_json, write_json
 from services.runtime.adapters.tools.toolsets.mcp.answers import CUT
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ArtifactRef
@@ -36,7 +36,7 @@ async def tool_output(
     """
     texts = [block.text for block in result.content if isinstance(block, TextContent)]
     if result.structured_content is not None and not _repeats(texts, result.structured_content):
-        texts.append(orjson.dumps(result.structured_content).decode())
+        texts.append(write_json(result.structured_content).decode())
     if result.is_error:
         texts += [_as_text(block) for block in result.content if not isinstance(block, TextContent)]
         raise ToolFailed("\n".join(text for text in texts if text) or "the tool failed without a message")
@@ -62,8 +62,8 @@ def _repeats(texts: Sequence[str], structured: Any) -> bool:
     if isinstance(wrapped, str) and whole == wrapped:
         return True
     try:
-        parsed = [orjson.loads(text) for text in texts]
-    except orjson.JSONDecodeError:
+        parsed = [read_json(text) for text in texts]
+    except NotJson:
         return False
     # A list is often sent as a text for each of its items.
     return structured in parsed or (wrapped is not None and (wrapped in parsed or wrapped == parsed))

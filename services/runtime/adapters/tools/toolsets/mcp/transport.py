@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import aiohttp
 import httpx2
-import orjson
 
+from libs.json_text import NotJson, read_json, without_half_escapes
 from libs.outbound import AddressRefused, GuardedResolver, UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS
 from services.runtime.adapters.tools.toolsets.mcp.answers import beginning, readable
@@ -143,6 +143,7 @@ class GuardedTransport(httpx2.AsyncBaseTransport):
             )
         if response.status >= 400 and not _error_message(body):
             return _failed(request, Failure.STATUS, f"the server answered {response.status}")
+        body = without_half_escapes(body)
         if whole and response.status < 400:
             body = readable(body)
         return httpx2.Response(response.status, headers=headers, content=body, request=request)
@@ -163,17 +164,17 @@ class _Events(httpx2.AsyncByteStream):
             searched = max(len(held) - 3, 0)
             held += piece if size <= LARGEST_ANSWER else piece[: LARGEST_ANSWER - size]
             while end := _EVENT_END.search(held, searched):
-                yield _readable_event(bytes(held[: end.end()]))
+                yield _readable_event(without_half_escapes(bytes(held[: end.end()])))
                 del held[: end.end()]
                 searched = 0
             if size > LARGEST_ANSWER:
-                part = beginning(_data(held), self._request)
+                part = beginning(without_half_escapes(_data(held)), self._request)
                 if part is None:
                     # The one error that the SDK does not answer by asking for the rest.
                     raise httpx2.SSEError(TOO_LARGE)
                 yield _event(part)
                 return
-        yield bytes(held)
+        yield without_half_escapes(bytes(held))
 
     async def aclose(self) -> None:
         self._response.close()
@@ -212,18 +213,18 @@ async def _read(response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
 def _is_about_the_session(body: bytes) -> bool:
     """Whether the text of a 400 says that the session isn't known; one about arguments may name a session as well."""
     try:
-        error: Any = orjson.loads(body)["error"]
+        error: Any = read_json(body)["error"]
         return error["code"] != _INVALID_PARAMS and _OF_SESSION.search(error["message"]) is not None
-    except (orjson.JSONDecodeError, LookupError, TypeError):
+    except (NotJson, LookupError, TypeError):
         return _OF_SESSION.search(body[:2_000].decode("utf-8", "replace")) is not None
 
 
 def _error_message(body: bytes) -> str:
     """The message of a JSON-RPC error."""
     try:
-        error: Any = orjson.loads(body)["error"]
+        error: Any = read_json(body)["error"]
         return f": {error['message']}"
-    except (orjson.JSONDecodeError, LookupError, TypeError):
+    except (NotJson, LookupError, TypeError):
         return ""
 
 

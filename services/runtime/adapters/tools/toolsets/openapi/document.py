@@ -13,6 +13,7 @@ from referencing import Registry, Resource, Specification
 from referencing.exceptions import Unresolvable
 
 from libs.confined import JobRefused
+from libs.json_text import without_half_escapes
 from services.runtime.domain.conversation import JsonObject
 
 METHODS: Final = ("get", "head", "post", "put", "patch", "delete")
@@ -34,6 +35,7 @@ def parse_document(text: str) -> Any:
     """JSON or YAML. Raises JobRefused."""
     text = text.removeprefix("\ufeff")
     try:
+        text = without_half_escapes(text.encode()).decode()
         if text.lstrip().startswith("{"):
             return json.loads(text)
         return yaml.load(text, Loader=_Yaml)  # noqa: S506

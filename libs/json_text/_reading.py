@@ -1,0 +1,65 @@
+"""Reads JSON with orjson, and again with the standard library where orjson refuses or rounds."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from libs.json_text._surrogates import without_half_pairs_in
+
+# The shortest integer that may need more than 64 bits has as many digits.
+_LONG_INTEGER: Final = re.compile(rb"[0-9]{19}")
+
+
+class NotJson(ValueError):
+    """The text is not JSON; the message tells why."""
+
+
+def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: bool = False) -> Any:
+    """Raises NotJson.
+
+    ``nan_as_null``: for NaN and infinities, which JSON does not have. ``keep_half_pairs``: for a text that goes on in
+    another document.
+    """
+    data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
+    try:
+        value = orjson.loads(data)
+    except orjson.JSONDecodeError as problem:
+        refusal = str(problem)
+    else:
+        if _LONG_INTEGER.search(data) is None:
+            return value
+        refusal = "an integer has too many digits"
+    try:
+        value = _exact(data, _null if nan_as_null else _refused)
+        return value if keep_half_pairs else without_half_pairs_in(value)
+    except (ValueError, RecursionError):
+        raise NotJson(refusal) from None
+
+
+def _exact(data: bytes, constant: Callable[[str], Any]) -> Any:
+    """Raises ValueError and RecursionError. ``constant`` is given NaN, infinities and numbers beyond all floats."""
+
+    def number(digits: str) -> Any:
+        value = float(digits)
+        return value if math.isfinite(value) else constant(digits)
+
+    return json.loads(_decoded(data), parse_float=number, parse_constant=constant)
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return data.decode(errors="replace")
+
+
+def _null(_name: str) -> None:
+    return None
+
+
+def _refused(name: str) -> NoReturn:
+    raise ValueError(f"{name[:50]} is not a number of JSON")

@@ -1,0 +1,60 @@
+"""Halves of surrogate pairs, which UTF-8 cannot carry, in texts and in escapes of JSON."""
+
+import re
+from typing import Any, Final
+
+_HALF: Final = re.compile("[\ud800-\udfff]")
+_HALF_ESCAPE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
+_ESCAPE: Final = re.compile(
+    rb"\\u([dD][89abAB][0-9a-fA-F]{2})\\u([dD][c-fC-F][0-9a-fA-F]{2})|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.",
+    re.DOTALL,
+)
+
+
+def without_half_pairs(text: str) -> str:
+    """The text with halves that belong together joined, and U+FFFD in place of each other one."""
+    if text.isascii() or _HALF.search(text) is None:
+        return text
+    return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
+
+
+def without_half_pairs_in(value: Any) -> Any:
+    """The JSON value with such texts everywhere, names of members included."""
+    if isinstance(value, str):
+        return without_half_pairs(value)
+    if isinstance(value, list):
+        return [without_half_pairs_in(item) for item in value]
+    if isinstance(value, dict):
+        return {without_half_pairs(name): without_half_pairs_in(item) for name, item in value.items()}
+    return value
+
+
+def without_half_escapes(document: bytes) -> bytes:
+    """A document of JSON, or a line of it, with characters in place of escaped pairs and U+FFFD for each half."""
+    return document if _HALF_ESCAPE.search(document) is None else _ESCAPE.sub(_character, document)
+
+
+def _character(escape: re.Match[bytes]) -> bytes:
+    if escape[3] is not None:
+        return "\N{REPLACEMENT CHARACTER}".encode()
+    if escape[1] is None:
+        return escape[0]
+    return without_half_pairs(chr(int(escape[1], 16)) + chr(int(escape[2], 16))).encode()
+
+
+class PairedText:
+    """Joins pairs that are split over the pieces of a text."""
+
+    def __init__(self) -> None:
+        self._first_half = ""
+
+    def take(self, piece: str) -> str:
+        """The text that is complete with this piece; the first half of a pair waits for the next one."""
+        text = self._first_half + piece
+        self._first_half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
+        return without_half_pairs(text[:-1] if self._first_half else text)
+
+    def finish(self) -> str:
+        """The text that is left, once no piece follows."""
+        rest, self._first_half = self._first_half, ""
+        return without_half_pairs(rest)

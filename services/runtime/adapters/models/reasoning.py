@@ -1,0 +1,143 @@
+"""Reasoning of models: kept out of replies, and given back to the provider that it is from."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
+from services.runtime.domain.models import ChatModel, ModelRequest, OnText
+
+_TAGS: Final = ("<think>", "<thinking>", "<thought>")
+_LONGEST_TAG: Final = max(map(len, _TAGS)) + 1
+# Who writes about a tag quotes it.
+_QUOTES: Final = ("`", '"', "'")
+_MODEL: Final = "model"
+
+
+class ReasoningApart:
+    """A ChatModel around another one, whose answers may have blocks of reasoning in their text.
+
+    What a provider sent beside an answer goes back to the same model alone: others refuse or misread it.
+    """
+
+    def __init__(self, model: ChatModel) -> None:
+        self._model = model
+
+    async def answer(self, request: ModelRequest, on_text: OnText | None = None) -> ModelAnswer:
+        asked = replace(request, messages=tuple(_own(message, request.model) for message in request.messages))
+        if on_text is None:
+            answer = await self._model.answer(asked)
+        else:
+            streamed = ReplyText()
+            answer = await self._model.answer(asked, lambda piece: _emit(streamed.take(piece), on_text))
+            _emit(streamed.finish(), on_text)
+        reply = ReplyText()
+        text = reply.take(answer.text) + reply.finish()
+        data = dict(answer.provider_data or {})
+        if text != answer.text:
+            data["content"] = answer.text
+        if data or any(call.provider_data for call in answer.tool_calls):
+            data[_MODEL] = request.model
+        return replace(answer, text=text, provider_data=data or None)
+
+
+def _emit(text: str, on_text: OnText) -> None:
+    if text:
+        on_text(text)
+
+
+def _own(message: Message, model: str) -> Message:
+    """The message as its provider needs it back; without what only another model's provider knows."""
+    if not isinstance(message, AssistantMessage):
+        return message
+    data: Mapping[str, Any] = message.provider_data or {}
+    if data.get(_MODEL) == model:
+        return replace(message, provider_data={name: value for name, value in data.items() if name != _MODEL} or None)
+    calls = tuple(replace(call, provider_data=None) for call in message.tool_calls)
+    return replace(message, tool_calls=calls, provider_data=None)
+
+
+class ReplyText:
+    """Leaves blocks of reasoning out of a text that comes in pieces.
+
+    A block that the text begins with may lack its end, as when the answer was cut. A later one without an end, or
+    whose tag is quoted, is text.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._block: list[str] = []
+        self._end = ""
+        self._before_reply = True
+        self._after_block = False
+        self._last = ""
+
+    def take(self, piece: str) -> str:
+        """The text of the reply that is certain with this piece."""
+        text, said = self._held + piece, []
+        self._held = ""
+        while text:
+            if self._end:
+                text = self._within_block(text)
+            elif self._before_reply:
+                text = self._at_beginning(text)
+            else:
+                reply, text = self._within_reply(text)
+                said.append(reply)
+        return "".join(said)
+
+    def finish(self) -> str:
+        """The rest of the reply, once no piece follows."""
+        rest = "".join([*self._block, self._held])
+        if self._before_reply and (self._end or self._after_block):
+            return "" if self._end else rest.lstrip()
+        return rest
+
+    def _within_block(self, text: str) -> str:
+        """What follows the block."""
+        _, end, after = text.partition(self._end)
+        if end:
+            self._end = ""
+            self._block.clear()
+            return after
+        self._held = text[-(len(self._end) - 1) :]
+        if not self._before_reply:
+            self._block.append(text[: -(len(self._end) - 1)])
+        return ""
+
+    def _at_beginning(self, text: str) -> str:
+        begun = text.lstrip()
+        tag = next((tag for tag in _TAGS if begun.startswith(tag)), None)
+        if tag is not None:
+            self._end, self._after_block = _end_of(tag), True
+            return begun[len(tag) :]
+        if any(tag.startswith(begun) for tag in _TAGS):
+            self._held = text
+            return ""
+        self._before_reply = False
+        return begun if self._after_block else text
+
+    def _within_reply(self, text: str) -> tuple[str, str]:
+        """The text up to a block, and the block."""
+        place = 0
+        while (place := text.find("<", place)) >= 0:
+            rest = text[place : place + _LONGEST_TAG]
+            quoted = (text[place - 1] if place else self._last) in _QUOTES
+            tag = None if quoted else next((tag for tag in _TAGS if rest.startswith(tag)), None)
+            if tag is not None:
+                self._end = _end_of(tag)
+                self._block.append(tag)
+                return self._reply(text[:place]), text[place + len(tag) :]
+            if not quoted and place + len(rest) == len(text) and any(tag.startswith(rest) for tag in _TAGS):
+                self._held = rest
+                return self._reply(text[:place]), ""
+            place += 1
+        return self._reply(text), ""
+
+    def _reply(self, text: str) -> str:
+        self._last = text[-1:] or self._last
+        return text
+
+
+def _end_of(tag: str) -> str:
+    return f"</{tag[1:]}"
