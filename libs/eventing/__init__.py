@@ -25,7 +25,6 @@ from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, conn
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_lone_member import LoneMember
 from libs.eventing._kafka_long_fetches import LongFetches
-from libs.eventing._key_queues import KeyQueues
 from libs.eventing._messages import (
     MessageContext,
     MessageDraft,
@@ -33,7 +32,6 @@ from libs.eventing._messages import (
     PayloadReader,
     PoisonMessage,
     envelope_of,
-    is_terminal,
 )
 from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
@@ -41,10 +39,8 @@ from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
 from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import (
-    CommandChannels,
     CommandSender,
     CommandState,
-    HandedOver,
     ReadTooSlowly,
     Received,
     Replies,
@@ -59,7 +55,6 @@ __all__ = [
     "BatchHandler",
     "Bus",
     "BusUnavailable",
-    "CommandChannels",
     "CommandContext",
     "CommandRouter",
     "CommandSender",
@@ -73,13 +68,11 @@ __all__ = [
     "EventRouter",
     "Expiry",
     "GroupLag",
-    "HandedOver",
     "IdentitySigner",
     "KafkaBus",
     "KafkaConnection",
     "KafkaGroups",
     "KafkaSettings",
-    "KeyQueues",
     "LoneMember",
     "LongFetches",
     "MessageContext",
@@ -119,7 +112,6 @@ __all__ = [
     "enter_commands",
     "envelope_of",
     "is_bus_outage",
-    "is_terminal",
     "member_client_id",
     "open_dead_letters",
     "open_replay",

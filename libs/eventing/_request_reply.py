@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from typing import Final
 
 import structlog
 
@@ -16,7 +16,6 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
-from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
@@ -52,32 +51,6 @@ class CommandState:
 
 AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
-
-
-class HandedOver(NamedTuple):
-    """A signed command on its way to its owner."""
-
-    topic: Topic
-    envelope: Envelope
-    payload: bytes
-
-
-class CommandChannels(Protocol):
-    """Connections to processes that carry commands out, beside the bus.
-
-    ``on_event`` gets the events of commands that were handed over, as far as that process makes them; all of them come
-    over the bus, too. ``on_returned`` gets commands that are left to the bus: their process did not take them, or it is
-    unknown whether it did.
-    """
-
-    on_event: OnEvent
-    on_returned: Callable[[HandedOver], None]
-
-    async def submit(self, command: HandedOver) -> bool:
-        """Whether a process was given the command, or it was returned meanwhile.
-
-        Those of one subject arrive there in order.
-        """
 
 
 class ReadTooSlowly(ServiceUnavailable):
@@ -192,9 +165,7 @@ class Replies:
 class CommandSender:
     """Sends commands and gives the events that they cause to their waiters.
 
-    Every replica reads all events from the end; waiters of a command are a set, filtered by company. A command is
-    handed over by one of ``channels`` to a process of its owner, and sent over the bus where that cannot be: given
-    twice, it takes effect once.
+    Every replica reads all events from the end; waiters of a command are a set, filtered by company.
     """
 
     def __init__(
@@ -207,15 +178,10 @@ class CommandSender:
         *,
         source: str,
         topics: Sequence[Topic] = TOPICS,
-        channels: CommandChannels | None = None,
     ) -> None:
         self._producer = producer
         self._signer = signer
         self._ask = ask
-        self._channels = channels
-        if channels is not None:
-            channels.on_event, channels.on_returned = self._tell_waiters, self._send_returned
-        self._returned: set[asyncio.Task[None]] = set()
         self._payloads = payloads
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
@@ -270,11 +236,10 @@ class CommandSender:
     ) -> None:
         """Send a command; ``expires_in`` seconds later its owner refuses it.
 
-        Raises ``ServiceUnavailable`` within 4 s when it is sent over the bus and the broker does not take it; it may
-        still be carried out.
+        Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
         """
         # The answer of a command sent before the readers are in position could be missed.
-        if not self.positioned():
+        if not (self.positioned() and self._producer.healthy):
             raise _unreachable()
         now = datetime.now(UTC)
         envelope = Envelope(
@@ -291,31 +256,9 @@ class CommandSender:
         payload = command.encode()
         envelope = self._signer.sign_command(envelope, identity, payload)
         with send_span(command.TOPIC.name, envelope):
-            envelope = with_current_span(envelope)
-            handed = HandedOver(command.TOPIC, envelope, payload)
-            if self._channels is not None and await self._channels.submit(handed):
-                metrics.commands_sent("channel").inc()
-            else:
-                await self._produce(handed)
+            await self._produce(command.TOPIC, with_current_span(envelope), payload)
 
-    def _send_returned(self, command: HandedOver) -> None:
-        async def send() -> None:
-            _log.info("command.sent_over_the_bus", command_id=command.envelope.id)
-            try:
-                await self._produce(command)
-            except ServiceUnavailable as problem:
-                # Its waiter asks the owner, and tells its caller that it was not accepted.
-                _log.warning("command.not_sent", command_id=command.envelope.id, problem=problem.message)
-
-        task = asyncio.create_task(send(), name="command.returned")
-        self._returned.add(task)
-        task.add_done_callback(self._returned.discard)
-
-    async def _produce(self, command: HandedOver) -> None:
-        topic, envelope, payload = command
-        if not self._producer.healthy:
-            raise _unreachable()
-        metrics.commands_sent("bus").inc()
+    async def _produce(self, topic: Topic, envelope: Envelope, payload: bytes) -> None:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))

@@ -37,7 +37,6 @@ class Consumers:
         self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness, departures: Departures
     ) -> None:
         self.tasks: list[asyncio.Task[None]] = []
-        self.dispatch_commands = False
         self._service = service
         self._bus = bus
         self._producer = producer
@@ -59,7 +58,6 @@ class Consumers:
 
     def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
         """Joins the groups of the routers, and those of batches that belong to one of the roles, None for all."""
-        self.dispatch_commands = routers
         if routers:
             self._members += [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
         self._members += [

@@ -206,10 +206,6 @@ class UpstreamClient:
             raise ServiceUnavailable(f"the {upstream} service answered {response.status} for a payload")
         return response.body
 
-    def own_headers(self) -> dict[str, str]:
-        """Headers of a call that this service makes for itself, on behalf of no caller."""
-        return self._headers(_service(""))
-
     def _headers(self, identity: Identity) -> dict[str, str]:
         headers = {"Authorization": BEARER + self._token(identity)}
         correlation_id = current_correlation_id()
