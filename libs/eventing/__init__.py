@@ -40,10 +40,11 @@ from libs.eventing._publisher import OutboxSender, Publisher
 from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import (
     CommandSender,
-    CommandState,
+    LookUp,
     ReadTooSlowly,
     Received,
     Replies,
+    ReplyState,
 )
 from libs.eventing._revoked_keys import RevokedKeys
 from libs.eventing._sweeper import Sweeper
@@ -58,7 +59,6 @@ __all__ = [
     "CommandContext",
     "CommandRouter",
     "CommandSender",
-    "CommandState",
     "ConsumerLoop",
     "DeadLetter",
     "DeadLetterReader",
@@ -75,6 +75,7 @@ __all__ = [
     "KafkaSettings",
     "LoneMember",
     "LongFetches",
+    "LookUp",
     "MessageContext",
     "MessageDraft",
     "MessageRefused",
@@ -100,6 +101,7 @@ __all__ = [
     "ReplayOvertaken",
     "Replication",
     "Replies",
+    "ReplyState",
     "RevokedKeys",
     "Sweeper",
     "TopicContent",

@@ -212,8 +212,6 @@ class CommandRouter:
 
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
-        if self._revoked is not None:
-            await self._revoked.wait()
         if _is_expired(envelope):
             expired = TimedOut("the command expired before it was accepted; nothing was done")
             await self._refuse_unless_accepted(context, expired)

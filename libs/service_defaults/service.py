@@ -94,7 +94,7 @@ class Service:
         self.readiness = Readiness()
         self.departures = Departures(self.bus.groups(), self.presence)
         self.consumers = Consumers(name, self.bus, self.producer, self.readiness, self.departures)
-        self.consumers.add("commands", self.commands)
+        self.consumers.add("commands", self.commands, after=self.revoked_keys.wait)
         self.http = self._http_app()
         self.lifecycle = Lifecycle(
             self.http,

@@ -312,7 +312,7 @@ def build(settings: GatewaySettings) -> Service:
     sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
     sender.on_every_event(api.texts.hear, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
-    service.ready_check("events", _positioned(sender))
+    service.ready_check("events", _started(sender))
     service.mount(PREFIX, api.application)
     for protocol in api.protocols:
         service.mount(protocol.prefix, protocol)
@@ -455,8 +455,8 @@ def listen(sender: CommandSender, api: PublicApi) -> None:
     sender.on_event(AgentUpdated.TYPE, changed)
 
 
-def _positioned(sender: CommandSender) -> Callable[[], Awaitable[bool]]:
+def _started(sender: CommandSender) -> Callable[[], Awaitable[bool]]:
     async def check() -> bool:
-        return sender.positioned()
+        return sender.started()
 
     return check

@@ -122,7 +122,7 @@ async def caller(installation: Installation) -> AsyncIterator[CommandSender]:
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
-    await until(lambda: sender.positioned() and producer.healthy)
+    await until(lambda: sender.started() and producer.healthy)
     yield sender
     for task in reading:
         task.cancel()
