@@ -156,7 +156,7 @@ class Tail(Protocol):
 
     @property
     def offsets(self) -> Mapping[Partition, int]:
-        """Those that follow what it has given out, by partition: another reader can go on there."""
+        """The offsets after what it has given out, by partition: another reader can go on there."""
 
     async def start(self) -> None:
         """Returns once the reader is in position: everything sent from then on will be read."""
