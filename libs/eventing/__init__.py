@@ -25,7 +25,6 @@ from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, conn
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_lone_member import LoneMember
 from libs.eventing._kafka_long_fetches import LongFetches
-from libs.eventing._key_queues import KeyQueues
 from libs.eventing._messages import (
     MessageContext,
     MessageDraft,
@@ -33,7 +32,6 @@ from libs.eventing._messages import (
     PayloadReader,
     PoisonMessage,
     envelope_of,
-    is_terminal,
 )
 from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
@@ -41,13 +39,12 @@ from libs.eventing._outbox_table import OutboxMessage
 from libs.eventing._publisher import OutboxSender, Publisher
 from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import (
-    CommandChannels,
     CommandSender,
-    CommandState,
-    HandedOver,
+    LookUp,
     ReadTooSlowly,
     Received,
     Replies,
+    ReplyState,
 )
 from libs.eventing._revoked_keys import RevokedKeys
 from libs.eventing._sweeper import Sweeper
@@ -59,11 +56,9 @@ __all__ = [
     "BatchHandler",
     "Bus",
     "BusUnavailable",
-    "CommandChannels",
     "CommandContext",
     "CommandRouter",
     "CommandSender",
-    "CommandState",
     "ConsumerLoop",
     "DeadLetter",
     "DeadLetterReader",
@@ -73,15 +68,14 @@ __all__ = [
     "EventRouter",
     "Expiry",
     "GroupLag",
-    "HandedOver",
     "IdentitySigner",
     "KafkaBus",
     "KafkaConnection",
     "KafkaGroups",
     "KafkaSettings",
-    "KeyQueues",
     "LoneMember",
     "LongFetches",
+    "LookUp",
     "MessageContext",
     "MessageDraft",
     "MessageRefused",
@@ -107,6 +101,7 @@ __all__ = [
     "ReplayOvertaken",
     "Replication",
     "Replies",
+    "ReplyState",
     "RevokedKeys",
     "Sweeper",
     "TopicContent",
@@ -119,7 +114,6 @@ __all__ = [
     "enter_commands",
     "envelope_of",
     "is_bus_outage",
-    "is_terminal",
     "member_client_id",
     "open_dead_letters",
     "open_replay",

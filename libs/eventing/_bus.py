@@ -154,6 +154,10 @@ class CopartitionConsumer(Protocol):
 class Tail(Protocol):
     """A reader of whole topics, without a group: every replica sees everything."""
 
+    @property
+    def offsets(self) -> Mapping[Partition, int]:
+        """The offsets after what it has given out, by partition: another reader can go on there."""
+
     async def start(self) -> None:
         """Returns once the reader is in position: everything sent from then on will be read."""
 
@@ -181,5 +185,7 @@ class Bus(Protocol):
         self, group: str, topics: Sequence[str], assignment: Assignment
     ) -> CopartitionConsumer: ...
 
-    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> Tail:
-        """A reader from the end of the topics on, or from the first record that they keep."""
+    def tail(
+        self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
+    ) -> Tail:
+        """A reader from the given offsets on, in other partitions from the end or from the first record kept."""

@@ -92,10 +92,6 @@ class CommandRouter:
         """The topics of the commands handled."""
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
-    def handles(self, command_type: str) -> bool:
-        """Whether commands of this type have a handler here."""
-        return command_type in self._routes
-
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
         """Carry out a command in one transaction.
 
@@ -163,19 +159,14 @@ class CommandRouter:
     async def deliver(self, record: Record) -> None:
         """Carry out the command in a record. Raises ``PoisonMessage`` when it can never be carried out."""
         envelope = envelope_of(record)
-        if self.handles(envelope.type):
-            await self.dispatch(envelope, record.value)
-        else:
+        if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
-
-    async def dispatch(self, envelope: Envelope, payload: bytes) -> None:
-        """Carries out a command that has a handler here. Raises ``PoisonMessage`` when it can never be carried out."""
+            return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, command_id=envelope.id)
-        command_type, _ = self._routes[envelope.type]
-        with process_span(command_type.TOPIC.name, envelope) as span:
-            context = self._context(envelope, payload)
+        with process_span(record.topic, envelope) as span:
+            context = self._context(envelope, record.value)
             measurement = metrics.CommandMeasurement(envelope.type)
-            outcome = await self._execute(envelope, payload, context)
+            outcome = await self._execute(envelope, record.value, context)
             measurement.end(outcome)
             span.set("aes.outcome", outcome)
 
@@ -221,8 +212,6 @@ class CommandRouter:
 
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
-        if self._revoked is not None:
-            await self._revoked.wait()
         if _is_expired(envelope):
             expired = TimedOut("the command expired before it was accepted; nothing was done")
             await self._refuse_unless_accepted(context, expired)

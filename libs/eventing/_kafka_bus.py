@@ -1,6 +1,6 @@
 """The broker port on Apache Kafka."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
@@ -8,7 +8,7 @@ from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._bus import Assignment
+from libs.eventing._bus import Assignment, Partition
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
 from libs.eventing._kafka_fast_paths import install_fast_fetches
@@ -69,10 +69,14 @@ class KafkaBus:
             client, self._prefix, assignment, names, LoneMember(client, self._wait_while_settled)
         )
 
-    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> KafkaTail:
-        # Without a group: every replica reads everything.
-        client = self._client(None, *(self._prefix + topic for topic in topics))
-        return KafkaTail(client, self._prefix, from_start=from_start)
+    def tail(
+        self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
+    ) -> KafkaTail:
+        # Without a group: every replica reads everything. A topic that was made anew has none of the offsets; what it
+        # has is old to those who wait for events.
+        names = [self._prefix + topic for topic in topics]
+        client = self._client(None, *names, reset="earliest" if from_start else "latest")
+        return KafkaTail(client, self._prefix, from_start=from_start, offsets=offsets)
 
     def _client(
         self,
@@ -80,6 +84,7 @@ class KafkaBus:
         *topics: str,
         linger: bool = False,
         assignor: type[AbstractPartitionAssignor] = RoundRobinPartitionAssignor,
+        reset: str = "earliest",
     ) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
             *topics,
@@ -87,7 +92,7 @@ class KafkaBus:
             client_id=self._client_id if group is None else self._member_id,
             group_id=group,
             enable_auto_commit=False,
-            auto_offset_reset="earliest",
+            auto_offset_reset=reset,
             fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,

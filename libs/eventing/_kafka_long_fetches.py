@@ -10,7 +10,8 @@ from aiokafka.client import ConnectionGroup
 
 _REST_SECONDS: Final = 10.0
 _LONG_SECONDS: Final = 10.0
-_FETCHER_SECONDS: Final = 5.0
+# A fetch that ends in the moment in which records are drained leaves the fetcher waiting for this.
+_FETCHER_SECONDS: Final = 0.5
 # A fetch without records that takes less or more than the broker was to wait has failed.
 _EARLY_SECONDS: Final = 0.5
 _LATE_SECONDS: Final = 5.0
@@ -46,7 +47,7 @@ class LongFetches:
         """Called when the client has started."""
         fetcher = self._client._fetcher
         fetch = fetcher._proc_fetch_request
-        # Everything that it looks for wakes it anyway; its default would do so five times a second besides.
+        # Nearly everything that it looks for wakes it anyway; its default would do so five times a second besides.
         fetcher._fetcher_timeout = _FETCHER_SECONDS
         self._usual = (fetcher._fetch_max_wait_ms, fetcher._fetch_min_bytes)
         self.wake()

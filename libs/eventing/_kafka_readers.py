@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final, cast
 
 import structlog
@@ -216,8 +216,16 @@ def _retrieve_abandoned_commits() -> None:
 class KafkaTail(_Reader):
     """A reader of all partitions; positions survive broker restarts."""
 
-    def __init__(self, client: AIOKafkaConsumer, prefix: str, *, from_start: bool = False) -> None:
+    def __init__(
+        self,
+        client: AIOKafkaConsumer,
+        prefix: str,
+        *,
+        from_start: bool = False,
+        offsets: Mapping[Partition, int] | None = None,
+    ) -> None:
         super().__init__(client, prefix, LongFetches(client, _TAIL_SECONDS))
+        self.offsets = dict(offsets or {})
         self._from_start = from_start
         self._ends: dict[TopicPartition, int] = {}
 
@@ -227,11 +235,14 @@ class KafkaTail(_Reader):
             assigned = self._consumer.assignment()
             # The broker answers a connection's requests one after the other: a fetch would be waited for.
             self._consumer.pause(*assigned)
-            self._ends = await self._consumer.end_offsets(assigned)
-            if not self._from_start:
-                # Fixed here: a position left to the first fetch would be the end at that time, after the first command.
-                for partition, end in self._ends.items():
-                    self._consumer.seek(partition, end)
+            # The client looks for its positions, the end or the first record kept. It is waited for: a seek in the
+            # moment in which that ends would not wake the client, which then fetches nothing until its next tick.
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                first = {partition: await self._consumer.position(partition) for partition in assigned}
+                self._ends = await self._consumer.end_offsets(assigned) if self._from_start else first
+            for partition, offset in first.items():
+                place = Partition(self._declared(partition.topic), partition.partition)
+                self._consumer.seek(partition, self.offsets.setdefault(place, offset))
             self._consumer.resume(*assigned)
         except (KafkaError, OSError) as problem:
             await self.stop()
@@ -240,6 +251,7 @@ class KafkaTail(_Reader):
     async def poll(self, timeout: float) -> list[Record]:
         records = await self._fetch(timeout, None)
         self.fetches.polled(bool(records))
+        self.offsets.update({record.topic_partition: record.offset + 1 for record in records})
         return records
 
     async def caught_up(self) -> bool:

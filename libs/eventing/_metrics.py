@@ -8,9 +8,6 @@ from prometheus_client import Counter, Gauge, Histogram
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
-_COMMANDS_SENT: Final = Counter(
-    "aes_commands_sent_total", "Commands sent to their owners, by way; one that was returned counts twice.", ["way"]
-)
 _COMMAND_SECONDS: Final = Histogram(
     "aes_command_duration_seconds",
     "From a command's arrival to the commit of its effects; for a turn, until it is accepted.",
@@ -57,11 +54,6 @@ class CommandMeasurement:
 def _command_series(command_type: str, outcome: str) -> tuple[Counter, Histogram]:
     name = short_name(command_type)
     return _COMMANDS.labels(name, outcome), _COMMAND_SECONDS.labels(name)
-
-
-@cache
-def commands_sent(way: str) -> Counter:
-    return _COMMANDS_SENT.labels(way)
 
 
 def short_name(message_type: str) -> str:

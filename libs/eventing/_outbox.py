@@ -10,10 +10,9 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.eventing import _outbox_table as table
-from libs.eventing._command_listeners import CommandListeners
-from libs.eventing._messages import MessageContext, MessageDraft, is_terminal
+from libs.eventing._messages import MessageContext, MessageDraft
 from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._publisher import KNOWN_LINGER_SECONDS, LINGER_SECONDS, Publisher
+from libs.eventing._publisher import Publisher
 from libs.persistence import Connection, Database, pipeline
 
 _REMEMBERED: Final = 10_000
@@ -71,8 +70,7 @@ class Transaction:
 class Outbox:
     """Runs transactions that record messages, and publishes those after the commit.
 
-    Without a ``publisher`` the messages are left to another process's sweeper. ``listeners`` hear of events as soon as
-    they are committed.
+    Without a ``publisher`` the messages are left to another process's sweeper.
     """
 
     def __init__(self, database: Database, publisher: Publisher | None = None) -> None:
@@ -80,7 +78,6 @@ class Outbox:
         self._publisher = publisher
         self._writer = new_id()
         self._sequences = SequenceCache()
-        self.listeners = CommandListeners()
 
     @asynccontextmanager
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
@@ -134,30 +131,11 @@ class Outbox:
     def publish(self, recorded: Sequence[OutboxMessage]) -> None:
         """Hand recorded messages to the publisher, in the order of the commits. Returns at once."""
         if self._publisher is not None:
-            self._publisher.publish(recorded, linger=self._linger(recorded))
+            self._publisher.publish(recorded)
         self._sequences.remember(recorded)
 
-    def _linger(self, committed: Sequence[OutboxMessage]) -> float:
-        """Seconds for which they may linger: none when somebody may wait on the bus for an outcome among them, longer
-        when the callers of all have them.
-
-        Listeners are told.
-        """
-        linger = KNOWN_LINGER_SECONDS
-        for message in committed:
-            if not self._send_to_listeners(message):
-                linger = 0.0 if is_terminal(message.type) else min(linger, LINGER_SECONDS)
-        return linger
-
-    def _send_to_listeners(self, message: OutboxMessage) -> bool:
-        """Tells those who listen to its command; whether there are any."""
-        if self._publisher is None or not self.listeners.has_any(message.causation_id):
-            return False
-        self.listeners.publish(*self._publisher.enveloped(message))
-        return True
-
     def send_now(self) -> None:
-        """Send committed messages that still linger, because something of another way is about to follow them."""
+        """Send committed messages that still linger, because something that is not recorded is about to follow them."""
         if self._publisher is not None:
             self._publisher.send_now()
 
@@ -193,7 +171,6 @@ class Outbox:
     async def republish(self, event: OutboxMessage) -> None:
         """Send a recorded event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
         assert self._publisher is not None, "an outbox of a process that handles commands has a publisher"
-        self._send_to_listeners(event)
         async with self._database.connection() as connection:
             waiting = await table.left_behind(connection, [event.subject])
         for earlier in waiting:

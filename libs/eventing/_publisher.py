@@ -15,14 +15,13 @@ from libs.contracts.timestamps import format_time
 from libs.eventing import _outbox_table as table
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import COMMAND_LIFETIME, referring_if_large, send_span, with_current_span
+from libs.eventing._messages import COMMAND_LIFETIME, is_terminal, referring_if_large, send_span, with_current_span
 from libs.eventing._outbox_table import OutboxMessage
 from libs.persistence import Database, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-LINGER_SECONDS: Final = 0.01
-KNOWN_LINGER_SECONDS: Final = 0.03
-"""When callers have their messages already: each request to the broker costs every reader an answer and a request."""
+# Each request to the broker costs every reader an answer and a request.
+_LINGER_SECONDS: Final = 0.01
 # Marks cost an UPDATE each; in bulk they cost next to nothing, and one that is lost only means a second delivery.
 _FLUSH_SECONDS: Final = 0.1
 _FLUSH_ROWS: Final = 500
@@ -77,7 +76,6 @@ class Publisher:
     def __init__(self, database: Database, sender: OutboxSender) -> None:
         self._database = database
         self._sender = sender
-        self.enveloped = sender.enveloped
         self._queue: deque[OutboxMessage] = deque()
         self._wake = asyncio.Event()
         self._lingering: asyncio.TimerHandle | None = None
@@ -95,25 +93,18 @@ class Publisher:
         """Whether this process has sent the message and the broker has not acknowledged it yet."""
         return message.id in self._in_flight
 
-    def publish(self, messages: Iterable[OutboxMessage], *, linger: float = LINGER_SECONDS) -> None:
+    def publish(self, messages: Iterable[OutboxMessage]) -> None:
         """Queue messages whose transaction has been committed.
 
-        They go ``linger`` seconds later, or earlier with others, so that a short turn's beginning and end travel in one
-        request. Those for which a caller waits do not linger, and take along what is queued before them.
+        They linger, so that a short turn's beginning and end travel in one request. An outcome, for which a caller may
+        wait, goes at once and takes along what is queued before it.
         """
         arrived = list(messages)
         self._queue.extend(arrived)
-        if not arrived:
-            return
-        if linger == 0.0:
+        if any(is_terminal(message.type) for message in arrived):
             self._wake.set()
-            return
-        loop = asyncio.get_running_loop()
-        due = loop.time() + linger
-        if self._lingering is None or due < self._lingering.when():
-            if self._lingering is not None:
-                self._lingering.cancel()
-            self._lingering = loop.call_at(due, self._wake.set)
+        elif arrived and self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._wake.set)
 
     def send_now(self) -> None:
         """End the linger of the queued messages."""

@@ -1,12 +1,13 @@
 """Request and reply over the bus: sends commands and waits for the events that they cause."""
 
 import asyncio
-from collections import OrderedDict, defaultdict
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, NamedTuple, Protocol
+from enum import Enum
+from typing import Final
 
 import structlog
 
@@ -16,7 +17,6 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
-from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
@@ -30,8 +30,7 @@ _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
 # A minute of a turn's text, which comes in pieces of 30 ms.
 _UNREAD_EVENTS: Final = 2000
-# An event comes by its second way a moment after the first. A stream of text has thousands.
-_SEEN_EVENTS: Final = 1000
+_LOOK_UP_SECONDS: Final = 5.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,42 +41,27 @@ class Received:
     payload: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class CommandState:
-    """The owner's answer about a command: whether it has it, and the outcome if it has ended."""
+class ReplyState(Enum):
+    """The progress of a command, as its waiter knows it."""
 
-    known: bool
+    WAITING = "waiting"
+    """Nothing was heard of it; its owner may not have it."""
+    ACCEPTED = "accepted"
+    """Its owner has it and will end it."""
+    ANSWERED = "answered"
+    """It has ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class LookUp:
+    """An owner's answer about a command, with the outcome of one that has ended."""
+
+    state: ReplyState
     outcome: Received | None = None
 
 
-AskOwner = Callable[[str, str, Identity], Awaitable[CommandState]]
+AskOwner = Callable[[str, str, Identity], Awaitable[LookUp]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
-
-
-class HandedOver(NamedTuple):
-    """A signed command on its way to its owner."""
-
-    topic: Topic
-    envelope: Envelope
-    payload: bytes
-
-
-class CommandChannels(Protocol):
-    """Connections to processes that carry commands out, beside the bus.
-
-    ``on_event`` gets the events of commands that were handed over, as far as that process makes them; all of them come
-    over the bus, too. ``on_returned`` gets commands that are left to the bus: their process did not take them, or it is
-    unknown whether it did.
-    """
-
-    on_event: OnEvent
-    on_returned: Callable[[HandedOver], None]
-
-    async def submit(self, command: HandedOver) -> bool:
-        """Whether a process was given the command, or it was returned meanwhile.
-
-        Those of one subject arrive there in order.
-        """
 
 
 class ReadTooSlowly(ServiceUnavailable):
@@ -87,7 +71,7 @@ class ReadTooSlowly(ServiceUnavailable):
 class Replies:
     """The events of one command for one waiter, as they arrive.
 
-    ``accepted``: the command's owner is known to have it.
+    ``is_repeat``: the command's owner had it before this waiter came, who may have missed events.
     """
 
     def __init__(
@@ -98,15 +82,15 @@ class Replies:
         ask: AskOwner,
         payloads: PayloadReader,
     ) -> None:
-        self.accepted = False
-        self._command_id = command_id
+        self.state = ReplyState.WAITING
+        self.is_repeat = False
+        self.command_id = command_id
         self.identity = identity
         self._owner = command.TYPE.split(".")[1]
         self._outcomes = command.outcome_types()
         self._ask = ask
         self._payloads = payloads
         self._arrived: asyncio.Queue[Received] = asyncio.Queue(_UNREAD_EVENTS)
-        self._seen: OrderedDict[str, None] = OrderedDict()
         self._overflowed = False
         self._silence = _SILENCE_SECONDS
 
@@ -115,19 +99,22 @@ class Replies:
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        """Keeps an event for ``next``, unless it has come by another way before.
-
-        A waiter that leaves too many unread gets none any more.
-        """
-        if received.envelope.id in self._seen:
-            return
-        self._seen[received.envelope.id] = None
-        if len(self._seen) > _SEEN_EVENTS:
-            self._seen.popitem(last=False)
+        """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
+        self._advance(ReplyState.ANSWERED if self.ends(received) else ReplyState.ACCEPTED)
         try:
             self._arrived.put_nowait(received)
         except asyncio.QueueFull:
             self._overflowed = True
+
+    async def look_up(self) -> Received | None:
+        """Asks the owner, before the command is sent again: the outcome, if it has ended.
+
+        An owner that does not answer leaves the state as it is: sending twice is safe, since a command takes effect
+        once.
+        """
+        outcome = await self._look_up(_LOOK_UP_SECONDS)
+        self.is_repeat = self.state is not ReplyState.WAITING
+        return outcome
 
     async def next(self, timeout: float) -> Received | None:
         """The next event caused by the command, or None within ``timeout`` seconds.
@@ -146,7 +133,6 @@ class Replies:
                 # Many may wait for a long turn: they ask less and less often.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
-                self.accepted = True
                 return received
             if loop.time() >= deadline:
                 return None
@@ -180,21 +166,23 @@ class Replies:
     async def _look_up(self, timeout: float) -> Received | None:
         try:
             async with asyncio.timeout(timeout):
-                state = await self._ask(self._owner, self._command_id, self.identity)
+                found = await self._ask(self._owner, self.command_id, self.identity)
         except (TimeoutError, ServiceUnavailable) as problem:
-            _log.info("command.lookup_failed", command_id=self._command_id, problem=repr(problem))
+            _log.info("command.lookup_failed", command_id=self.command_id, problem=repr(problem))
             return None
-        if state.known:
-            self.accepted = True
-        return state.outcome
+        self._advance(found.state)
+        return found.outcome
+
+    def _advance(self, state: ReplyState) -> None:
+        """Takes note of an event or an answer, which may be older than the one before."""
+        if state is ReplyState.ANSWERED or self.state is ReplyState.WAITING:
+            self.state = state
 
 
 class CommandSender:
     """Sends commands and gives the events that they cause to their waiters.
 
-    Every replica reads all events from the end; waiters of a command are a set, filtered by company. A command is
-    handed over by one of ``channels`` to a process of its owner, and sent over the bus where that cannot be: given
-    twice, it takes effect once.
+    Every replica reads all events; waiters of a command are a set, filtered by company.
     """
 
     def __init__(
@@ -207,15 +195,10 @@ class CommandSender:
         *,
         source: str,
         topics: Sequence[Topic] = TOPICS,
-        channels: CommandChannels | None = None,
     ) -> None:
         self._producer = producer
         self._signer = signer
         self._ask = ask
-        self._channels = channels
-        if channels is not None:
-            channels.on_event, channels.on_returned = self._tell_waiters, self._send_returned
-        self._returned: set[asyncio.Task[None]] = set()
         self._payloads = payloads
         self._source = source
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
@@ -228,9 +211,9 @@ class CommandSender:
         """Whether the broker answered all readers within the last seconds, so that no event was missed."""
         return all(reader.fresh for reader in self.readers)
 
-    def positioned(self) -> bool:
-        """Whether every reader is in position, so that no answer can be missed."""
-        return all(reader.positioned.is_set() for reader in self.readers)
+    def started(self) -> bool:
+        """Whether every reader has begun: the answer of a command that is sent before is found by the look-up alone."""
+        return all(reader.caught_up.is_set() for reader in self.readers)
 
     def on_event(self, event_type: str, callback: OnEvent) -> None:
         """Call back for every event of a type, of any company."""
@@ -253,10 +236,6 @@ class CommandSender:
             if not waiters:
                 self._waiters.pop(command_id, None)
 
-    async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
-        """Ask the owner about a command. Raises ``ServiceUnavailable``."""
-        return await self._ask(command.TYPE.split(".")[1], command_id, identity)
-
     async def send(
         self,
         command: Command,
@@ -270,12 +249,10 @@ class CommandSender:
     ) -> None:
         """Send a command; ``expires_in`` seconds later its owner refuses it.
 
-        Raises ``ServiceUnavailable`` within 4 s when it is sent over the bus and the broker does not take it; it may
-        still be carried out.
+        Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
         """
-        # The answer of a command sent before the readers are in position could be missed.
-        if not self.positioned():
-            raise _unreachable()
+        if not self._producer.healthy:
+            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
         now = datetime.now(UTC)
         envelope = Envelope(
             id=command_id,
@@ -291,31 +268,9 @@ class CommandSender:
         payload = command.encode()
         envelope = self._signer.sign_command(envelope, identity, payload)
         with send_span(command.TOPIC.name, envelope):
-            envelope = with_current_span(envelope)
-            handed = HandedOver(command.TOPIC, envelope, payload)
-            if self._channels is not None and await self._channels.submit(handed):
-                metrics.commands_sent("channel").inc()
-            else:
-                await self._produce(handed)
+            await self._produce(command.TOPIC, with_current_span(envelope), payload)
 
-    def _send_returned(self, command: HandedOver) -> None:
-        async def send() -> None:
-            _log.info("command.sent_over_the_bus", command_id=command.envelope.id)
-            try:
-                await self._produce(command)
-            except ServiceUnavailable as problem:
-                # Its waiter asks the owner, and tells its caller that it was not accepted.
-                _log.warning("command.not_sent", command_id=command.envelope.id, problem=problem.message)
-
-        task = asyncio.create_task(send(), name="command.returned")
-        self._returned.add(task)
-        task.add_done_callback(self._returned.discard)
-
-    async def _produce(self, command: HandedOver) -> None:
-        topic, envelope, payload = command
-        if not self._producer.healthy:
-            raise _unreachable()
-        metrics.commands_sent("bus").inc()
+    async def _produce(self, topic: Topic, envelope: Envelope, payload: bytes) -> None:
         try:
             async with asyncio.timeout(_SEND_SECONDS):
                 await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))
@@ -353,7 +308,3 @@ def _reading(topics: Sequence[Topic]) -> list[list[str]]:
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]
     return [*busy, quiet] if quiet else busy
-
-
-def _unreachable() -> ServiceUnavailable:
-    return ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)

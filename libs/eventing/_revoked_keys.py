@@ -1,6 +1,5 @@
 """Revoked keys, known to every process that carries out commands."""
 
-import asyncio
 from typing import Final
 
 import structlog
@@ -13,7 +12,6 @@ from libs.eventing._tail_reader import TailReader
 
 _log = structlog.get_logger("eventing.revoked_keys")
 _REMEMBERED: Final = 100_000
-_WAIT_SECONDS: Final = 10.0
 
 
 class RevokedKeys:
@@ -26,32 +24,19 @@ class RevokedKeys:
     def __init__(self, bus: Bus) -> None:
         self._reader = TailReader(bus, [GATEWAY_EVENTS.name], self._on_record, from_start=True)
         self._revoked: dict[str, str] = {}
-        self._is_awaited = False
 
     @property
     def known(self) -> bool:
-        """Whether all events up to now have been read."""
-        return self._reader.positioned.is_set()
+        """Whether all that had been revoked before the start is known."""
+        return self._reader.caught_up.is_set()
 
     async def run(self) -> None:
         """Read until cancelled."""
-        self._is_awaited = True
         await self._reader.run()
 
     async def wait(self) -> None:
-        """Return when the events have been read for the first time, after ten seconds at the latest.
-
-        A broker that refuses this topic must not stop commands: the process goes on and is not ready. Where nothing
-        reads them, there is nothing to wait for.
-        """
-        if self.known or not self._is_awaited:
-            return
-        try:
-            async with asyncio.timeout(_WAIT_SECONDS):
-                await self._reader.positioned.wait()
-        except TimeoutError:
-            self._is_awaited = False
-            _log.warning("revoked_keys.unknown", topic=GATEWAY_EVENTS.name)
+        """Return when all that had been revoked before the start is known: no command is carried out before that."""
+        await self._reader.caught_up.wait()
 
     def before(self, key_id: str, time: str) -> bool:
         """Whether the key was revoked before that time, given as text as all timestamps are."""

@@ -1,12 +1,12 @@
-"""Reads whole topics without a group, through outages of the broker."""
+"""Reads whole topics without a group."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import structlog
 
-from libs.eventing._bus import Bus, BusUnavailable, Record, Tail
+from libs.eventing._bus import Bus, BusUnavailable, Partition, Record, Tail
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.tail_reader")
@@ -17,21 +17,22 @@ _RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
 
 
 class TailReader:
-    """Gives every record of some topics to a callback, without a gap while ``positioned`` is set.
+    """Gives every record of some topics to a callback, once and without a gap, through outages of the broker.
 
-    ``from_start``: also all that the topics still keep, which is given before ``positioned`` is set, and again after an
-    outage. Otherwise reading begins at the end.
+    Reading begins at the end; with ``from_start`` at the first record that the topics still keep. ``caught_up`` is set
+    when all that was there at the start has been given, and stays set.
     """
 
     def __init__(
         self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None], *, from_start: bool = False
     ) -> None:
-        self.positioned = asyncio.Event()
+        self.caught_up = asyncio.Event()
         self._bus = bus
         self._topics = topics
         self._on_record = on_record
         self._from_start = from_start
         self._tail: Tail | None = None
+        self._offsets: Mapping[Partition, int] = {}
         self._fresh_until = float("-inf")
 
     @property
@@ -53,21 +54,19 @@ class TailReader:
         _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
 
     async def _follow(self) -> None:
-        tail = self._bus.tail(self._topics, from_start=self._from_start)
+        tail = self._bus.tail(self._topics, from_start=self._from_start, offsets=self._offsets)
         try:
             await tail.start()
             self._tail, self._fresh_until = tail, float("-inf")
             await self._read(tail)
         finally:
-            # The next tail starts at the end: records in between are missed.
-            self.positioned.clear()
-            self._tail = None
+            self._tail, self._offsets = None, tail.offsets
             await tail.stop()
 
     async def _read(self, tail: Tail) -> None:
         while True:
-            if not self.positioned.is_set() and await tail.caught_up():
-                self.positioned.set()
-            seconds = _POLL_SECONDS if self.positioned.is_set() else _CATCH_UP_SECONDS
+            if not self.caught_up.is_set() and await tail.caught_up():
+                self.caught_up.set()
+            seconds = _POLL_SECONDS if self.caught_up.is_set() else _CATCH_UP_SECONDS
             for record in await tail.poll(seconds):
                 self._on_record(record)

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 
 import structlog
@@ -19,7 +20,7 @@ from libs.eventing import (
 )
 from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Check, Readiness
-from libs.service_defaults._supervision import supervised
+from libs.service_defaults._supervision import Hook, supervised, unless_stopped
 
 _log = structlog.get_logger("service")
 _MEASURE_SECONDS: Final = 5.0
@@ -37,7 +38,6 @@ class Consumers:
         self, service: str, bus: KafkaBus, producer: Producer, readiness: Readiness, departures: Departures
     ) -> None:
         self.tasks: list[asyncio.Task[None]] = []
-        self.dispatch_commands = False
         self._service = service
         self._bus = bus
         self._producer = producer
@@ -45,11 +45,16 @@ class Consumers:
         self._departures = departures
         self.routers: dict[str, Router] = {}
         self._lingering: set[str] = set()
+        self._conditions: dict[str, Hook] = {}
+        self._stopping = asyncio.Event()
         self._batches: dict[str, tuple[BatchHandler[Any], Sequence[str], str]] = {}
         self._members: list[Member] = []
 
-    def add(self, purpose: str, router: Router, *, linger: bool = False) -> None:
+    def add(self, purpose: str, router: Router, *, after: Hook | None = None, linger: bool = False) -> None:
+        """``after``: waits for what has to be there before the group is joined."""
         self.routers[purpose] = router
+        if after is not None:
+            self._conditions[self._group(purpose)] = after
         if linger:
             self._lingering.add(purpose)
 
@@ -59,7 +64,6 @@ class Consumers:
 
     def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
         """Joins the groups of the routers, and those of batches that belong to one of the roles, None for all."""
-        self.dispatch_commands = routers
         if routers:
             self._members += [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
         self._members += [
@@ -70,29 +74,38 @@ class Consumers:
         for member in self._members:
             self._readiness.add(f"consumer {member.group}", _joined(member))
             self._departures.watch(member.group)
-        self.tasks = [supervised(member.group, member.run, once=True) for member in self._members]
+        self.tasks = [supervised(member.group, partial(self._run, member), once=True) for member in self._members]
         self.tasks.append(supervised("consumers.measure", self._measure))
 
     async def stop(self, seconds: float) -> None:
         """Takes no more messages, and waits for those in work until the time is over."""
+        self._stopping.set()
         for member in self._members:
             await member.stop()
         if self._members:
             await asyncio.wait(self.tasks[: len(self._members)], timeout=seconds)
+
+    async def _run(self, member: Member) -> None:
+        condition = self._conditions.get(member.group)
+        if condition is None or await unless_stopped(condition(), self._stopping):
+            await member.run()
+
+    def _group(self, purpose: str) -> str:
+        return f"{self._service}-{purpose}"
 
     def _loop(self, purpose: str, router: Router) -> ConsumerLoop:
         return ConsumerLoop(
             self._bus,
             router,
             DeadLetters(self._producer, consumer=self._service),
-            group=f"{self._service}-{purpose}",
+            group=self._group(purpose),
             topics=router.topics,
             linger=purpose in self._lingering,
         )
 
     def _batch_consumer(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str]) -> BatchConsumer[Any]:
         letters = DeadLetters(self._producer, consumer=self._service)
-        return BatchConsumer(self._bus, handler, letters, group=f"{self._service}-{purpose}", topics=topics)
+        return BatchConsumer(self._bus, handler, letters, group=self._group(purpose), topics=topics)
 
     async def _measure(self) -> None:
         """Measures the lag of the groups every few seconds, until cancelled."""

@@ -1,7 +1,7 @@
 """Restarts background tasks."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import structlog
@@ -55,9 +55,9 @@ def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
         loop.default_exception_handler(context)
 
 
-async def unless_stopped(step: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
     """Runs a step of the start until a stop cancels it; returns whether it came to its end."""
-    stepping = asyncio.create_task(step)
+    stepping = asyncio.ensure_future(step)
     stopping = asyncio.create_task(stop.wait())
     try:
         await asyncio.wait({stepping, stopping}, return_when=asyncio.FIRST_COMPLETED)

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ValidationError
 from libs import tracing
 from libs.contracts.errors import ErrorInfo, NotFound, ServiceError, ServiceUnavailable, error_from
 from libs.contracts.identity import Identity
-from libs.eventing import CommandState, IdentitySigner
+from libs.eventing import IdentitySigner, LookUp, ReplyState
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
 from libs.service_defaults.internal_routes import BEARER, COMMANDS_PATH, decode_event
 from libs.service_defaults.observed_requests import HEADER
@@ -194,10 +194,14 @@ class UpstreamClient:
     ) -> UpstreamResponse:
         return await self.request("GET", upstream, path, identity, params=params, deadline=deadline)
 
-    async def command_state(self, upstream: str, command_id: str, identity: Identity) -> CommandState:
+    async def command_state(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
         """The upstream's record of a command (the ``ask`` of a ``CommandSender``)."""
         response = await self.get(upstream, f"{COMMANDS_PATH}/{command_id}", identity)
-        return CommandState(known=False) if response.status == 404 else _command_state(upstream, response)
+        if response.status == 200:
+            return LookUp(ReplyState.ANSWERED, decode_event(response.body))
+        if response.status not in (202, 404):
+            raise ServiceUnavailable(f"the {upstream} service answered {response.status}")
+        return LookUp(ReplyState.ACCEPTED if response.status == 202 else ReplyState.WAITING)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
         """A payload too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
@@ -205,10 +209,6 @@ class UpstreamClient:
         if response.status != 200:
             raise ServiceUnavailable(f"the {upstream} service answered {response.status} for a payload")
         return response.body
-
-    def own_headers(self) -> dict[str, str]:
-        """Headers of a call that this service makes for itself, on behalf of no caller."""
-        return self._headers(_service(""))
 
     def _headers(self, identity: Identity) -> dict[str, str]:
         headers = {"Authorization": BEARER + self._token(identity)}
@@ -263,14 +263,6 @@ def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> Service
         except ValidationError:
             pass
     return ServiceUnavailable("A part of the service did not answer as expected.", retry_after=5)
-
-
-def _command_state(upstream: str, response: UpstreamResponse) -> CommandState:
-    if response.status == 202:
-        return CommandState(known=True)
-    if response.status != 200:
-        raise ServiceUnavailable(f"the {upstream} service answered {response.status}")
-    return CommandState(known=True, outcome=decode_event(response.body))
 
 
 async def _first_reached(

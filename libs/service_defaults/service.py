@@ -26,7 +26,6 @@ from libs.eventing import (
 )
 from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
 from libs.quotas import CompanyAmounts
-from libs.service_defaults._command_channel_route import CommandChannelRoute
 from libs.service_defaults._consumers import Consumers
 from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Readiness, health_routes
@@ -95,7 +94,7 @@ class Service:
         self.readiness = Readiness()
         self.departures = Departures(self.bus.groups(), self.presence)
         self.consumers = Consumers(name, self.bus, self.producer, self.readiness, self.departures)
-        self.consumers.add("commands", self.commands)
+        self.consumers.add("commands", self.commands, after=self.revoked_keys.wait)
         self.http = self._http_app()
         self.lifecycle = Lifecycle(
             self.http,
@@ -137,15 +136,6 @@ class Service:
         They are a group of their own named ``<service>-<purpose>``.
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
-
-    def serve_command_channels(self) -> None:
-        """Carries out this service's commands when they are handed over by a channel, too, beside the bus.
-
-        Called before ``on_stop`` for what ends the work that commands begin.
-        """
-        channels = CommandChannelRoute(self.commands, self.outbox, self.signer, self._takes_commands)
-        self.http.include_router(channels.router)
-        self.on_stop(channels.leave)
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
         """Deletes old rows in the process that sweeps, those about ended entities after the days of the settings.
@@ -219,9 +209,6 @@ class Service:
 
     async def _revocations_known(self) -> bool:
         return self.revoked_keys.known
-
-    def _takes_commands(self) -> bool:
-        return self.consumers.dispatch_commands and self.lifecycle.started and not self.lifecycle.stopping.is_set()
 
     async def _is_up(self) -> bool:
         return self.lifecycle.started and not self.lifecycle.stopping.is_set()

@@ -19,7 +19,6 @@ from libs.fairness import FairSemaphore
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import API, Service
-from libs.service_defaults.command_channels import ServiceCommandChannels
 from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.gateway.adapters.health_http import HttpServiceHealth
 from services.gateway.adapters.kafka.operations import KafkaConsumerGroups, KafkaDeadLetters
@@ -297,8 +296,6 @@ def _operations_use_cases(outside: Dependencies) -> dict[str, Any]:
 def build(settings: GatewaySettings) -> Service:
     # Every statement finds rows by ids. Planning a read of the timeline's 30 partitions takes longer than reading them.
     service = Service("gateway", settings, migrations=MIGRATIONS, plan_once=True)
-    workers = {"runtime": settings.runtime_worker_url or settings.runtime_url}
-    channels = ServiceCommandChannels(workers, service.calls.own_headers)
     sender = CommandSender(
         service.bus,
         service.producer,
@@ -306,9 +303,7 @@ def build(settings: GatewaySettings) -> Service:
         service.calls.command_state,
         service.payloads,
         source=service.source,
-        channels=channels,
     )
-    service.background("commands.channels", channels.run, role=API)
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
     shared_limits = PostgresSharedLimits(service.database, gateway_id=new_id())
@@ -317,7 +312,7 @@ def build(settings: GatewaySettings) -> Service:
     sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
     sender.on_every_event(api.texts.hear, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
-    service.ready_check("events", _positioned(sender))
+    service.ready_check("events", _started(sender))
     service.mount(PREFIX, api.application)
     for protocol in api.protocols:
         service.mount(protocol.prefix, protocol)
@@ -460,8 +455,8 @@ def listen(sender: CommandSender, api: PublicApi) -> None:
     sender.on_event(AgentUpdated.TYPE, changed)
 
 
-def _positioned(sender: CommandSender) -> Callable[[], Awaitable[bool]]:
+def _started(sender: CommandSender) -> Callable[[], Awaitable[bool]]:
     async def check() -> bool:
-        return sender.positioned()
+        return sender.started()
 
     return check

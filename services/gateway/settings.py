@@ -16,8 +16,7 @@ from libs.service_defaults import ServiceSettings
 
 
 class GatewaySettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceSettings):
-    """``runtime_worker_url``: addresses of the runtime's workers, where they are not those of its internal API.
-    ``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
+    """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
 
     ``timeline_days``: how long events stay in the timeline. ``usage_days``: how long usage is kept.
     ``webhook_attempts``: calls of webhooks that one process makes at the same time; a company gets an eighth of them.
@@ -27,7 +26,6 @@ class GatewaySettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
 
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
-    runtime_worker_url: str = Field("", validation_alias="AES_RUNTIME_WORKER_URL")
     cors_origins: str = ""
     timeline_days: int = Field(30, ge=1, le=3650)
     usage_days: int = Field(400, ge=1, le=36500)

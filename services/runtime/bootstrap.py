@@ -272,7 +272,6 @@ def build(settings: RuntimeSettings) -> Service:
     )
     reads = PostgresSessionReads(service.database)
     handle_commands(service, worker, reads, settings)
-    service.serve_command_channels()
     include_routers(service, worker, reads, models, toolbox, connectors, tries)
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)

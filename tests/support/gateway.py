@@ -17,7 +17,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Event, public_name
 from libs.contracts.timestamps import now_text
-from libs.eventing import CommandState, Received, Replies
+from libs.eventing import LookUp, Received, Replies, ReplyState
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
@@ -99,11 +99,10 @@ class FakeBus:
             if not self.waiters[command_id]:
                 del self.waiters[command_id]
 
-    async def _ask(self, upstream: str, command_id: str, identity: Identity) -> CommandState:
-        return CommandState(command_id in self.known, self.outcomes.get(command_id))
-
-    async def knows(self, command: type[Command], command_id: str, identity: Identity) -> CommandState:
-        return await self._ask("", command_id, identity)
+    async def _ask(self, upstream: str, command_id: str, identity: Identity) -> LookUp:
+        if (outcome := self.outcomes.get(command_id)) is not None:
+            return LookUp(ReplyState.ANSWERED, outcome)
+        return LookUp(ReplyState.ACCEPTED if command_id in self.known else ReplyState.WAITING)
 
     async def send(
         self,

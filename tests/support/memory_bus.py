@@ -43,8 +43,10 @@ class MemoryBus:
     ) -> "MemoryCopartitionConsumer":
         return MemoryCopartitionConsumer(self, group, topics, assignment)
 
-    def tail(self, topics: Sequence[str], *, from_start: bool = False) -> "MemoryTail":
-        return MemoryTail(self, topics, from_start=from_start)
+    def tail(
+        self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
+    ) -> "MemoryTail":
+        return MemoryTail(self, topics, from_start=from_start, offsets=offsets)
 
     def check(self) -> None:
         if self.down:
@@ -228,26 +230,34 @@ class MemoryCopartitionConsumer(MemoryConsumer):
 
 
 class MemoryTail:
-    def __init__(self, bus: MemoryBus, topics: Sequence[str], *, from_start: bool = False) -> None:
+    def __init__(
+        self,
+        bus: MemoryBus,
+        topics: Sequence[str],
+        *,
+        from_start: bool = False,
+        offsets: Mapping[Partition, int] | None = None,
+    ) -> None:
+        self.offsets: dict[Partition, int] = dict(offsets or {})
         self._bus = bus
         self._topics = list(topics)
         self._from_start = from_start
         self._ends: dict[Partition, int] = {}
-        self._positions: dict[Partition, int] = {}
 
     async def start(self) -> None:
         self._bus.check()
         self._ends = {each: len(self._bus.log[each]) for each in self._bus.partitions_of(self._topics)}
-        self._positions = dict.fromkeys(self._ends, 0) if self._from_start else dict(self._ends)
+        for each, end in self._ends.items():
+            self.offsets.setdefault(each, 0 if self._from_start else end)
 
     async def stop(self) -> None:
-        self._positions = {}
+        return
 
     async def poll(self, timeout: float) -> list[Record]:
-        return await self._bus.read(lambda: self._positions, timeout, 10_000)
+        return await self._bus.read(lambda: self.offsets, timeout, 10_000)
 
     async def caught_up(self) -> bool:
-        return all(self._positions[each] >= end for each, end in self._ends.items())
+        return all(self.offsets[each] >= end for each, end in self._ends.items())
 
     def answered(self) -> float:
         return float("-inf") if self._bus.down else asyncio.get_running_loop().time()

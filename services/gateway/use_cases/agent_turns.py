@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
-from uuid import UUID
+from uuid import UUID, uuid5
 
 import orjson
 from pydantic import TypeAdapter
@@ -32,7 +32,7 @@ from libs.contracts.commands.runtime import (
     SessionBeginning,
     UpdateSession,
 )
-from libs.contracts.errors import NotFound
+from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated, SessionUpdated
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
@@ -136,17 +136,27 @@ class OpenNamedSession:
         was deleted.
         """
         session_id = named_session_id(write.identity, agent_key, name)
-        path = f"/internal/sessions/{session_id}"
-        found = await self.upstreams.request("GET", "runtime", path, write.identity)
-        if found.status == 404:
-            own = replace(write, request=None, command_id=session_id)
-            if public is None:
-                await self.open_session(own, {"agent_key": agent_key}, write.identity)
-            else:
-                await self.open_session(own, {"agent_id": public.agent_id}, public.sees_as)
-        else:
-            checked(found)
+        if not await self._is_there(write.identity, session_id):
+            wanted, sees_as = (
+                ({"agent_key": agent_key}, write.identity)
+                if public is None
+                else ({"agent_id": public.agent_id}, public.sees_as)
+            )
+            # Not the session's own id, under which a refusal would be its first event.
+            own = replace(write, request=None, command_id=str(uuid5(UUID(session_id), "create")))
+            try:
+                await self.open_session(own, wanted, sees_as, session_id=session_id)
+            except Conflict:
+                # After a refusal that has passed, each of several repeats sends a command of its own.
+                if not await self._is_there(write.identity, session_id):
+                    raise
         return session_id
+
+    async def _is_there(self, identity: Identity, session_id: str) -> bool:
+        found = await self.upstreams.request("GET", "runtime", f"/internal/sessions/{session_id}", identity)
+        if found.status != 404:
+            checked(found)
+        return found.status != 404
 
 
 def named_session_id(identity: Identity, agent_key: str, name: str) -> str:

@@ -1,12 +1,12 @@
 """Begins a session with its first turn, by one command."""
 
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from uuid import UUID
 
 from libs.contracts.api.sessions import ExecuteBody
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn, SessionBeginning
-from libs.eventing import Replies
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.submit_turn import SubmittedTurn
@@ -20,7 +20,8 @@ class BeginTurn:
     commands: CommandDispatcher
     history: TurnHistory
 
-    def __call__(
+    @asynccontextmanager
+    async def __call__(
         self,
         write: Write,
         begins: SessionBeginning,
@@ -29,7 +30,7 @@ class BeginTurn:
         *,
         stream: bool,
         whole_history: bool = False,
-    ) -> AbstractAsyncContextManager[SubmittedTurn]:
+    ) -> AsyncIterator[SubmittedTurn]:
         def make(command_id: str) -> ExecuteTurn:
             return ExecuteTurn.model_construct(
                 session_id=session_of(command_id),
@@ -41,10 +42,8 @@ class BeginTurn:
                 whole_history=whole_history,
             )
 
-        def submitted(command_id: str, replies: Replies, known: bool) -> SubmittedTurn:
-            return SubmittedTurn(command_id, replies, known, session_id=session_of(command_id), history=self.history)
-
-        return self.commands.dispatch(write, ExecuteTurn, make, submitted)
+        async with self.commands.dispatch(write, ExecuteTurn, make) as replies:
+            yield SubmittedTurn(replies, session_of(replies.command_id), self.history)
 
 
 def session_of(command_id: str) -> str:

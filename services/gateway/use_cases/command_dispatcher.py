@@ -4,15 +4,14 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from inspect import isawaitable
-from typing import Final, TypeVar
+from typing import Final
 
 from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, ExecuteTurn
 from libs.contracts.errors import Conflict, ErrorKind, RateLimited, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
-from libs.eventing import CommandSender, CommandState, Received, Replies
+from libs.eventing import CommandSender, Received, Replies, ReplyState
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.ports import IdempotencyStore
@@ -34,21 +33,6 @@ _TRANSIENT: Final = frozenset(
 )
 Make = Callable[[str], Command | Awaitable[Command]]
 """Makes the command that has the given id; may call other services, and raises errors for the caller."""
-
-
-@dataclass(frozen=True, slots=True)
-class PendingCommand:
-    """A command that was sent, and the events that it causes.
-
-    ``known``: its upstream has it from an earlier request with the same idempotency key.
-    """
-
-    command_id: str
-    replies: Replies
-    known: bool = False
-
-
-P = TypeVar("P", bound=PendingCommand)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,26 +60,24 @@ class CommandDispatcher:
         ``subject``: the id of the entity that the command is about, by default the command's own id.
         ``accepted_within``: seconds for an upstream that asks others before it accepts the command; ten by default.
         """
-        dispatched = self.dispatch(write, type(command), lambda _: command, PendingCommand, subject=subject)
+        dispatched = self.dispatch(write, type(command), lambda _: command, subject=subject)
         return await self._outcome(dispatched, accepted_within)
 
-    async def create(self, write: Write, command: type[Command], make: Make) -> Received:
+    async def create(self, write: Write, command: type[Command], make: Make, *, subject: str | None = None) -> Received:
         """Like ``run``, for an entity that gets the command's id: a repeated creation finds the same one."""
-        return await self._outcome(self.dispatch(write, command, make, PendingCommand))
+        return await self._outcome(self.dispatch(write, command, make, subject=subject))
 
     async def _outcome(
-        self, dispatched: AbstractAsyncContextManager[PendingCommand], accepted_within: float | None = None
+        self, dispatched: AbstractAsyncContextManager[Replies], accepted_within: float | None = None
     ) -> Received:
         accepted_within = accepted_within or _ACCEPTANCE_SECONDS
-        async with dispatched as pending:
-            replies = pending.replies
+        async with dispatched as replies:
             received = await replies.outcome(accepted_within)
             # An upstream that has accepted the command will end it; otherwise it may never have seen it.
-            accepted = pending.known or replies.accepted
-            if received is None and accepted:
+            if received is None and replies.state is not ReplyState.WAITING:
                 received = await replies.outcome(_DONE_SECONDS - accepted_within)
             if received is None:
-                raise TimedOut(_UNFINISHED if accepted else NOT_ACCEPTED)
+                raise TimedOut(NOT_ACCEPTED if replies.state is ReplyState.WAITING else _UNFINISHED)
             raise_failure(received)
             return received
 
@@ -105,43 +87,34 @@ class CommandDispatcher:
         write: Write,
         command: type[Command],
         make: Make,
-        pending: Callable[[str, Replies, bool], P],
         *,
         subject: str | None = None,
-    ) -> AsyncIterator[P]:
-        """Sends the command, unless its upstream has it from an earlier request, and listens for its events.
-
-        ``pending`` makes the result from the command's id, its replies, and whether the upstream had it before.
-        """
+    ) -> AsyncIterator[Replies]:
+        """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
         record = await self._record(write)
         while True:
             # Subscribed before the look-up: an outcome is either received or found.
             async with self.bus.replies(record.command_id, command, write.identity) as replies:
-                state = await self._state(command, record, write.identity)
-                if write.request is None or not _is_refused_for_now(state):
-                    if state.outcome is not None:
-                        replies.arrive(state.outcome)
-                    if not state.known:
+                outcome = await replies.look_up() if record.repeated else None
+                if not _is_refused_for_now(outcome):
+                    if outcome is not None:
+                        replies.arrive(outcome)
+                    if not replies.is_repeat:
                         if command is ExecuteTurn:
                             await self.rates.take_turn(write.identity.company_id)
                         made = make(record.command_id)
                         await self._send(write, record, await made if isawaitable(made) else made, subject)
                     try:
-                        yield pending(record.command_id, replies, state.known)
+                        yield replies
                     except RateLimited as refusal:
                         if any(detail.type == COMPANY_BACKLOG_FULL for detail in refusal.details or ()):
                             self.rates.backlog_is_full(write.identity.company_id, refusal)
                         raise
                     return
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
-            record = await self.idempotency.renew(
-                write.request,
-                refused=record.command_id,
-                command_id=new_id(),
-                correlation_id=write.correlation_id,
-            )
+            record = await self._renewed(write, record)
 
     async def _send(self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None) -> None:
         await self.bus.send(
@@ -171,21 +144,23 @@ class CommandDispatcher:
         bind_correlation_id(record.correlation_id)
         return record
 
-    async def _state(self, command: type[Command], record: IdempotencyRecord, identity: Identity) -> CommandState:
-        if not record.repeated:
-            return CommandState(known=False)
-        try:
-            return await self.bus.knows(command, record.command_id, identity)
-        except ServiceUnavailable:
-            # Sending twice is safe: the upstream's inbox knows a command that it has carried out.
-            return CommandState(known=False)
+    async def _renewed(self, write: Write, refused: IdempotencyRecord) -> IdempotencyRecord:
+        if write.request is None:
+            # Of repeats at once several may send a command; what it is about is made by one of them.
+            return IdempotencyRecord(command_id=new_id(), correlation_id=write.correlation_id)
+        return await self.idempotency.renew(
+            write.request,
+            refused=refused.command_id,
+            command_id=new_id(),
+            correlation_id=write.correlation_id,
+        )
 
 
-def _is_refused_for_now(state: CommandState) -> bool:
+def _is_refused_for_now(outcome: Received | None) -> bool:
     """Whether the upstream did nothing and may accept the same command later."""
-    if state.outcome is None or not state.outcome.envelope.type.endswith(".rejected.v1"):
+    if outcome is None or not outcome.envelope.type.endswith(".rejected.v1"):
         return False
-    return CommandRejected.decode(state.outcome.payload).error.type in _TRANSIENT
+    return CommandRejected.decode(outcome.payload).error.type in _TRANSIENT
 
 
 def raise_failure(received: Received) -> None:

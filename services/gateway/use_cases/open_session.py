@@ -20,14 +20,21 @@ class OpenSession:
     configurations: AgentConfigurations
 
     async def __call__(
-        self, write: Write, wanted: dict[str, Any], seen_by: Identity, messages: Sequence[HistoryMessage] = ()
+        self,
+        write: Write,
+        wanted: dict[str, Any],
+        seen_by: Identity,
+        messages: Sequence[HistoryMessage] = (),
+        *,
+        session_id: str | None = None,
     ) -> SessionCreated:
-        """``messages``: the conversation that it begins with."""
+        """``messages``: the conversation that it begins with. ``session_id``: by default that of the command."""
 
-        async def make(session_id: str) -> Command:
+        async def make(command_id: str) -> Command:
             # The configuration is kept with the session: a turn never needs the registry.
             beginning = await self.configurations.of_document(seen_by, wanted)
             given = {**dict(beginning), "messages": list(messages)}
-            return CreateSession.model_construct(session_id=session_id, **given)
+            return CreateSession.model_construct(session_id=session_id or command_id, **given)
 
-        return SessionCreated.decode((await self.commands.create(write, CreateSession, make)).payload)
+        created = await self.commands.create(write, CreateSession, make, subject=session_id)
+        return SessionCreated.decode(created.payload)

@@ -1,10 +1,9 @@
 """Submits a turn and follows it: to its end, until it is accepted, or event by event."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from typing import Final
 
 from libs.contracts.api.sessions import ExecuteBody, RequiredAction, TurnStatus
@@ -18,10 +17,10 @@ from libs.contracts.events.runtime import (
     TurnQueued,
     TurnStarted,
 )
-from libs.eventing import Received
+from libs.eventing import Received, Replies, ReplyState
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
-from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, PendingCommand, raise_failure
+from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, raise_failure
 from services.gateway.use_cases.turn_follower import TurnFollower
 from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 
@@ -45,12 +44,17 @@ class Unfinished:
     required_actions: Sequence[RequiredAction] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SubmittedTurn(PendingCommand):
+@dataclass(frozen=True, slots=True)
+class SubmittedTurn:
     """A turn in the hands of the runtime; exactly one of ``finish``, ``accepted`` and ``follow`` is called."""
 
+    replies: Replies
     session_id: str
     history: TurnHistory
+
+    @property
+    def command_id(self) -> str:
+        return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
         """Waits up to ``seconds`` for the completed turn, not longer than until it waits for answers from outside.
@@ -62,8 +66,8 @@ class SubmittedTurn(PendingCommand):
         deadline = loop.time() + seconds
         now = Unfinished("queued")
         received = await self._await_acceptance()
-        if received is None and self.known and (now := await self._state(now)).status == "waiting":
-            # The event that says so went to an earlier request.
+        if received is None and (now := await self._state(now)).status == "waiting":
+            # The event that says so went to an earlier request, or was lost.
             return now
         while True:
             if received is not None:
@@ -98,7 +102,7 @@ class SubmittedTurn(PendingCommand):
         if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
             raise_failure(received)
         turn, stream = FollowedTurn(self.session_id, self.command_id, self.replies.identity), TurnStream()
-        if self.known:
+        if self.replies.is_repeat:
             # The first events of a repeat went to an earlier request, which may have asked for no text.
             for each in await self.history.complete(turn, stream, await self.history.watch(turn, stream)):
                 yield each
@@ -118,16 +122,13 @@ class SubmittedTurn(PendingCommand):
         """Returns the first event, or ``None`` when the runtime is known to have the turn."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _ACCEPTANCE_SECONDS
-        if self.known:
-            # A repeat's outcome has arrived already, if there is one; silence means that the turn is under way.
-            return await self.replies.next(0.01)
-        while (left := deadline - loop.time()) > 0:
-            received = await self.replies.next(min(left, _LOOK_UP_SECONDS))
-            if received is not None:
+        while self.replies.state is ReplyState.WAITING:
+            if (left := deadline - loop.time()) <= 0:
+                raise TimedOut(NOT_ACCEPTED)
+            if (received := await self.replies.next(min(left, _LOOK_UP_SECONDS))) is not None:
                 return received
-            if self.replies.accepted:
-                return None
-        raise TimedOut(NOT_ACCEPTED)
+        # What has arrived is there at once; silence means that the turn is under way.
+        return await self.replies.wait(0.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,8 @@ class SubmitTurn:
     commands: CommandDispatcher
     history: TurnHistory
 
-    def __call__(
+    @asynccontextmanager
+    async def __call__(
         self,
         write: Write,
         session_id: str,
@@ -146,7 +148,7 @@ class SubmitTurn:
         stream: bool,
         position: int | None = None,
         whole_history: bool = False,
-    ) -> AbstractAsyncContextManager[SubmittedTurn]:
+    ) -> AsyncIterator[SubmittedTurn]:
         """``position``: refused with a conflict unless the turn gets this position in its session. ``whole_history``:
         as in ``ExecuteTurn``."""
         # The content was validated as part of the body a moment ago.
@@ -158,5 +160,5 @@ class SubmitTurn:
             position=position,
             whole_history=whole_history,
         )
-        submitted = partial(SubmittedTurn, session_id=session_id, history=self.history)
-        return self.commands.dispatch(write, ExecuteTurn, lambda _: command, submitted, subject=session_id)
+        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as replies:
+            yield SubmittedTurn(replies, session_id, self.history)

@@ -15,36 +15,23 @@ from services.runtime.domain.turns import ClaimedTurn
 
 _log = structlog.get_logger("runtime.deltas")
 _LONGEST_QUEUE: Final = 10_000
-_LINGER_SECONDS: Final = 0.01
 
 
 class BusDeltas:
     """A DeltaSink. ``run`` sends the queue in order; the oldest are dropped when it is full.
 
-    Who listens to the turn in this process is told at once. The bus then has only other readers, and gets the text a
-    moment later, with more of it. Recorded events that still linger are let go before it: readers show no text before
-    those that it follows.
+    Recorded events that still linger are sent before it: readers show no text before those that it follows.
     """
 
     def __init__(self, producer: Producer, outbox: Outbox, *, source: str) -> None:
         self._producer = producer
         self._outbox = outbox
         self._source = source
-        self._waiting: deque[tuple[Event, Envelope, bytes]] = deque(maxlen=_LONGEST_QUEUE)
+        self._waiting: deque[tuple[Event, Envelope]] = deque(maxlen=_LONGEST_QUEUE)
         self._woken = asyncio.Event()
-        self._lingering: asyncio.TimerHandle | None = None
 
     def send(self, turn: ClaimedTurn, event: Event, follows: int) -> None:
-        envelope, payload = self._envelope(turn, event, follows), event.encode()
-        self._waiting.append((event, envelope, payload))
-        if not self._outbox.listeners.has_any(turn.id):
-            self._send_now()
-            return
-        self._outbox.listeners.publish(envelope, payload)
-        if self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._send_now)
-
-    def _send_now(self) -> None:
+        self._waiting.append((event, self._envelope(turn, event, follows)))
         # In this order: the task that sends events goes first.
         self._outbox.send_now()
         self._woken.set()
@@ -53,15 +40,14 @@ class BusDeltas:
         while True:
             await self._woken.wait()
             self._woken.clear()
-            if self._lingering is not None:
-                self._lingering.cancel()
-                self._lingering = None
             while self._waiting:
                 await self._send(*self._waiting.popleft())
 
-    async def _send(self, event: Event, envelope: Envelope, payload: bytes) -> None:
+    async def _send(self, event: Event, envelope: Envelope) -> None:
         try:
-            sent = await self._producer.send(event.TOPIC.name, envelope.correlation_id, payload, envelope.headers())
+            sent = await self._producer.send(
+                event.TOPIC.name, envelope.correlation_id, event.encode(), envelope.headers()
+            )
         except (BusUnavailable, MessageRefused) as problem:
             _log.debug("delta.dropped", turn_id=envelope.subject, problem=str(problem))
         else:

@@ -27,8 +27,6 @@ SERVERS = {
     "weaviate": {"ingestion", "operator"},
     "objects": {"ingestion", "artifacts", "object-accounts", "operator"},
 }
-# Services that stand for workers: the setting that names it, and the workload.
-WORKERS = {"runtime-worker": ("AES_RUNTIME_WORKER_URL", "runtime-worker")}
 PUBLIC = ("203.0.113.7", "2606:4700::1111")
 # Policies that let processes reach the internet.
 OUTWARD = {"runtime", "ingestion", "artifacts", "operator", "gateway-webhooks"}
@@ -66,27 +64,8 @@ def test_services_select_the_processes_that_answer(overlay: tuple[Manifest, ...]
         ports = {p["name"]: p["containerPort"] for p in chosen["spec"]["template"]["spec"]["containers"][0]["ports"]}
         for port in service["spec"]["ports"]:
             assert ports[port["targetPort"]] == port["port"], name
-        if chosen["kind"] == "Deployment" and name not in WORKERS:
+        if chosen["kind"] == "Deployment":
             assert _labels(chosen)["app.kubernetes.io/component"] == "api"
-
-
-def test_channels_lead_to_every_worker_that_is_ready(overlay: tuple[Manifest, ...]) -> None:
-    """A Service with an address of its own would lead each gateway to one worker only."""
-    settings, services = shared_settings(overlay)["data"], named(of_kind(overlay, "Service"))
-    for name, (variable, deployment) in WORKERS.items():
-        service = services[name]["spec"]
-        (port,) = service["ports"]
-        assert settings[variable] == f"http://{name}:{port['port']}"
-        assert (service["clusterIP"], service["publishNotReadyAddresses"]) == ("None", False)
-        chosen = named(of_kind(overlay, "Deployment"))[deployment]
-        assert service["selector"].items() <= _labels(chosen).items()
-        assert chosen["spec"]["template"]["spec"]["containers"][0]["args"] == ["worker"]
-        policies = named(of_kind(overlay, "NetworkPolicy"))
-        owner = service["selector"]["app.kubernetes.io/name"]
-        assert policies[owner]["spec"]["podSelector"]["matchLabels"].items() <= _labels(chosen).items()
-        (egress,) = policies["gateway"]["spec"]["egress"]
-        # There is no translation of ports on the way to a pod's own address.
-        assert (owner in _peers(egress["to"]), egress["ports"]) == (True, [{"port": port["port"]}])
 
 
 def test_the_ingress_leads_to_the_gateway_and_waits_for_streams(overlay: tuple[Manifest, ...]) -> None:

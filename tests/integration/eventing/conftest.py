@@ -20,7 +20,6 @@ from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
-from libs.service_defaults.command_channels import ServiceCommandChannels
 from tests.integration.conftest import new_topic_prefix, own_database
 from tests.support import sample_owner
 from tests.support.infrastructure import Infrastructure
@@ -40,7 +39,7 @@ class Installation:
     port: int
 
     def owner(self, port: int | None = None, *, auto_migrate: bool = True) -> Service:
-        service = sample_owner.build(
+        return sample_owner.build(
             sample_owner.NotesSettings(
                 kafka_bootstrap_servers=self.kafka,
                 topic_prefix=self.prefix,
@@ -50,8 +49,6 @@ class Installation:
                 port=port or self.port,
             )
         )
-        service.serve_command_channels()
-        return service
 
 
 @pytest.fixture
@@ -104,28 +101,12 @@ async def database(installation: Installation, owner: Service) -> AsyncIterator[
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def sender(installation: Installation) -> AsyncIterator[CommandSender]:
-    """Sends commands over the bus alone."""
     async with caller(installation) as sender:
         yield sender
 
 
 @asynccontextmanager
-async def channel_caller(installation: Installation) -> AsyncIterator[CommandSender]:
-    """Hands commands over by a channel, which is open, and leaves to the bus what comes back."""
-    url, calls = f"http://127.0.0.1:{installation.port}", UpstreamClient({}, IdentitySigner(SIGNING_KEY))
-    channels = ServiceCommandChannels({"notes": url}, calls.own_headers)
-    keeping = asyncio.create_task(channels.run())
-    async with caller(installation, channels) as sender:
-        await until(lambda: channels._count_open("notes") == 1)
-        yield sender
-    keeping.cancel()
-    await asyncio.gather(keeping, return_exceptions=True)
-
-
-@asynccontextmanager
-async def caller(
-    installation: Installation, channels: ServiceCommandChannels | None = None
-) -> AsyncIterator[CommandSender]:
+async def caller(installation: Installation) -> AsyncIterator[CommandSender]:
     signer = IdentitySigner(SIGNING_KEY)
     bus = KafkaBus(installation.kafka, prefix=installation.prefix)
     producer = bus.producer()
@@ -138,11 +119,10 @@ async def caller(
         PayloadReader(calls.payload),
         source="/aes/test",
         topics=sample_owner.TOPICS,
-        channels=channels,
     )
     await producer.start()
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
-    await until(lambda: sender.positioned() and producer.healthy)
+    await until(lambda: sender.started() and producer.healthy)
     yield sender
     for task in reading:
         task.cancel()

@@ -181,6 +181,33 @@ async def test_a_tail_reads_what_is_sent_after_its_start_and_nothing_before(bus:
     await tail.stop()
 
 
+async def test_a_tail_goes_on_at_the_offsets_of_another(bus: Bus, producer: Producer) -> None:
+    """Also in partitions of which that one has read nothing."""
+    first = bus.tail([THINGS.name])
+    await first.start()
+    (read_by_first,) = await send(producer, 1)
+    assert await read(first, 1) == [read_by_first]
+    await first.stop()
+    missed = await send(producer, 20, first=1)
+    second = bus.tail([THINGS.name], offsets=first.offsets)
+    await second.start()
+    assert sorted(await read(second, 20)) == sorted(missed)
+    await second.stop()
+
+
+async def test_a_tail_from_the_start_goes_on_at_offsets_too(bus: Bus, producer: Producer) -> None:
+    values = await send(producer, 10)
+    first = bus.tail([THINGS.name], from_start=True)
+    await first.start()
+    assert sorted(await read(first, 10)) == sorted(values)
+    await first.stop()
+    later = await send(producer, 10, first=10)
+    second = bus.tail([THINGS.name], from_start=True, offsets=first.offsets)
+    await second.start()
+    assert sorted(await read(second, 10)) == sorted(later)
+    await second.stop()
+
+
 async def test_two_tails_both_read_everything(bus: Bus, producer: Producer) -> None:
     tails = [bus.tail([THINGS.name]) for _ in range(2)]
     for tail in tails:

@@ -8,7 +8,7 @@ import pytest
 import pytest_asyncio
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandContext, CommandSender, IdentitySigner, Transaction
+from libs.eventing import CommandContext, CommandSender, IdentitySigner, LookUp, ReplyState, Transaction
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY
@@ -33,11 +33,10 @@ async def test_the_state_of_a_command_is_visible_to_its_company_only(
     owner: Service, sender: CommandSender, database: Database, calls: UpstreamClient
 ) -> None:
     command_id = new_id()
-    assert not (await sender.knows(TakeNote, command_id, ALICE)).known
+    assert await calls.command_state("notes", command_id, ALICE) == LookUp(ReplyState.WAITING)
     outcome = await take_note(sender, "buy rope", command_id=command_id)
 
-    state = await sender.knows(TakeNote, command_id, ALICE)
-    assert state.outcome == outcome
+    assert await calls.command_state("notes", command_id, ALICE) == LookUp(ReplyState.ANSWERED, outcome)
     assert (await calls.get("notes", f"/internal/commands/{command_id}", MALLORY)).status == 404
 
     await database.execute(

@@ -233,7 +233,7 @@ async def test_a_sender_starts_without_kafka_and_gets_ready_with_it(
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
     await refused(sender)
     await proxy.restore()
-    await until(lambda: sender.positioned() and producer.healthy)
+    await until(lambda: sender.started() and producer.healthy)
     assert (await take_note(sender, "at last")).envelope.type == NoteTaken.TYPE
     for task in reading:
         task.cancel()

@@ -14,7 +14,6 @@ async def _take_for_ever(transaction: Transaction, command: TakeNote, _context: 
 def main() -> None:
     service = build(NotesSettings())
     service.commands.handle(TakeNote, _take_for_ever)
-    service.serve_command_channels()
     asyncio.run(service.run())
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from libs.eventing import KeyQueues
+from libs.eventing._key_queues import KeyQueues
 from tests.support.waiting import until
 
 
@@ -34,32 +34,29 @@ async def test_items_of_a_key_follow_each_other_and_keys_do_not_wait() -> None:
     work = Work()
     work.put("a1", "a2", "b1")
     await until(lambda: work.begun == ["a1", "b1"])
-    assert (len(work.queues), set(work.queues.keys)) == (3, {"a", "b"})
+    assert set(work.queues.keys) == {"a", "b"}
     work.gates["b1"].set()
     await until(lambda: work.done == ["b1"])
     work.gates["a2"].set()
     work.gates["a1"].set()
     await until(lambda: work.done == ["b1", "a1", "a2"])
     await until(lambda: len(work.queues.keys) == 0)
-    assert len(work.queues) == 0
 
 
 async def test_what_has_not_begun_can_be_dropped() -> None:
     work = Work()
     work.put("a1", "a2", "a3")
     await until(lambda: work.begun == ["a1"])
-    assert work.queues.drop_waiting("a") == ["a2", "a3"]
-    assert work.queues.drop_waiting("b") == []
-    assert len(work.queues) == 1
+    work.queues.drop_waiting("a")
     work.gates["a1"].set()
     await work.queues.task("a")
-    assert (work.done, len(work.queues), list(work.queues.keys)) == (["a1"], 0, [])
+    assert (work.done, list(work.queues.keys)) == (["a1"], [])
 
 
 async def test_dropping_before_the_first_has_begun_keeps_it() -> None:
     work = Work()
     work.put("a1", "a2")
-    assert work.queues.drop_waiting("a") == ["a2"]
+    work.queues.drop_waiting("a")
     work.gates["a1"].set()
     await work.queues.task("a")
     assert work.done == ["a1"]
@@ -73,9 +70,9 @@ async def test_a_failure_drops_what_waits_behind_it_and_nothing_else() -> None:
     work.gates["a1!"].set()
     with pytest.raises(RuntimeError):
         await failing
-    assert (len(work.queues), list(work.queues.keys)) == (1, ["b"])
+    assert list(work.queues.keys) == ["b"]
     work.put("a3")
     work.gates["a3"].set()
     work.gates["b1"].set()
-    await until(lambda: len(work.queues) == 0)
+    await until(lambda: len(work.queues.keys) == 0)
     assert sorted(work.done) == ["a3", "b1"]

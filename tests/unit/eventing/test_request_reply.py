@@ -12,7 +12,7 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import now_text, parse_time
-from libs.eventing import CommandSender, CommandState, IdentitySigner, PayloadReader, Received
+from libs.eventing import CommandSender, IdentitySigner, LookUp, PayloadReader, Received, ReplyState
 from libs.retry import RetryPolicy
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 from tests.support.memory_bus import MemoryBus
@@ -28,16 +28,16 @@ STEP = "aes.notes.note.begun.v1"
 class Owner:
     """The look-up of the owner of notes."""
 
-    state: CommandState = field(default_factory=lambda: CommandState(known=False))
+    answer: LookUp = field(default_factory=lambda: LookUp(ReplyState.WAITING))
     down: bool = False
     payload: bytes | None = None
     asked: list[tuple[str, str, Identity]] = field(default_factory=list)
 
-    async def ask(self, owner: str, command_id: str, identity: Identity) -> CommandState:
+    async def ask(self, owner: str, command_id: str, identity: Identity) -> LookUp:
         self.asked.append((owner, command_id, identity))
         if self.down:
             raise ServiceUnavailable("down")
-        return self.state
+        return self.answer
 
     async def fetch(self, owner: str, path: str, company_id: str) -> bytes:
         if self.payload is None:
@@ -92,7 +92,7 @@ async def sender(bus: MemoryBus, owner: Owner) -> AsyncIterator[CommandSender]:
         topics=TOPICS,
     )
     reading = [asyncio.create_task(reader.run()) for reader in sender.readers]
-    await until(sender.positioned)
+    await until(sender.started)
     yield sender
     for task in reading:
         task.cancel()
@@ -137,7 +137,43 @@ async def test_a_waiter_gets_events_of_its_command_and_company_only(sender: Comm
     assert second is not None
     assert (first.payload, second.payload) == (b"step", b"end")
     assert (replies.ends(first), replies.ends(second)) == (False, True)
-    assert replies.accepted
+
+
+async def test_the_state_goes_from_waiting_to_accepted_to_answered_and_never_back(
+    sender: CommandSender, bus: MemoryBus, owner: Owner
+) -> None:
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        assert replies.state is ReplyState.WAITING
+        await publish(bus, event("command", STEP))
+        await until(lambda: replies.state is ReplyState.ACCEPTED)
+        assert await replies.look_up() is None, "its owner has not heard of it yet"
+        assert replies.state is ReplyState.ACCEPTED
+        await publish(bus, event("command"))
+        await until(lambda: replies.state is ReplyState.ANSWERED)
+        owner.answer = LookUp(ReplyState.ACCEPTED)
+        await publish(bus, event("command", STEP))
+        await until(lambda: replies._arrived.qsize() == 3)
+        assert await replies.look_up() is None
+        assert replies.state is ReplyState.ANSWERED
+
+
+@pytest.mark.parametrize("state", ReplyState)
+async def test_a_look_up_before_a_command_is_sent_tells_a_repeat(
+    sender: CommandSender, owner: Owner, state: ReplyState
+) -> None:
+    recorded = Received(event("command"), b"recorded") if state is ReplyState.ANSWERED else None
+    owner.answer = LookUp(state, recorded)
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        assert not replies.is_repeat
+        assert await replies.look_up() == recorded
+        assert (replies.state, replies.is_repeat) == (state, state is not ReplyState.WAITING)
+
+
+async def test_an_owner_that_is_down_tells_no_repeat(sender: CommandSender, owner: Owner) -> None:
+    owner.down = True
+    async with sender.replies("command", TakeNote, ALICE) as replies:
+        assert await replies.look_up() is None
+        assert (replies.state, replies.is_repeat) == (ReplyState.WAITING, False)
 
 
 @pytest.mark.rule(17)
@@ -145,24 +181,7 @@ async def test_another_company_gets_no_events(sender: CommandSender, bus: Memory
     async with sender.replies("command", TakeNote, MALLORY) as replies:
         await publish(bus, event("command"))
         assert await replies.outcome(0.3) is None
-    assert not replies.accepted
-
-
-async def test_an_event_that_comes_by_two_ways_is_seen_once(sender: CommandSender, bus: MemoryBus) -> None:
-    step, end = event("command", STEP), event("command")
-    async with sender.replies("command", TakeNote, ALICE) as replies:
-        for envelope in (step, step, end, step, end):
-            await publish(bus, envelope, envelope.type.encode())
-        received = [await replies.wait(seconds) for seconds in (30, 30, 0.1)]
-    assert [each and each.envelope for each in received] == [step, end, None]
-
-
-async def test_of_many_events_the_newest_are_remembered(sender: CommandSender, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.eventing._request_reply._SEEN_EVENTS", 2)
-    async with sender.replies("command", TakeNote, ALICE) as replies:
-        for _ in range(5):
-            replies.arrive(Received(event("command", STEP), b""))
-        assert len(replies._seen) == 2
+    assert replies.state is ReplyState.WAITING
 
 
 async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSender, bus: MemoryBus) -> None:
@@ -210,17 +229,17 @@ async def test_waiters_leave_nothing_behind(sender: CommandSender, bus: MemoryBu
 async def test_an_outcome_that_was_missed_is_found_by_asking_the_owner(sender: CommandSender, owner: Owner) -> None:
     recorded = Received(event("command"), b"recorded")
     async with sender.replies("command", TakeNote, ALICE) as replies:
-        owner.state = CommandState(known=True)
+        owner.answer = LookUp(ReplyState.ACCEPTED)
         waiting = asyncio.create_task(replies.outcome(30))
         await until(lambda: len(owner.asked) >= 2)
-        assert replies.accepted
-        owner.state = CommandState(known=True, outcome=recorded)
+        assert replies.state is ReplyState.ACCEPTED
+        owner.answer = LookUp(ReplyState.ANSWERED, recorded)
         assert await waiting == recorded
     assert owner.asked[0] == ("notes", "command", ALICE)
 
 
 async def test_the_owner_is_asked_once_more_before_giving_up(sender: CommandSender, owner: Owner) -> None:
-    owner.state = CommandState(known=True, outcome=Received(event("command"), b"recorded"))
+    owner.answer = LookUp(ReplyState.ANSWERED, Received(event("command"), b"recorded"))
     async with sender.replies("command", TakeNote, ALICE) as replies:
         outcome = await replies.outcome(0)
     assert outcome is not None
@@ -231,7 +250,7 @@ async def test_an_owner_that_is_down_leaves_the_state_unknown(sender: CommandSen
     owner.down = True
     async with sender.replies("command", TakeNote, ALICE) as replies:
         assert await replies.outcome(0.2) is None
-    assert not replies.accepted
+    assert replies.state is ReplyState.WAITING
     assert len(owner.asked) >= 2
 
 
@@ -247,7 +266,7 @@ async def test_a_large_outcome_is_fetched_and_one_that_cannot_be_is_looked_up(
         assert outcome.payload == b"large"
 
         owner.payload = b"something else"
-        owner.state = CommandState(known=True, outcome=Received(event("command"), b"recorded"))
+        owner.answer = LookUp(ReplyState.ANSWERED, Received(event("command"), b"recorded"))
         await publish(bus, event("command", **reference), b"")
         outcome = await replies.outcome(30)
         assert outcome is not None
@@ -259,12 +278,13 @@ async def test_without_a_bus_a_command_is_refused_at_once(sender: CommandSender,
     with pytest.raises(ServiceUnavailable, match="nothing was done"):
         await take_note(sender)
     bus.down = False
-    await until(sender.positioned)
     await take_note(sender)
 
 
-async def test_nothing_is_sent_before_the_readers_are_in_position(bus: MemoryBus, owner: Owner) -> None:
-    sender = CommandSender(
+async def test_the_answer_of_a_command_that_is_sent_before_the_readers_begin_is_looked_up(
+    sender: CommandSender, bus: MemoryBus, owner: Owner
+) -> None:
+    late = CommandSender(
         bus,
         bus.producer(),
         IdentitySigner(SIGNING_KEY),
@@ -273,9 +293,28 @@ async def test_nothing_is_sent_before_the_readers_are_in_position(bus: MemoryBus
         source="s",
         topics=TOPICS,
     )
-    with pytest.raises(ServiceUnavailable):
-        await take_note(sender)
-    assert bus.records(TakeNote.TOPIC.name) == []
+    assert not late.started()
+    owner.answer = LookUp(ReplyState.ANSWERED, Received(event("command"), b"recorded"))
+    async with late.replies("command", TakeNote, ALICE) as replies:
+        await take_note(late)
+        await publish(bus, event("command"))
+        assert await replies.outcome(30) == owner.answer.outcome
+    assert len(bus.records(TakeNote.TOPIC.name)) == 1
+
+
+async def test_readers_go_on_after_an_outage_where_they_were(sender: CommandSender, bus: MemoryBus) -> None:
+    heard: list[bytes] = []
+    sender.on_every_event(lambda _, payload: heard.append(payload))
+    await publish(bus, event("a"), b"before")
+    await until(lambda: heard == [b"before"])
+    bus.down = True
+    await until(lambda: not sender.fresh())
+    await bus.append(TOPICS[1].name, "label", b"meanwhile", event("b").headers())
+    assert sender.started()
+    bus.down = False
+    await publish(bus, event("c"), b"after")
+    await until(lambda: len(heard) == 3)
+    assert heard == [b"before", b"meanwhile", b"after"]
 
 
 async def test_a_broker_that_does_not_confirm_may_still_have_the_command(sender: CommandSender) -> None:
@@ -293,9 +332,9 @@ async def test_a_broker_that_does_not_confirm_may_still_have_the_command(sender:
 async def test_freshness_goes_with_the_bus_and_comes_back(sender: CommandSender, bus: MemoryBus) -> None:
     await until(sender.fresh)
     bus.down = True
-    await until(lambda: not (sender.fresh() or sender.positioned()))
+    await until(lambda: not sender.fresh())
     bus.down = False
-    await until(lambda: sender.fresh() and sender.positioned())
+    await until(sender.fresh)
 
 
 async def test_callbacks_get_events_of_every_company_and_a_failing_one_disturbs_no_other(

@@ -11,7 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.eventing import RevokedKeys
 from tests.support.memory_bus import MemoryBus
-from tests.support.waiting import until
+from tests.support.waiting import elapse, until
 
 NOON = "2026-03-01T12:00:00.000000Z"
 BEFORE, AFTER = "2026-03-01T11:59:59.999999Z", "2026-03-01T12:00:00.000001Z"
@@ -62,12 +62,24 @@ async def test_revocations_become_known_while_it_runs(bus: MemoryBus, revoked: R
 
 
 @pytest.mark.virtual_time
-async def test_a_topic_that_cannot_be_read_does_not_stop_commands_for_ever(bus: MemoryBus) -> None:
+async def test_a_topic_that_cannot_be_read_is_waited_for(bus: MemoryBus) -> None:
     bus.down = True
     keys = RevokedKeys(bus)
-    running = asyncio.create_task(keys.run())
-    await asyncio.sleep(0)
-    await keys.wait()
-    assert not keys.known
-    await keys.wait()
+    running, waiting = asyncio.create_task(keys.run()), asyncio.create_task(keys.wait())
+    await elapse(3600)
+    assert (keys.known, waiting.done()) == (False, False)
+    bus.down = False
+    await waiting
+    assert keys.known
     running.cancel()
+
+
+@pytest.mark.virtual_time
+async def test_what_is_known_stays_known_in_an_outage(bus: MemoryBus, revoked: RevokedKeys) -> None:
+    await revoked.wait()
+    bus.down = True
+    await elapse(60)
+    assert revoked.known
+    bus.down = False
+    await publish(bus, ApiKeyRevoked(key_id="new"))
+    await until(lambda: revoked.before("new", AFTER))

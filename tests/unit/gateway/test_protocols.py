@@ -8,17 +8,18 @@ import httpx
 import pytest
 
 from libs.contracts.commands.runtime import CreateSession
-from libs.contracts.errors import NotFound, ServiceError
+from libs.contracts.errors import Conflict, ErrorKind, NotFound, ServiceError
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandRejected
 from libs.contracts.timestamps import now_text
 from services.gateway.bootstrap import PROTOCOLS
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.http.request_lifecycle import RequestLifecycleMiddleware
 from services.gateway.entrypoints.openai.conventions import SHAPE
 from services.gateway.use_cases.agent_turns import AgentTurns, named_session_id, part_of
-from tests.support.gateway import Gateway, Sent
+from tests.support.gateway import Gateway, Sent, rejected
 
 AGENT = {
     "id": new_id(),
@@ -116,8 +117,52 @@ async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) 
     assert first == second == named_session_id(write.identity, "support", "thread 1")
     assert is_id(first)
     assert other != first
-    # The command's id is the session's: the runtime's inbox knows a repeat.
-    assert {sent.command_id for sent in public.bus.sent} == {first, other}
+    # The command's id follows from the session's: the runtime's inbox knows a repeat.
+    assert len({sent.command_id for sent in public.bus.sent}) == 2
+    assert not {sent.command_id for sent in public.bus.sent} & {first, other}
+
+
+@pytest.mark.parametrize("kind", [ErrorKind.TIMEOUT, ErrorKind.QUOTA, ErrorKind.UNAVAILABLE])
+async def test_a_name_that_was_refused_for_a_while_is_opened_later(public: Gateway, kind: ErrorKind) -> None:
+    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
+    public.bus.upstream = lambda _: [rejected(kind, "not now")]
+    open_named, write = turns_of(public).open_named_session, write_of(public)
+    with pytest.raises(ServiceError, match="not now"):
+        await open_named(write, "support", "thread 1")
+
+    def answer(sent: Sent) -> list[SessionCreated]:
+        assert isinstance(sent.command, CreateSession)
+        return [SessionCreated(session_id=sent.command.session_id, config_hash="0")]
+
+    public.bus.upstream = answer
+    opened = await open_named(write, "support", "thread 1")
+    assert opened == named_session_id(write.identity, "support", "thread 1")
+    refused, renewed = public.bus.sent
+    assert refused.command_id != renewed.command_id
+
+
+async def test_of_repeats_after_a_refusal_the_one_that_comes_second_finds_the_session(public: Gateway) -> None:
+    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
+    write = write_of(public)
+    session_id = named_session_id(write.identity, "support", "thread 1")
+
+    def answer(_: Sent) -> list[CommandRejected]:
+        # Meanwhile another repeat has opened it.
+        public.upstreams.answers["GET", "runtime", f"/internal/sessions/{session_id}"] = (200, {})
+        return [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this id")]
+
+    public.bus.upstream = answer
+    assert await turns_of(public).open_named_session(write, "support", "thread 1") == session_id
+
+
+async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -> None:
+    configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
+    public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this id")]
+    with pytest.raises(Conflict):
+        await turns_of(public).open_named_session(write_of(public), "support", "thread 1")
 
 
 async def test_an_id_that_is_none_is_nothing(public: Gateway) -> None:

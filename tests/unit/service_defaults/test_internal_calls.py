@@ -9,7 +9,7 @@ from aiohttp import web
 from libs.contracts.envelope import Envelope
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.timestamps import now_text
-from libs.eventing import IdentitySigner
+from libs.eventing import IdentitySigner, LookUp, Received, ReplyState
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
 from libs.service_defaults.internal_calls import UpstreamResponse, checked
@@ -280,14 +280,12 @@ async def test_dots_within_a_name_are_asked_for(calls: UpstreamClient, neighbour
 
 async def test_the_state_of_a_command(calls: UpstreamClient, neighbour: Neighbour) -> None:
     neighbour.status = 404
-    assert not (await calls.command_state("notes", "c", ALICE)).known
+    assert await calls.command_state("notes", "c", ALICE) == LookUp(ReplyState.WAITING)
     neighbour.status = 202
-    state = await calls.command_state("notes", "c", ALICE)
-    assert (state.known, state.outcome) == (True, None)
+    assert await calls.command_state("notes", "c", ALICE) == LookUp(ReplyState.ACCEPTED)
     neighbour.status, neighbour.body = 200, encode_event(EVENT, b'{"text":"two\nlines"}')
-    state = await calls.command_state("notes", "c", ALICE)
-    assert state.outcome is not None
-    assert (state.outcome.envelope, state.outcome.payload) == (EVENT, b'{"text":"two\nlines"}')
+    recorded = Received(EVENT, b'{"text":"two\nlines"}')
+    assert await calls.command_state("notes", "c", ALICE) == LookUp(ReplyState.ANSWERED, recorded)
     neighbour.status = 500
     with pytest.raises(ServiceUnavailable):
         await calls.command_state("notes", "c", ALICE)

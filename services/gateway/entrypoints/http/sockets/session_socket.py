@@ -219,7 +219,7 @@ class SessionSocket:
 
     async def _await_acceptance(self, stack: AsyncExitStack, turn: SubmittedTurn) -> None:
         async with stack:
-            end = await turn.replies.next(0.01) if turn.known else None
+            end = await turn.replies.wait(0.0) if turn.replies.is_repeat else None
             if end is not None and public_name(end.envelope.type) in TURN_ENDS:
                 # A repeat, whose events have passed.
                 await self._show(SessionMessage(self._at, public_name(end.envelope.type), end.payload, turn.command_id))
