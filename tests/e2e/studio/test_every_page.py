@@ -42,11 +42,18 @@ def go(page: Page, path: str) -> None:
     """As the browser's buttons do, without loading the page again; returns when all that it asks for is answered."""
     asking: set[Request] = set()
 
+    def asks(request: Request) -> None:
+        asking.add(request)
+
+    def failed(request: Request) -> None:
+        asking.discard(request)
+
     def answered(response: Response) -> None:
         # Of a stream that is its beginning.
         asking.discard(response.request)
 
-    listeners = {"request": asking.add, "response": answered, "requestfailed": asking.discard}
+    # Functions of our own, since Playwright can't keep methods of built-in types.
+    listeners = {"request": asks, "response": answered, "requestfailed": failed}
     for name, listener in listeners.items():
         page.on(name, listener)
     page.evaluate("(path) => history.pushState(null, '', `/studio/${path}`)", path)

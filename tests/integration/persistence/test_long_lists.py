@@ -85,6 +85,8 @@ class MeasuredDatabase(Database):
     async def reads(self, read: Read) -> tuple[Any, int, int]:
         """The result, with the numbers of rows and blocks that were read for it."""
         async with super().transaction() as connection:
+            # Some reads ask for this level, which they can't raise any more once something was counted.
+            await connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
             self._counting = connection
             try:
                 before = await self._counts(connection)
