@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from deploy.local.caller_settings import check_settings
 from deploy.local.credentials import Credentials
 from deploy.local.development_key import ensure_key
 from deploy.local.errors import StackError
@@ -42,6 +43,7 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
+    check_settings(os.environ)
     if home.restore_marker.exists():
         raise StackError(
             f"A restore into {home.root} was begun and has not finished.",
@@ -114,8 +116,8 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
         parts = sum(part.service == service.name for part in state.parts.values())
         if wanted is not None and (count := parts // len(service.processes)) != wanted[service.name]:
             raise StackError(
-                f"The stack runs already, with {count} of {service.name} instead of {wanted[service.name]}.",
-                "Stop it with ./aes down and start it again as you want it.",
+                f"The stack is already running, with {count} of {service.name} instead of {wanted[service.name]}.",
+                "Restart it with as many as you want: ./aes down && ./aes up --replicas …",
             )
 
 

@@ -200,7 +200,8 @@ def test_stacks_that_start_together_answer_each_for_itself(
 
 def test_a_part_that_cannot_start_is_explained_with_the_end_of_its_log(installation: Installation) -> None:
     installation.aes("down")
-    refused = installation.aes("up", AES_SIGNING_KEY="short")
+    # An address of no machine.
+    refused = installation.aes("up", AES_GATEWAY_HOST="192.0.2.1")
     assert refused.returncode == 1
     assert "while starting. The end of its log" in refused.stderr
     assert find_orphans(installation.home.root, installation.home.postgres) == ([], None)

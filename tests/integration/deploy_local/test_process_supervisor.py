@@ -38,10 +38,9 @@ def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def full_disk() -> Iterator[TextIO]:
     """A file whose every line fails to be written, as standard error does."""
-    file = Path("/dev/full").open("w", buffering=1)
-    yield file
-    with suppress(OSError):
-        file.close()
+    # It can't be closed without an error either.
+    with suppress(OSError), Path("/dev/full").open("w", buffering=1) as file:
+        yield file
 
 
 @pytest.fixture
