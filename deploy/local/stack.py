@@ -36,6 +36,8 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     processes = list(_processes(declared, replicas))
     ports = allocate(home.ports_file, _port_names(processes), asked_ports(caller, declared), PREFERRED_PORTS)
     credentials = Credentials.load_or_create(home.credentials_file)
+    if given := caller.get("AES_SECRETS_KEY"):
+        credentials = credentials.with_secrets_keys(given, home.credentials_file)
     # PG… variables would steer the clients of the services to some other server.
     inherited = {name: value for name, value in caller.items() if not name.startswith("PG")}
     inherited[MARKER] = str(home.root)
