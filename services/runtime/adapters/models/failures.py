@@ -6,10 +6,13 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Final, TypeVar
 
+import structlog
+
 from libs.retry import RetryPolicy, Transient
 from services.runtime.adapters import metrics
 from services.runtime.domain.models import ModelFailed
 
+_log = structlog.get_logger("model")
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
@@ -49,6 +52,12 @@ class ProviderRetries:
             return await self._policy.run(call, on=Retryable, before_sleep=lambda *_: self._counter.inc())
         except Retryable as error:
             raise error.failure from error
+
+
+def connection_failure(provider: str, address: str, problem: BaseException) -> str:
+    """The caller's text for a failed connection. Address and the library's words are logged, for operators alone."""
+    _log.warning("model.connection_failed", provider=provider, address=redact(address), problem=redact(repr(problem)))
+    return "the connection failed"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:

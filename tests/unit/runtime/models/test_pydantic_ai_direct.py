@@ -7,6 +7,7 @@ from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
 from pydantic_ai.messages import TextPart as TheirText
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
+from structlog.testing import capture_logs
 
 from libs.contracts.api.sessions import NamedTool
 from libs.retry import RetryPolicy
@@ -179,3 +180,13 @@ def test_models_differ_in_whether_they_take_it(provider: str, native: bool, monk
     name = next(each for each in OTHERS if each.name == provider).models[0].name
     request = replace(asking(), model=name, output_schema=PRICE)
     assert pydantic_ai_translation.takes_schema(infer_model(name), request) is native
+
+
+async def test_callers_learn_nothing_of_the_network(retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-secret-1234")
+    monkeypatch.setenv("GROQ_BASE_URL", "http://127.0.0.1:9")
+    with capture_logs() as logs, pytest.raises(ModelFailed) as told:
+        await PydanticAIDirect("groq", retry).answer(asking())
+    assert told.value.message == "groq: the connection failed"
+    assert all("127.0.0.1:9" in line["address"] for line in logs if line["event"] == "model.connection_failed")
+    assert "gsk-secret-1234" not in str(logs)
