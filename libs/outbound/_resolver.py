@@ -105,7 +105,10 @@ class GuardedResolver(AbstractResolver):
     def require(self, address: str) -> None:
         """Raises AddressRefused."""
         if not self._allowed(address):
-            raise AddressRefused("the host leads to an address that is not public")
+            raise AddressRefused(
+                "the host leads to an address that is not public; an operator can allow its network in"
+                " AES_OUTBOUND_NETWORKS"
+            )
 
     async def close(self) -> None:
         pass

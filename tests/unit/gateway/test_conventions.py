@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.identifiers import new_id
 from services.gateway.entrypoints.http.bodies import MAX_BODY, MAX_DRAIN
+from services.gateway.entrypoints.openai.vector_store_bodies import Nothing
 from tests.support.gateway import Gateway, error_of
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
@@ -232,3 +234,24 @@ async def test_agents_come_as_an_array_whole_or_by_pages(public: Gateway) -> Non
     assert (len(last.json()), "link" in last.headers) == (3, False)
     for wrong in ("limit=0", "limit=201", "limit=x", "after=x"):
         assert (await public.client.get(f"/agent/?{wrong}")).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/agent/", CONFIGURATION),
+        ("/collections/", {}),
+        ("/knowledge-bases/", {}),
+    ],
+)
+async def test_a_blank_name_is_refused_at_its_place(public: Gateway, path: str, body: dict[str, Any]) -> None:
+    refused = await public.client.post(path, json={**body, "name": " \t"})
+    error = error_of(refused)
+    assert (refused.status_code, error["message"]) == (422, "The body is not valid: name: must not be blank.")
+    assert [detail["loc"] for detail in error["details"]] == [["name"]]
+
+
+async def test_attributes_that_are_not_kept_are_refused_in_words() -> None:
+    with pytest.raises(ValidationError, match="aren't stored here; leave them out"):
+        TypeAdapter(Nothing).validate_python({"colour": "red"})
+    assert TypeAdapter(Nothing).validate_python({}) == {}

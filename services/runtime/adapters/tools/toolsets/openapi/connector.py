@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
 from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool
+from libs.contracts.errors import ErrorDetail
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
 from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
@@ -59,7 +60,9 @@ class OpenApiConnector:
                     raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
                 return (await self._http.read(response)).decode()
         except FetchRefused as problem:
-            raise ToolsetUnusable(f"The OpenAPI document cannot be fetched: {problem}.") from None
+            message = f"The OpenAPI document cannot be fetched: {problem}."
+            details = [ErrorDetail(loc=["document_url"], type="unreachable", message=message)]
+            raise ToolsetUnusable(message, details=details) from None
         except UnicodeDecodeError:
             raise ToolsetUnusable("The OpenAPI document is not text in UTF-8.") from None
 
