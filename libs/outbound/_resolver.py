@@ -105,10 +105,7 @@ class GuardedResolver(AbstractResolver):
     def require(self, address: str) -> None:
         """Raises AddressRefused."""
         if not self._allowed(address):
-            raise AddressRefused(
-                "the host leads to an address that is not public; an operator can allow its network in"
-                " AES_OUTBOUND_NETWORKS"
-            )
+            raise AddressRefused("the host leads to an address that is not public")
 
     async def close(self) -> None:
         pass

@@ -255,3 +255,10 @@ async def test_attributes_that_are_not_kept_are_refused_in_words() -> None:
     with pytest.raises(ValidationError, match="aren't stored here; leave them out"):
         TypeAdapter(Nothing).validate_python({"colour": "red"})
     assert TypeAdapter(Nothing).validate_python({}) == {}
+
+
+@pytest.mark.parametrize("path", ["/me/", "/nothing/", "/agent/?limit=x", "/webhooks/"])
+async def test_an_answer_ends_with_a_line_break(public: Gateway, path: str) -> None:
+    answer = await public.client.get(path)
+    assert answer.content.endswith(b"}\n")
+    assert int(answer.headers["content-length"]) == len(answer.content)

@@ -22,7 +22,6 @@ from mcp.types import Tool as McpToolDescription
 from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool
-from libs.contracts.errors import ErrorDetail
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import GuardedResolver
 from services.runtime.adapters.tools.toolsets.mcp.connections import McpConnection, McpConnections
@@ -77,11 +76,13 @@ class McpConnector:
         try:
             listed = await _list_tools(await connection.session())
         except MCPError as problem:
-            raise _unusable(f"The MCP server does not list its tools: {problem.message[:500]}") from None
+            raise ToolsetUnusable.at(
+                "url", f"The MCP server does not list its tools: {problem.message[:500]}"
+            ) from None
         except ValidationError:
             raise ToolsetUnusable("The MCP server's list of tools is not what the protocol asks for.") from None
         except ToolFailed as problem:
-            raise _unusable(str(problem)) from None
+            raise ToolsetUnusable.at("url", str(problem)) from None
         finally:
             await connection.close()
         return _chosen(listed, toolset.config.get("allowed_tools"))
@@ -141,10 +142,6 @@ class McpTool:
         # The server did nothing yet: it wants arguments in headers too, which its list of tools names.
         await _list_tools(session)
         return await session.send_request(request, _RESULT)
-
-
-def _unusable(message: str) -> ToolsetUnusable:
-    return ToolsetUnusable(message, details=[ErrorDetail(loc=["url"], type="unreachable", message=message)])
 
 
 def _key(toolset: Toolset) -> Hashable:

@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
 from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool
-from libs.contracts.errors import ErrorDetail
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
 from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
@@ -61,8 +60,7 @@ class OpenApiConnector:
                 return (await self._http.read(response)).decode()
         except FetchRefused as problem:
             message = f"The OpenAPI document cannot be fetched: {problem}."
-            details = [ErrorDetail(loc=["document_url"], type="unreachable", message=message)]
-            raise ToolsetUnusable(message, details=details) from None
+            raise ToolsetUnusable.at("document_url", message) from None
         except UnicodeDecodeError:
             raise ToolsetUnusable("The OpenAPI document is not text in UTF-8.") from None
 
