@@ -50,7 +50,10 @@ class Progress:
 
     def _print_changes(self, state: StackState) -> None:
         rows: dict[str, tuple[str, str]] = {"stack": (state.phase, state.detail)}
-        rows |= {name: (part.state, _detail(part)) for name, part in state.parts.items()}
+        # While the stack stops, a part that is ready hasn't been asked to end yet: that's no change.
+        stops = state.phase in ("stopping", "stopped")
+        moved = {name: part for name, part in state.parts.items() if not (stops and part.state == "ready")}
+        rows |= {name: (part.state, _detail(part)) for name, part in moved.items()}
         now = time.monotonic()
         for name, row in rows.items():
             known, printed = self._shown.get(name, (("waiting", ""), 0.0))

@@ -8,7 +8,7 @@ from rich.table import Table
 
 from cli.terminal import Json, failures_explained, print_json
 from deploy.local.home import Home
-from deploy.local.status import read_status
+from deploy.local.status import Status, read_status
 
 app = typer.Typer(add_completion=False)
 _STYLES = {
@@ -22,20 +22,31 @@ _STYLES = {
 
 @app.command()
 def status(json_output: Json = False) -> None:
-    """Show what runs, where, and whether it is ready."""
+    """Show what runs, where, and whether it is ready.
+
+    Exits with 1 when a part of a started stack isn't ready, nothing supervises the stack, or its last start failed.
+    """
     with failures_explained(json_output):
         current = asyncio.run(read_status(Home.from_environment()))
     if json_output:
         print_json(current.as_json())
-        return
+    else:
+        _print(current)
+    if current.is_faulty:
+        raise typer.Exit(1)
 
+
+def _print(current: Status) -> None:
     console = Console(highlight=False)
     remedies = {
+        "degraded": "Not ready: " + ", ".join(part.name for part in current.unready) + ". Find out why: ./aes doctor",
         "stopped": "Start the stack with: ./aes up",
         "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: ./aes up",
         "failed": f"The last start failed: {current.error}\nTry again with: ./aes up",
     }
-    console.print(f"[bold]{current.state}[/]  {current.base_url if current.state == 'running' else ''}".rstrip())
+    console.print(
+        f"[bold]{current.state}[/]  {current.base_url if current.state in ('running', 'degraded') else ''}".rstrip()
+    )
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     for heading in ("part", "state", "pid", "port", "restarts", ""):
         table.add_column(heading)

@@ -1,6 +1,7 @@
 """Output of all commands: results on stdout, everything else on stderr."""
 
 import json
+import os
 import shutil
 import sys
 import textwrap
@@ -34,16 +35,29 @@ def note(text: str = "") -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints a table on stdout; its first column, a name or id to be copied, is never cut off."""
+    """Prints a table on stdout, or a block of lines per row where the table doesn't fit the terminal.
+
+    Names and ids are never cut off or broken. Without a terminal there is no limit, unless COLUMNS is set.
+    """
     from rich.console import Console
     from rich.table import Column, Table
     from rich.text import Text
 
-    table = Table(*(Column(heading, overflow="fold") for heading in headings), box=None, padding=(0, 2, 0, 0))
-    table.header_style, table.show_header, table.columns[0].no_wrap = "dim", any(headings), True
-    for row in rows:
-        table.add_row(*(Text("" if value is None else str(value)) for value in row))
-    Console(highlight=False).print(table)
+    console = Console(highlight=False)
+    cells = [["" if value is None else str(value) for value in row] for row in rows]
+    table = Table(*(Column(heading, no_wrap=True) for heading in headings), box=None, padding=(0, 2, 0, 0))
+    table.header_style, table.show_header = "dim", any(headings)
+    for row in cells:
+        table.add_row(*map(Text, row))
+    needed = console.measure(table, options=console.options.update_width(_UNLIMITED)).maximum
+    limit = console.width if console.is_terminal or "COLUMNS" in os.environ else _UNLIMITED
+    if needed - 2 <= limit or not any(headings):
+        Console(highlight=False, width=max(needed, console.width)).print(table)
+        return
+    widest = max(map(len, headings))
+    for number, row in enumerate(cells):
+        lines = [f"{heading:<{widest}}  {cell}" for heading, cell in zip(headings, row, strict=True) if cell]
+        console.print(Text("\n".join([*([""] if number else []), *lines])), soft_wrap=True)
 
 
 def emphasise(text: str, code: int) -> str:
@@ -51,6 +65,7 @@ def emphasise(text: str, code: int) -> str:
     return f"\x1b[{code}m{text}\x1b[0m" if sys.stderr.isatty() else text
 
 
+_UNLIMITED = 10_000
 BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
 
 

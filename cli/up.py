@@ -10,6 +10,7 @@ from cli.connection import Connection
 from cli.progress import Progress
 from cli.studio_link import studio_link
 from cli.terminal import BOLD, GREEN, Json, emphasise, failures_explained, note, print_json
+from deploy.local.caller_settings import changed_settings
 from deploy.local.control import bring_up, development_key
 from deploy.local.home import Home
 from deploy.local.services import PREFERRED_PORTS
@@ -39,11 +40,17 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
         with Progress() as progress:
             state, started = bring_up(home, progress.show, replicas)
         key = development_key(home)
+        changed = [] if started else changed_settings(state, os.environ)
+    if changed:
+        note(
+            f"The running stack doesn't use your changes of {', '.join(changed)}. "
+            "Restart it to apply them: ./aes down && ./aes up"
+        )
     seconds = time.monotonic() - began
     if json_output:
         print_json({"base_url": state.base_url, "api_key": key})
         return
-    note(emphasise(f"Ready after {seconds:.1f} s." if started else "The stack runs already.", GREEN))
+    note(emphasise(f"Ready after {seconds:.1f} s." if started else "The stack is already running.", GREEN))
     print(f"""
   API        {state.base_url}/api/v1{_moved(state.base_url)}
   Reference  {state.base_url}/api/v1/docs/

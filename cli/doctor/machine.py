@@ -81,7 +81,7 @@ async def _stack(home: Home) -> list[Finding]:
     status = await read_status(home)
     if status.state in ("starting", "stopping"):
         return [failed("stack", f"it is {status.state}", "Wait until it has, and ask again.")]
-    if status.state != "running":
+    if status.state not in ("running", "degraded"):
         return [failed("stack", f"it is {status.state}", "Start it with: ./aes up"), *_ports(home)]
     findings = [
         failed(
@@ -89,8 +89,7 @@ async def _stack(home: Home) -> list[Finding]:
             f"it is {part.state} {part.detail}".rstrip(),
             f"Read its log: ./aes logs {part.name}",
         )
-        for part in status.parts
-        if part.state != "ready"
+        for part in status.unready
     ]
     findings += [
         warning(

@@ -8,6 +8,7 @@ import typer
 from cli.doctor.installation import Installation, find_installation
 from cli.secrets.tables import SECRET_TABLES, PostgresSecretTable
 from cli.terminal import Json, failures_explained, note, print_json, print_table
+from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from libs.secrets import Rotation, SecretCipher, encrypt_anew, parse_keys
 
@@ -27,9 +28,14 @@ def rotate(json_output: Json = False) -> None:
 
     Reads the databases of gateway and registry and AES_SECRETS_KEY, whose first key encrypts. Everything may run
     meanwhile, once every process knows both keys. A key can be taken out of AES_SECRETS_KEY when nothing is under it.
+    The embedded stack keeps the keys for its next start.
     """
     with failures_explained(json_output):
-        found = asyncio.run(_rotate(find_installation()))
+        installation = find_installation()
+        found = asyncio.run(_rotate(installation))
+        if installation.home is not None:
+            file, complete = installation.home.credentials_file, not any(each.unreadable for each in found.values())
+            Credentials.load_or_create(file).with_secrets_keys(installation.secrets_key, file, drop_others=complete)
         if json_output:
             print_json(
                 {

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 
+from deploy.local.caller_settings import check_settings
 from deploy.local.credentials import Credentials
 from deploy.local.development_key import ensure_key
 from deploy.local.errors import StackError
@@ -23,10 +24,13 @@ from deploy.local.replicas import VARIABLE, parse_replicas
 from deploy.local.services import SERVICES
 from deploy.local.stack import postgres_of
 from deploy.local.state import StackState
+from deploy.local.status import read_status
 
 Show = Callable[[StackState], None]
 _POLL_SECONDS = 0.1
 _STOP_SECONDS = 60
+# Longer than the longest pause between two attempts to start a part again.
+_READY_SECONDS = 30.0
 # Two database clusters' worth of write-ahead log, Kafka's first segments and the downloads.
 _NEEDED_BYTES = 400 * 1024 * 1024
 
@@ -39,6 +43,7 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
     """
     names = [service.name for service in SERVICES]
     wanted = parse_replicas(replicas, names) if replicas is not None else None
+    check_settings(os.environ)
     if home.restore_marker.exists():
         raise StackError(
             f"A restore into {home.root} was begun and has not finished.",
@@ -53,6 +58,7 @@ def bring_up(home: Home, show: Show, replicas: str | None = None) -> tuple[Stack
             state = StackState.read(home.state_file)
         if state.is_supervised() and state.phase == "running":
             _check_replicas(state, wanted)
+            _await_readiness(home, show)
             return state, False
         if state.is_supervised():
             return _follow(home, None, show), True
@@ -110,9 +116,23 @@ def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None
         parts = sum(part.service == service.name for part in state.parts.values())
         if wanted is not None and (count := parts // len(service.processes)) != wanted[service.name]:
             raise StackError(
-                f"The stack runs already, with {count} of {service.name} instead of {wanted[service.name]}.",
-                "Stop it with ./aes down and start it again as you want it.",
+                f"The stack is already running, with {count} of {service.name} instead of {wanted[service.name]}.",
+                "Restart it with as many as you want: ./aes down && ./aes up --replicas …",
             )
+
+
+def _await_readiness(home: Home, show: Show) -> None:
+    """Waits for the parts of a running stack that are restarting at the moment; raises StackError when one fails."""
+    deadline = time.monotonic() + _READY_SECONDS
+    while unready := asyncio.run(read_status(home)).unready:
+        if time.monotonic() > deadline:
+            named = ", ".join(f"{part.name} ({part.detail or part.state})" for part in unready)
+            raise StackError(
+                f"The stack is already running, but not all of it is ready: {named}.",
+                "Find out why with: ./aes doctor, or ./aes logs " + unready[0].name,
+            )
+        show(StackState.read(home.state_file))
+        time.sleep(_POLL_SECONDS)
 
 
 def _start_supervisor(home: Home, replicas: str) -> subprocess.Popen[bytes]:

@@ -4,7 +4,7 @@ import base64
 import json
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from deploy.local.files import read_json, write_atomically
@@ -15,6 +15,7 @@ from deploy.local.services import DATABASES
 class Credentials:
     signing_key: str
     secrets_key: str
+    """Keys separated by commas, as AES_SECRETS_KEY has them: the first encrypts, each decrypts."""
     administrator: str
     kafka: str
     databases: Mapping[str, str]
@@ -30,8 +31,23 @@ class Credentials:
             databases={name: known.get("databases", {}).get(name) or _secret() for name in DATABASES},
         )
         if asdict(credentials) != known:
-            write_atomically(file, json.dumps(asdict(credentials), indent=2) + "\n", mode=0o600)
+            credentials._write(file)
         return credentials
+
+    def with_secrets_keys(self, keys: str, file: Path, *, drop_others: bool = False) -> "Credentials":
+        """Stores the keys that somebody gave, since a start without them has to read what they encrypted.
+
+        Stored keys that aren't among them go on decrypting, unless they are to be dropped.
+        """
+        given, known = ([key for part in text.split(",") if (key := part.strip())] for text in (keys, self.secrets_key))
+        others = [] if drop_others else [key for key in known if key not in given]
+        changed = replace(self, secrets_key=",".join([*given, *others]))
+        if changed != self:
+            changed._write(file)
+        return changed
+
+    def _write(self, file: Path) -> None:
+        write_atomically(file, json.dumps(asdict(self), indent=2) + "\n", mode=0o600)
 
 
 def _secret() -> str:

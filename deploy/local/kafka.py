@@ -64,7 +64,7 @@ class Kafka:
             report(f"downloading Apache Kafka {KAFKA_VERSION} (45 MB, first start only)")
             jars = await asyncio.to_thread(fetch_jars, self.cache, report)
         java = await asyncio.to_thread(find_java)
-        self._launch = [str(java), *_JVM, *_LOGGING, "-cp", os.pathsep.join(map(str, jars))]
+        self._launch = [str(java), *_JVM, *_LOGGING, "-cp", os.pathsep.join(map(self._from_here, jars))]
         write_atomically(self._properties, self._configuration(), mode=0o600)
         if not (self._data / "meta.properties").exists():
             report("formatting its log directory")
@@ -72,8 +72,8 @@ class Kafka:
 
     def command(self) -> Command:
         return Command(
-            arguments=[*self._launch, "kafka.Kafka", str(self._properties)],
-            environment=self.environment,
+            arguments=[*self._launch, "kafka.Kafka", self._properties.name],
+            environment=self._java_environment,
             directory=self.directory,
             log=self.log,
         )
@@ -92,17 +92,28 @@ class Kafka:
     def _properties(self) -> Path:
         return self.directory / "server.properties"
 
+    def _from_here(self, path: Path) -> str:
+        """A path from Kafka's directory, in which it runs: those of users may have characters that Java's properties,
+        lists of directories or class path can't hold.
+        """
+        return os.path.relpath(os.path.realpath(path), os.path.realpath(self.directory))
+
+    @property
+    def _java_environment(self) -> dict[str, str]:
+        # Java knows of no file whose name its locale can't write.
+        return {**self.environment, "LC_ALL": "C.UTF-8"}
+
     def _format(self) -> None:
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()
         outcome = subprocess.run(
             [
                 *[*self._launch, "kafka.tools.StorageTool", "format"],
-                *[f"--cluster-id={cluster}", "--ignore-formatted", "-c", str(self._properties)],
+                *[f"--cluster-id={cluster}", "--ignore-formatted", "-c", self._properties.name],
                 *self._format_arguments(),
             ],
             capture_output=True,
             text=True,
-            env=self.environment,
+            env=self._java_environment,
             cwd=self.directory,
             check=False,
         )
@@ -123,7 +134,7 @@ class Kafka:
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "controller.listener.names": "CONTROLLER",
             "inter.broker.listener.name": "PLAINTEXT",
-            "log.dirs": self._data,
+            "log.dirs": self._data.name,
             "auto.create.topics.enable": "false",
             "message.max.bytes": _LARGEST_MESSAGE,
             "replica.fetch.max.bytes": _LARGEST_MESSAGE,

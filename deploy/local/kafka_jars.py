@@ -5,11 +5,15 @@
 
 import hashlib
 import os
+import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -56,7 +60,7 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
         partial = Path(temporary, "jars")
         partial.mkdir()
         maven = _maven(Path(temporary, "maven"))
-        with ThreadPoolExecutor(_AT_ONCE) as executor:
+        with _certificates(), ThreadPoolExecutor(_AT_ONCE) as executor:
             downloads = [executor.submit(_fetch, maven, jar, partial) for jar in jars]
             try:
                 for number, download in enumerate(as_completed(downloads), start=1):
@@ -97,8 +101,8 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
         raise StackError(
             f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
             "The first start needs a network that reaches a Maven repository. Check the connection or the "
-            "proxy (HTTPS_PROXY; an authority of its own belongs into REQUESTS_CA_BUNDLE), or name a mirror in "
-            "AES_MAVEN_REPOSITORY, and run the command again.",
+            "proxy (HTTPS_PROXY; for a private CA set SSL_CERT_FILE), or name a mirror in AES_MAVEN_REPOSITORY, "
+            "and run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
         # A download that broke off is trusted as long as it is there.
@@ -118,6 +122,23 @@ def _maven(repository: Path) -> Any:
     # A repository of our own, because a kill during a download leaves a broken file that is trusted.
     mirror = os.environ.get("AES_MAVEN_REPOSITORY", MAVEN_CENTRAL_URL)
     return MavenContext(repo_cache=repository, remote_repos={"central": mirror.rstrip("/")}, timeout=_ANSWER_SECONDS)
+
+
+@contextmanager
+def _certificates() -> Iterator[None]:
+    """Has the downloads trust the certificates that those of the Python packages trust, which pip knows."""
+    if "REQUESTS_CA_BUNDLE" in os.environ or "CURL_CA_BUNDLE" in os.environ:
+        yield
+        return
+    settings = subprocess.run([sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True).stdout
+    of_pip = re.findall(r"^\S+\.cert='(.+)'$", settings, re.MULTILINE)
+    given = [*of_pip, os.environ.get("SSL_CERT_FILE", "")][0]
+    if given:
+        os.environ["REQUESTS_CA_BUNDLE"] = given
+    try:
+        yield
+    finally:
+        os.environ.pop("REQUESTS_CA_BUNDLE", None)
 
 
 def _directory(cache: Path) -> Path:

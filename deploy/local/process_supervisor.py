@@ -7,6 +7,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
+from deploy.local.diagnostics import log
 from deploy.local.errors import PortTaken, ProcessFailed, StackError
 from deploy.local.files import tail
 from deploy.local.managed_process import ManagedProcess
@@ -62,8 +63,7 @@ class ProcessSupervisor:
         """Asks the process to end and kills it after `grace` seconds."""
         if self._watch is not None:
             self._watch.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._watch
+            await asyncio.wait([self._watch])
         self._report("stopping")
         await self._end_process(grace)
         self._state.pid = self._state.started = None
@@ -86,17 +86,26 @@ class ProcessSupervisor:
                 self._report("restarting" if delay < 2 else "failing", problem)
                 await asyncio.sleep(delay)
                 delay = min(delay * 2, _LONGEST_DELAY)
-                try:
-                    await self._bring_up()
+                problem = await self._restart()
+                if not problem:
                     break
-                except StackError as error:
-                    problem = error.problem.splitlines()[0]
-                except Exception as error:
-                    # Any failure is retried, since the process has to come back; the supervisor's log has the details.
-                    traceback.print_exc()
-                    problem = f"could not be started: {error!r}"
-                await self._end_process(_GRACE_SECONDS)
             ready_since = time.monotonic()
+
+    async def _restart(self) -> str:
+        """Starts the process again. Returns why it could not, or nothing once the process is ready."""
+        try:
+            try:
+                await self._bring_up()
+            except Exception:
+                await self._end_process(_GRACE_SECONDS)
+                raise
+        except StackError as error:
+            return error.problem.splitlines()[0]
+        except Exception as error:
+            # Any failure is retried, since the process has to come back.
+            log(traceback.format_exc())
+            return f"could not be started: {error!r}"
+        return ""
 
     async def _bring_up(self) -> None:
         began = time.monotonic()

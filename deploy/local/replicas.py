@@ -15,12 +15,18 @@ def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
     for part in filter(None, (part.strip() for part in text.split(","))):
         name, separator, number = part.rpartition("=")
         named = [name] if separator else list(services)
-        written = number.isascii() and number.isdecimal()
-        if not written or not 1 <= int(number) <= _MOST or not counts.keys() >= set(named):
-            known = ", ".join(services)
+        known = ", ".join(services)
+        if not (number.isascii() and number.isdecimal()):
             raise StackError(
-                f"{part!r} does not say how many replicas of which service there are to be.",
-                f"Write such as runtime=2,gateway=2 or just 2; at most {_MOST}, of: {known}.",
+                f"Invalid number of replicas {part!r}: it must be a number, or SERVICE=NUMBER.",
+                "Write such as runtime=2,gateway=2, or just 2.",
+            )
+        if not counts.keys() >= set(named):
+            raise StackError(f"Invalid number of replicas {part!r}: no service {name!r}.", f"Services: {known}.")
+        if not 1 <= int(number) <= _MOST:
+            raise StackError(
+                f"Invalid number of replicas {part!r}: the embedded stack runs 1 to {_MOST} replicas of a service.",
+                f"Name a number from 1 to {_MOST}.",
             )
         counts.update(dict.fromkeys(named, int(number)))
     return counts

@@ -34,9 +34,10 @@ def build_stack(home: Home, caller: Mapping[str, str], services: Iterable[Servic
     declared = list(services)
     replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     processes = list(_processes(declared, replicas))
-    names = ["postgres", "kafka", "kafka-controller", *(each.part for each in processes)]
-    ports = allocate(home.ports_file, names, _asked_ports(names, caller), PREFERRED_PORTS)
+    ports = allocate(home.ports_file, _port_names(processes), asked_ports(caller, declared), PREFERRED_PORTS)
     credentials = Credentials.load_or_create(home.credentials_file)
+    if given := caller.get("AES_SECRETS_KEY"):
+        credentials = credentials.with_secrets_keys(given, home.credentials_file)
     # PG… variables would steer the clients of the services to some other server.
     inherited = {name: value for name, value in caller.items() if not name.startswith("PG")}
     inherited[MARKER] = str(home.root)
@@ -134,13 +135,20 @@ def _contract(processes: list[_Process], ports: Mapping[str, int], postgres: Pos
     return settings
 
 
-def _asked_ports(names: list[str], caller: Mapping[str, str]) -> dict[str, int]:
+def _port_names(processes: Iterable[_Process]) -> list[str]:
+    return ["postgres", "kafka", "kafka-controller", *(each.part for each in processes)]
+
+
+def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICES) -> dict[str, int]:
+    """Ports that the caller's variables name, by process. Raises StackError for one that isn't a port."""
+    declared = list(services)
+    replicas = parse_replicas(caller.get(VARIABLE, ""), [service.name for service in declared])
     asked = {}
-    for name in names:
+    for name in _port_names(_processes(declared, replicas)):
         variable = f"AES_{name.upper().replace('-', '_')}_PORT"
         value = caller.get(variable)
         if value:
             if not (value.isascii() and value.isdecimal()) or not 0 < int(value) < 65536:
-                raise StackError(f"{variable} is {value!r}, which is not a port.", "Name a number below 65536.")
+                raise StackError(f"{variable} isn't a port: {value!r}.", "Name a number from 1 to 65535, or unset it.")
             asked[name] = int(value)
     return asked

@@ -28,11 +28,21 @@ class ProcessStatus:
 @dataclass(frozen=True)
 class Status:
     state: str
-    """The supervisor's phase; `unsupervised` when it is gone and parts of the stack still run."""
+    """The supervisor's phase, but `degraded` when it is running and a part isn't ready, and `unsupervised` when it is
+    gone and parts of the stack still run.
+    """
     base_url: str
     parts: list[ProcessStatus]
     error: str = ""
     """Why the last start failed, and what to do."""
+
+    @property
+    def unready(self) -> list[ProcessStatus]:
+        return [part for part in self.parts if part.state != "ready"]
+
+    @property
+    def is_faulty(self) -> bool:
+        return self.state in ("degraded", "unsupervised", "failed")
 
     def as_json(self) -> dict[str, Any]:
         services: dict[str, Any] = {}
@@ -54,6 +64,8 @@ async def read_status(home: Home) -> Status:
     if not state.is_supervised():
         running = any(part.pid is not None for part in parts)
         phase = "unsupervised" if running else "failed" if phase == "failed" else "stopped"
+    elif phase == "running" and any(part.state != "ready" for part in parts):
+        phase = "degraded"
     error = f"{state.error}\n{state.remedy}".strip() if phase == "failed" else ""
     return Status(phase, state.base_url, list(parts), error)
 

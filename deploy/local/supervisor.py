@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
+from deploy.local.diagnostics import log
 from deploy.local.errors import PortTaken, StackError
 from deploy.local.files import write_atomically
 from deploy.local.home import Home
@@ -27,6 +28,7 @@ ALREADY_RUNNING = 3
 _SERVICE_GRACE, _STORAGE_GRACE = 12.0, 20.0
 _LARGEST_LOG = 50 * 1024 * 1024
 _PORT_CHOICES = 5
+_TRIM_SECONDS, _REWRITE_SECONDS = 30.0, 1.0
 
 
 class Supervisor:
@@ -36,10 +38,13 @@ class Supervisor:
         self._storage: list[ProcessSupervisor] = []
         self._services: list[ProcessSupervisor] = []
         self._topics_exist = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._unwritten = asyncio.Event()
 
     async def run(self, stop: asyncio.Event) -> int:
         """Start everything, keep it running until `stop`, end everything; returns the exit code."""
         self._write()
+        rewriting = asyncio.create_task(self._repeat_failed_writes())
         starting = asyncio.create_task(self._start())
         stopping = asyncio.create_task(stop.wait())
         await asyncio.wait([starting, stopping], return_when=asyncio.FIRST_COMPLETED)
@@ -56,6 +61,7 @@ class Supervisor:
         starting.cancel()
         await asyncio.wait([starting])
         await self._stop()
+        rewriting.cancel()
         self._enter(outcome)
         return 1 if outcome == "failed" else 0
 
@@ -69,7 +75,7 @@ class Supervisor:
                 return
             except PortTaken as problem:
                 # Between choosing a port and binding it, another stack may have bound it.
-                print(f"ports.chosen_anew: {problem.problem.splitlines()[0]}", flush=True)
+                log(f"ports.chosen_anew: {problem.problem.splitlines()[0]}")
                 await self._stop_processes()
         await self._start_processes()
 
@@ -116,11 +122,22 @@ class Supervisor:
     async def _trim_logs(self) -> None:
         """Keep one earlier generation of a log that grew too large; writers append, so it can be emptied."""
         while True:
-            for log in self._home.logs.glob("*.log"):
-                if log.stat().st_size > _LARGEST_LOG:
-                    await asyncio.to_thread(shutil.copyfile, log, log.with_suffix(".log.1"))
-                    os.truncate(log, 0)
-            await asyncio.sleep(30)
+            for file in self._home.logs.glob("*.log"):
+                try:
+                    if file.stat().st_size > _LARGEST_LOG:
+                        await asyncio.to_thread(shutil.copyfile, file, file.with_suffix(".log.1"))
+                        os.truncate(file, 0)
+                except OSError as error:
+                    log(f"log.not_trimmed: {error}")
+            await asyncio.sleep(_TRIM_SECONDS)
+
+    async def _repeat_failed_writes(self) -> None:
+        """Without it a disk that was full for a moment leaves an outdated state behind."""
+        while True:
+            await self._unwritten.wait()
+            self._unwritten.clear()
+            await asyncio.sleep(_REWRITE_SECONDS)
+            self._write()
 
     def _supervise(self, part: ManagedProcess, service: str) -> ProcessSupervisor:
         self._state.parts[part.name] = state = ProcessState(service=service, port=part.port)
@@ -135,7 +152,9 @@ class Supervisor:
             self._state.write(self._home.state_file)
         except OSError as error:
             # A full disk must not take the supervisor down, and with it every restart.
-            print(f"state.not_written: {error}", file=sys.stderr, flush=True)
+            log(f"state.not_written: {error}")
+            # Downloads report from a thread.
+            self._loop.call_soon_threadsafe(self._unwritten.set)
 
     @property
     def _own_log(self) -> Path:
@@ -171,8 +190,9 @@ def main(services: Sequence[Service] = SERVICES) -> int:
         except BlockingIOError:
             return ALREADY_RUNNING
         code = asyncio.Runner().run(_supervise(home, services))
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         # An orderly end would wait for a download that goes on in a thread.
         os._exit(code)
 

@@ -6,7 +6,7 @@ from libs.service_defaults._release import RELEASE
 from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import Caller, Cursor, Limit, Offset
 from libs.service_defaults.service import API, WORKER, Service
-from libs.service_defaults.settings import ServiceSettings
+from libs.service_defaults.settings import ServiceSettings, invalid_settings
 
 __all__ = [
     "API",
@@ -22,5 +22,6 @@ __all__ = [
     "UpstreamResponse",
     "UpstreamStream",
     "configure_logging",
+    "invalid_settings",
     "serve",
 ]

@@ -13,7 +13,7 @@ from pydantic import ValidationError
 from libs.persistence import migrate
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.service import Service
-from libs.service_defaults.settings import ServiceSettings
+from libs.service_defaults.settings import ServiceSettings, invalid_settings
 from libs.tracing import start as start_tracing
 from libs.tracing import stop as stop_tracing
 
@@ -74,14 +74,7 @@ def _tune_garbage_collection() -> None:
 def _read(settings_type: type[S]) -> S:
     try:
         return settings_type()
-    except ValidationError as problem:
-        prefix = settings_type.model_config.get("env_prefix", "")
-        for error in problem.errors(include_input=False, include_url=False):
-            if not error["loc"]:
-                # An error of several variables; its message names them.
-                print(error["msg"], file=sys.stderr)
-                continue
-            variable = str(error["loc"][0])
-            name = variable if variable.startswith("AES_") else f"{prefix}{variable}".upper()
-            print(f"{name}: {error['msg']}", file=sys.stderr)
+    except ValidationError:
+        for variable, message in invalid_settings(settings_type).items():
+            print(f"{variable}: {message}" if variable else message, file=sys.stderr)
         raise SystemExit(2) from None

@@ -52,7 +52,8 @@ def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | 
         headers["Retry-After"] = str(info.retry_after)
     if info.type is ErrorKind.AUTHENTICATION:
         headers["WWW-Authenticate"] = CHALLENGES
-    content = error_body(info) if body is None else body
+    # A terminal wants a line break.
+    content = (error_body(info) if body is None else body) + b"\n"
     return Response(content, status or STATUSES[info.type], headers, media_type="application/json")
 
 

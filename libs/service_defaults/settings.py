@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Final, Literal
 
-from pydantic import Field, SecretStr, field_validator
+from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.timestamps import parse_time
@@ -79,6 +79,23 @@ class ServiceSettings(KafkaSettings):
             "ingestion": self.ingestion_url,
             "artifacts": self.artifacts_url,
         }
+
+
+def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:
+    """Error messages by variable. The key is empty for an error whose message names its variables."""
+    try:
+        settings_type()
+    except ValidationError as problem:
+        prefix = settings_type.model_config.get("env_prefix", "")
+        invalid = {}
+        for error in problem.errors(include_input=False, include_url=False):
+            variable = str(error["loc"][0]) if error["loc"] else ""
+            if variable and not variable.startswith("AES_"):
+                variable = f"{prefix}{variable}".upper()
+            message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
+            invalid[variable] = "is required" if error["type"] == "missing" else message
+        return invalid
+    return {}
 
 
 def _separated(keys: SecretStr) -> list[str]:

@@ -11,8 +11,8 @@ from tests.contract.public_api.compact import compact
 from tests.support.gateway import gateway
 
 BASELINE = orjson.loads((Path(__file__).parent / "public_api" / "baseline.json").read_bytes())
-# What agents can be built from, sums over a time, and the characters of a text.
-NO_LISTS = {"list_models", "list_tools", "get_usage", "read_file_text"}
+# An array, what agents can be built from, sums over a time, and the characters of a text.
+NO_LISTS = {"list_agents", "list_models", "list_tools", "get_usage", "read_file_text"}
 LISTS = {
     name: operation
     for name, operation in BASELINE["operations"].items()

@@ -123,13 +123,13 @@ class FakeWebhooks:
         self.kept[delivery.id] = delivery
         self.own_events[delivery.id] = event
 
-    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
-        if self.kept[delivery.id].status is DeliveryStatus.PENDING:
-            return False
+    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> None:
         await self._idempotency.claim(write, delivery.id)
-        again = replace(self.kept[delivery.id], status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now)
-        self.kept[delivery.id] = replace(again, chain=delivery.id)
-        return True
+        before = self.kept[delivery.id]
+        again = replace(before, status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now, chain=delivery.id)
+        self.kept[delivery.id] = again
+        if before.status is DeliveryStatus.PENDING:
+            self._head_due(delivery.webhook_id, {before.chain}, now, waiting_only=True)
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         self.leases.add(worker_id)

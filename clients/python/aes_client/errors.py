@@ -55,8 +55,8 @@ class ApiError(AesError):
         self.retry_after = retry_after
 
     def __str__(self) -> str:
-        # The only problem of a request is often the whole message.
-        others = [each for each in self.details if each.loc and each.message != self.message]
+        # The message often says the first problem, or the only one, itself.
+        others = [each for each in self.details if each.loc and each.message not in self.message]
         return "\n  ".join([self.message, *(f"{'.'.join(map(str, each.loc))}: {each.message}" for each in others)])
 
 

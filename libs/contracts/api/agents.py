@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from libs.contracts.errors import ErrorDetail
 from libs.contracts.timestamps import Timestamp
@@ -38,7 +38,17 @@ class KnowledgeBaseLink(StrictModel):
 
 
 Text = Annotated[str, Field(max_length=200_000)]
-Name = Annotated[str, Field(min_length=1, max_length=200)]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("must not be blank")
+    return text
+
+
+Name = Annotated[
+    str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)
+]
 JsonObject = dict[str, Any]
 Approval = Literal["never", "always"]
 CallSeconds = Annotated[float, Field(ge=1, le=600)]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.agents import Name, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.timestamps import Timestamp
@@ -94,12 +94,12 @@ class BulkReply(BaseModel):
 
 
 class CreateCollectionBody(StrictModel):
-    name: Annotated[str, Field(min_length=1, max_length=200)]
+    name: Name
     description: str = Field(default="", max_length=10_000)
 
 
 class UpdateCollectionBody(StrictModel):
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)
 
 

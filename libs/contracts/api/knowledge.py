@@ -4,7 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from libs.contracts.api.agents import SearchMode, StrictModel
+from libs.contracts.api.agents import Name, SearchMode, StrictModel
 from libs.contracts.api.files import FileStatus, Id
 from libs.contracts.api.pages import ListPage
 from libs.contracts.api.sessions import Citation
@@ -46,10 +46,6 @@ class EmbeddingConfig(StrictModel):
     provider: str = Field(default="wordllama", min_length=1, max_length=100)
     model: str = Field(default="", max_length=200)
     dimensions: int | None = Field(default=None, ge=1, le=16_000)
-
-
-Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"\S")]
-"""The name of a knowledge base; not blanks alone."""
 
 
 class CreateKnowledgeBaseBody(StrictModel):

@@ -57,8 +57,8 @@ class WebhookStore(Protocol):
     async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
         """It is due also while the webhook rests. Raises ``NotFound`` when that was deleted meanwhile."""
 
-    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
-        """Makes a settled delivery pending, in a chain of its own; False when it is pending already.
+    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> None:
+        """Makes a delivery due now, in a chain of its own. One that was pending no longer holds up its former chain.
 
         It is due also while the webhook rests. Raises ``NotFound`` when that was deleted meanwhile.
         """

@@ -63,7 +63,7 @@ class SendTestEvent:
 
 @dataclass(frozen=True, slots=True)
 class DeliverAgain:
-    """Begins a settled delivery anew, apart from the order of its subject. Raises ``Conflict`` for a pending one."""
+    """Begins a delivery anew, pending or settled, apart from the order of its subject."""
 
     store: WebhookStore
     now: Callable[[], datetime]
@@ -74,8 +74,7 @@ class DeliverAgain:
         if delivery is None:
             raise NotFound("There is no delivery with this id.")
         try:
-            if not await self.store.deliver_again(delivery, write, now=self.now()):
-                raise Conflict("The delivery is pending already.")
+            await self.store.deliver_again(delivery, write, now=self.now())
         except KeyReused as reuse:
             return await _repeated(self.store, write, webhook, reuse)
         return await self.store.delivery(webhook.id, delivery_id) or delivery

@@ -12,7 +12,7 @@ from libs.contracts.commands.ingestion import (
     RemoveCollectionFile,
     UpdateCollection,
 )
-from libs.contracts.errors import InvalidRequest, ValidationFailed
+from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
 from libs.contracts.events.ingestion import (
     CollectionCreated,
     CollectionDeleted,
@@ -123,7 +123,8 @@ async def _locked(collections: CollectionWriter, collection_id: str, context: Co
 
 def _checked(name: str) -> str:
     if not name.strip():
-        raise ValidationFailed("A collection needs a name.")
+        detail = ErrorDetail(loc=["name"], type="blank", message="must not be blank")
+        raise ValidationFailed("The collection's name must not be blank.", details=[detail])
     return name
 
 

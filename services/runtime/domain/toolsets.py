@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final, Protocol
 
 from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, ToolsetType
-from libs.contracts.errors import ValidationFailed
+from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolDefinition, ToolsetVersion
@@ -58,6 +58,12 @@ class Toolset:
 
 class ToolsetUnusable(ValidationFailed):
     """The toolset's description is wrong, or its target does not answer as its type asks for."""
+
+    @classmethod
+    def at(cls, field: str, message: str) -> "ToolsetUnusable":
+        """The error about an address of the toolset, by the name of its field."""
+        hint = "an operator can allow its network in AES_OUTBOUND_NETWORKS" if "not public" in message else None
+        return cls(message, details=[ErrorDetail(loc=[field], type="unusable", message=message, hint=hint)])
 
 
 class ToolsetConnector(Protocol):

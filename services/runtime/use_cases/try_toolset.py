@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, ToolsetType, TryToolCall
-from libs.contracts.errors import NotFound, ValidationFailed
+from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
@@ -41,7 +41,8 @@ class TryTool:
         if tool is None:
             raise NotFound(f"toolset {toolset.name!r} has no tool {call.tool[:100]!r}")
         if problems := await self.schemas.problems(tool.definition, call.arguments):
-            raise ValidationFailed("arguments: " + "; ".join(problems))
+            details = [ErrorDetail(loc=["arguments"], type="invalid", message=problem) for problem in problems]
+            raise ValidationFailed("; ".join(problems), details=details)
         context = ToolContext(call.call_id or new_id(), "", "", caller)
         began = monotonic()
         try:

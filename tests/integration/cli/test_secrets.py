@@ -4,12 +4,17 @@ import asyncio
 import base64
 import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 from typer.testing import CliRunner
 
 from cli.app import app
+from cli.doctor.installation import Installation
+from cli.secrets import command
+from deploy.local.credentials import Credentials
+from deploy.local.home import Home
 from libs.contracts.api.toolsets import secret_place
 from libs.contracts.identifiers import new_id
 from libs.persistence import migrate
@@ -19,7 +24,7 @@ from services.gateway.domain import webhooks
 from services.registry.bootstrap import MIGRATIONS as REGISTRY
 from tests.support.infrastructure import Infrastructure
 
-OLD, NEW, LOST = b"o" * 32, b"n" * 32, b"l" * 32
+OLD, NEW, LOST, STORED = b"o" * 32, b"n" * 32, b"l" * 32, b"s" * 32
 
 
 @pytest.fixture
@@ -84,6 +89,26 @@ def test_every_secret_gets_the_newest_key(databases: dict[str, str], monkeypatch
         "TWO": "value of TWO",
     }
     assert newest.decrypt(webhook, place=webhooks.secret_place(webhook_id, secret_id)) == "whsec_"
+
+
+@pytest.mark.parametrize(("lost", "kept"), [((), (NEW, OLD)), ((LOST,), (NEW, OLD, STORED))])
+def test_the_embedded_stack_keeps_the_keys_for_its_next_start(
+    databases: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    lost: tuple[bytes, ...],
+    kept: tuple[bytes, ...],
+) -> None:
+    """A stored key is dropped only when nothing can be under it any more."""
+    file = tmp_path / "credentials.json"
+    file.write_text(json.dumps({"secrets_key": keys(STORED)}))
+    for number, key in enumerate((OLD, NEW, *lost)):
+        keep_secret(databases["registry"], f"NUMBER_{number}", key)
+    installation = Installation(title="", databases=databases, secrets_key=keys(NEW, OLD), home=Home(tmp_path))
+    monkeypatch.setattr(command, "find_installation", lambda: installation)
+    result = CliRunner().invoke(app, ["secrets", "rotate", "--json"])
+    assert result.exit_code == len(lost)
+    assert Credentials.load_or_create(file).secrets_key == keys(*kept)
 
 
 @pytest.mark.parametrize(

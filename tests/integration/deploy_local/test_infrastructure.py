@@ -89,6 +89,28 @@ async def _with_and_without_password(directory: Path) -> None:
         running.stop()
 
 
+def test_kafka_starts_in_a_directory_of_any_name(tmp_path: Path) -> None:
+    """Java writes names of files in its locale, properties in Latin-1, and separates lists by commas and colons."""
+    home = Home.from_environment()
+    home.create()
+    directory = tmp_path / "Ordner, 😀: é"
+    directory.mkdir()
+    (directory / "cache").symlink_to(home.cache)
+    port = choose_free()
+    kafka = Kafka(
+        directory / "kafka",
+        directory / "log",
+        directory / "cache",
+        port=port,
+        controller_port=choose_free({port}),
+        environment={**os.environ, "LC_ALL": "C"},
+    )
+    with ThreadPoolExecutor(1) as outside_of_any_loop:
+        running = outside_of_any_loop.submit(lambda: asyncio.run(start(kafka, lambda _: None))).result()
+    running.stop()
+    assert (directory / "kafka" / "data" / "meta.properties").exists()
+
+
 async def _topics(connection: KafkaConnection) -> set[str]:
     admin = AIOKafkaAdminClient(**connection.options())
     try:

@@ -1,13 +1,19 @@
+import errno
 import os
 import signal
 import socket
-from collections.abc import AsyncIterator
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import TextIO
 
 import psutil
 import pytest
 
 from deploy.local import process_supervisor
 from deploy.local.errors import PortTaken, ProcessFailed
+from deploy.local.managed_process import Report
 from deploy.local.ports import choose_free
 from deploy.local.process_supervisor import ProcessSupervisor
 from deploy.local.state import ProcessState
@@ -27,6 +33,14 @@ _TOUCH = "import pathlib, socket, sys, time; pathlib.Path(sys.argv[1]).touch()"
 def short_delays(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process_supervisor, "_FIRST_DELAY", 0.01)
     monkeypatch.setattr(process_supervisor, "_FIRST_START", RetryPolicy(first=0.01, attempts=4))
+
+
+@pytest.fixture
+def full_disk() -> Iterator[TextIO]:
+    """A file whose every line fails to be written, as standard error does."""
+    # It can't be closed without an error either.
+    with suppress(OSError), Path("/dev/full").open("w", buffering=1) as file:
+        yield file
 
 
 @pytest.fixture
@@ -84,6 +98,29 @@ async def test_a_part_that_cannot_be_started_again_is_tried_until_it_can(
     assert "exited with code 7" in state.detail or state.state in ("preparing", "starting")
     script_part.script = working
     await until(lambda: state.state == "ready")
+
+
+async def test_a_full_disk_under_the_log_does_not_end_the_supervision(
+    supervisor: ProcessSupervisor,
+    script_part: ScriptPart,
+    state: ProcessState,
+    full_disk: TextIO,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An unexpected error is written to the supervisor's log, which is on the disk that caused it."""
+    await supervisor.start()
+    assert state.pid is not None
+    prepare, failures = script_part.prepare, iter([OSError(errno.ENOSPC, "No space left on device")] * 2)
+
+    async def prepare_on_a_full_disk(report: Report) -> None:
+        for failure in failures:
+            raise failure
+        await prepare(report)
+
+    monkeypatch.setattr(script_part, "prepare", prepare_on_a_full_disk)
+    monkeypatch.setattr(sys, "stderr", full_disk)
+    os.kill(state.pid, signal.SIGKILL)
+    await until(lambda: state.state == "ready" and state.restarts >= 3)
 
 
 async def test_a_first_start_is_given_up_with_the_last_words(

@@ -27,3 +27,15 @@ def test_a_service_added_later_gets_a_password_and_the_others_keep_theirs(tmp_pa
     credentials = Credentials.load_or_create(file)
     assert (credentials.signing_key, credentials.databases["gateway"]) == ("s", "g")
     assert credentials.databases["runtime"]
+
+
+def test_keys_that_somebody_gave_are_kept_for_the_next_start(tmp_path: Path) -> None:
+    """The stack encrypts with them, so a start without them has to know them."""
+    file = tmp_path / "credentials.json"
+    made = Credentials.load_or_create(file)
+    made.with_secrets_keys(" new , older,", file)
+    stored = Credentials.load_or_create(file)
+    assert stored.secrets_key == f"new,older,{made.secrets_key}"
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600
+    stored.with_secrets_keys("new", file, drop_others=True)
+    assert Credentials.load_or_create(file).secrets_key == "new"

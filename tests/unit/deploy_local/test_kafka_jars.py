@@ -1,4 +1,5 @@
 import hashlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,6 +91,37 @@ def test_a_network_that_is_gone_for_a_moment_is_asked_again(tmp_path: Path, monk
     monkeypatch.setattr(Maven, "resolve", resolve_in_the_end)
     assert len(fetch_jars(tmp_path, lambda detail: None)) == 2
     assert not problems
+
+
+@pytest.mark.parametrize(
+    ("given", "trusted"),
+    [
+        ({"PIP_CERT": "/pip.pem"}, "/pip.pem"),
+        ({"SSL_CERT_FILE": "/ssl.pem"}, "/ssl.pem"),
+        ({"PIP_CERT": "/pip.pem", "SSL_CERT_FILE": "/ssl.pem"}, "/pip.pem"),
+        ({"PIP_CERT": "/pip.pem", "REQUESTS_CA_BUNDLE": "/own.pem"}, "/own.pem"),
+        ({}, None),
+    ],
+)
+def test_the_certificates_of_the_python_packages_are_trusted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: dict[str, str], trusted: str | None
+) -> None:
+    for name in ("PIP_CERT", "SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    serve(monkeypatch)
+    seen, resolve = set(), Maven.resolve
+
+    def resolve_and_look(maven: Maven) -> Path:
+        seen.add(os.environ.get("REQUESTS_CA_BUNDLE"))
+        return resolve(maven)
+
+    monkeypatch.setattr(Maven, "resolve", resolve_and_look)
+    fetch_jars(tmp_path, lambda detail: None)
+    assert seen == {trusted}
+    assert os.environ.get("REQUESTS_CA_BUNDLE") == given.get("REQUESTS_CA_BUNDLE")
 
 
 def test_no_network_is_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

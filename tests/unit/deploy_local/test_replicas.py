@@ -30,10 +30,22 @@ def test_replicas_are_read(text: str, counts: dict[str, int]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["runtime", "runtime=0", "runtime=x", "runtime=²", "٢", "runtime=9", "-1", "kafka=2", "=2"]
+    ("text", "says"),
+    [
+        ("runtime", "must be a number, or SERVICE=NUMBER"),
+        ("runtime=x", "must be a number, or SERVICE=NUMBER"),
+        ("runtime=²", "must be a number, or SERVICE=NUMBER"),
+        ("٢", "must be a number, or SERVICE=NUMBER"),
+        ("-1", "must be a number, or SERVICE=NUMBER"),
+        ("kafka=2", "no service 'kafka'"),
+        ("=2", "no service ''"),
+        ("runtime=0", "1 to 4 replicas"),
+        ("runtime=9", "1 to 4 replicas"),
+        ("5", "1 to 4 replicas"),
+    ],
 )
-def test_what_says_no_number_of_a_service_is_refused(text: str) -> None:
-    with pytest.raises(StackError, match="replicas"):
+def test_a_number_of_replicas_that_cannot_be_is_refused(text: str, says: str) -> None:
+    with pytest.raises(StackError, match=f"Invalid number of replicas {text!r}: .*{says}"):
         parse_replicas(text, NAMES)
 
 

@@ -58,6 +58,12 @@ def test_the_callers_settings_and_provider_keys_reach_the_services(home: Home) -
     assert caller.items() <= environment.items()
 
 
+def test_a_later_start_reads_what_the_callers_key_encrypted(home: Home) -> None:
+    made = parts_of(home, {})["gateway"].environment["AES_SECRETS_KEY"]
+    assert parts_of(home, {"AES_SECRETS_KEY": "new"})["gateway"].environment["AES_SECRETS_KEY"] == "new"
+    assert parts_of(home, {})["gateway"].environment["AES_SECRETS_KEY"] == f"new,{made}"
+
+
 def test_the_caller_overrides_a_declared_setting(home: Home) -> None:
     assert parts_of(home, {})["artifacts"].environment["AES_ARTIFACTS_DIRECTORY"] == f"{home.root}/objects"
     environment = parts_of(home, {"AES_ARTIFACTS_DIRECTORY": "/elsewhere"})["artifacts"].environment

@@ -147,7 +147,7 @@ async def test_nobody_can_give_visitors_the_scope_for_approvals(public: Gateway)
 async def test_open_actions_are_listed_as_the_runtime_has_them(public: Gateway) -> None:
     public.upstreams.answers["GET", "runtime", "/internal/actions"] = (200, PAGE)
     response = await public.client.get("/actions/", params={"kind": "approval", "session_id": SESSION, "limit": 5})
-    assert (response.status_code, response.content) == (200, orjson.dumps(PAGE))
+    assert (response.status_code, response.content) == (200, orjson.dumps(PAGE) + b"\n")
     asked = {"limit": 5, "offset": 0, "kind": "approval", "session_id": SESSION}
     assert public.upstreams.asked[-1] == ("GET", "runtime", "/internal/actions", asked)
     assert (await public.client.get("/actions/", params={"kinds": "approval"})).status_code == 422

@@ -4,9 +4,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.identifiers import new_id
 from services.gateway.entrypoints.http.bodies import MAX_BODY, MAX_DRAIN
+from services.gateway.entrypoints.openai.vector_store_bodies import Nothing
 from tests.support.gateway import Gateway, error_of
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}
@@ -28,6 +30,33 @@ async def test_a_method_that_a_path_lacks_is_named(public: Gateway) -> None:
     response = await public.client.put("/agent/")
     assert (response.status_code, error_of(response)["type"]) == (405, "method_not_allowed")
     assert response.headers["allow"] == "GET, HEAD, POST"
+
+
+@pytest.mark.parametrize("method", ["GET", "HEAD"])
+@pytest.mark.parametrize("path", ["/me", "/api-keys", "/webhooks?limit=1", "/agent?limit=0", f"/webhooks/{new_id()}"])
+async def test_a_read_needs_no_slash(public: Gateway, path: str, method: str) -> None:
+    address, mark, query = path.partition("?")
+    bare = await public.client.request(method, path, headers={"X-Correlation-ID": "same"})
+    slashed = await public.client.request(method, f"{address}/{mark}{query}", headers={"X-Correlation-ID": "same"})
+    assert (bare.status_code, bare.content) == (slashed.status_code, slashed.content)
+    assert bare.headers == slashed.headers
+
+
+async def test_no_read_is_redirected_or_unknown_without_its_slash(public: Gateway) -> None:
+    document = (await public.client.get("/openapi.json")).json()
+    paths = [path.removeprefix("/api/v1") for path, operations in document["paths"].items() if "get" in operations]
+    assert len(paths) > 40
+    for path in paths:
+        bare = path.rstrip("/").translate({ord(bracket): None for bracket in "{}"})
+        # A key that is refused ends each request before anything is streamed.
+        found = await public.client.get(bare, headers={"X-API-Key": "none"})
+        assert found.status_code == (404 if path == "/artifacts/{id}/content/" else 401), path
+        assert "nothing at this path" not in found.text, path
+
+
+async def test_the_reference_without_its_slash_finds_its_assets(public: Gateway) -> None:
+    assert '<base href="docs/">' in (await public.client.get("/docs")).text
+    assert "<base" not in (await public.client.get("/docs/")).text
 
 
 @pytest.mark.parametrize("path", ["/me", "/docs", f"/agent/{new_id()}"])
@@ -190,3 +219,46 @@ async def test_an_error_nobody_expected_has_the_shape_of_errors_and_tells_nothin
     response = await public.client.get("/me/")
     assert (response.status_code, error_of(response)["type"]) == (500, "internal_error")
     assert "secret detail" not in response.text
+
+
+async def test_agents_come_as_an_array_whole_or_by_pages(public: Gateway) -> None:
+    route = ("GET", "registry", "/internal/agents")
+    public.upstreams.answers[route] = (200, [{"id": "a"}, {"id": "b"}, {"id": "c"}])
+    whole = await public.client.get("/agent/")
+    assert (len(whole.json()), "link" in whole.headers, public.upstreams.asked[-1][3]) == (3, False, None)
+    page = await public.client.get("/agent/?limit=2&offset=4")
+    assert page.json() == [{"id": "a"}, {"id": "b"}]
+    assert page.headers["link"] == '</api/v1/agent/?limit=2&offset=6>; rel="next"'
+    assert public.upstreams.asked[-1][3] == {"limit": 3, "offset": 4}
+    last = await public.client.get("/agent/?limit=3")
+    assert (len(last.json()), "link" in last.headers) == (3, False)
+    for wrong in ("limit=0", "limit=201", "limit=x", "after=x"):
+        assert (await public.client.get(f"/agent/?{wrong}")).status_code == 422
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/agent/", CONFIGURATION),
+        ("/collections/", {}),
+        ("/knowledge-bases/", {}),
+    ],
+)
+async def test_a_blank_name_is_refused_at_its_place(public: Gateway, path: str, body: dict[str, Any]) -> None:
+    refused = await public.client.post(path, json={**body, "name": " \t"})
+    error = error_of(refused)
+    assert (refused.status_code, error["message"]) == (422, "The body is not valid: name: must not be blank.")
+    assert [detail["loc"] for detail in error["details"]] == [["name"]]
+
+
+async def test_attributes_that_are_not_kept_are_refused_in_words() -> None:
+    with pytest.raises(ValidationError, match="aren't stored here; leave them out"):
+        TypeAdapter(Nothing).validate_python({"colour": "red"})
+    assert TypeAdapter(Nothing).validate_python({}) == {}
+
+
+@pytest.mark.parametrize("path", ["/me/", "/nothing/", "/agent/?limit=x", "/webhooks/"])
+async def test_an_answer_ends_with_a_line_break(public: Gateway, path: str) -> None:
+    answer = await public.client.get(path)
+    assert answer.content.endswith(b"}\n")
+    assert int(answer.headers["content-length"]) == len(answer.content)

@@ -81,7 +81,7 @@ async def test_the_completed_turn_is_the_answer_byte_for_byte(public: Gateway) -
     public.bus.upstream = lambda sent: [started(sent), completed(sent)]
     response = await public.client.post(PATH, json={"content": "Hi"})
     sent = public.bus.sent[0]
-    assert (response.status_code, response.content) == (200, completed(sent).encode())
+    assert (response.status_code, response.content) == (200, completed(sent).encode() + b"\n")
     assert isinstance(sent.command, ExecuteTurn)
     assert (sent.command.session_id, sent.command.content, sent.command.stream) == (SESSION, "Hi", False)
     assert public.idempotency.recorded == {}
@@ -255,7 +255,7 @@ async def test_two_waiters_of_one_turn_get_the_same_end(public: Gateway) -> None
     await public.until_sent(2)
     public.bus.publish(sent, completed(sent))
     answers = [await first, await second]
-    assert {answer.content for answer in answers} == {completed(sent).encode()}
+    assert {answer.content for answer in answers} == {completed(sent).encode() + b"\n"}
 
 
 @pytest.mark.parametrize("headers", [[], [(b"accept", b"text/event-stream")]])

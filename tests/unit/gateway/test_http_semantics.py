@@ -108,7 +108,7 @@ def test_errors_that_pass_say_when_to_come_back(kind: ErrorKind) -> None:
     assert int(error_response(ErrorInfo(type=kind, message="later")).headers["retry-after"]) > 0
 
 
-@pytest.mark.parametrize("path", ["/agent/", "/knowledge-bases/available-collections/"])
+@pytest.mark.parametrize("path", ["/knowledge-bases/available-collections/"])
 async def test_lists_that_come_whole_take_no_parameters(public: Gateway, path: str) -> None:
     answer = await public.client.get(f"{path}?limit=5")
     assert (answer.status_code, error_of(answer)["details"][0]["loc"]) == (422, ["query", "limit"])

@@ -87,7 +87,7 @@ async def test_a_repeat_is_202_while_the_turn_is_waiting_and_200_afterwards(publ
     assert not following.done(), "the turn runs again"
     public.bus.publish(sent, completed(sent))
     assert (await following).status_code == 200
-    assert (await public.client.post(PATH, json=BODY, headers=KEY)).content == completed(sent).encode()
+    assert (await public.client.post(PATH, json=BODY, headers=KEY)).content == completed(sent).encode() + b"\n"
     assert len(public.bus.sent) == 1
 
 
@@ -100,7 +100,7 @@ async def test_in_the_background_the_answer_does_not_wait_for_the_wait(public: G
 async def test_an_action_that_was_resolved_meanwhile_ends_no_call(public: Gateway) -> None:
     public.bus.upstream = lambda sent: [*waiting(sent), resolved(sent), completed(sent)]
     response = await public.client.post(PATH, json=BODY)
-    assert (response.status_code, response.content) == (200, completed(public.bus.sent[0]).encode())
+    assert (response.status_code, response.content) == (200, completed(public.bus.sent[0]).encode() + b"\n")
 
 
 async def test_the_event_is_enough_when_the_runtime_cannot_be_asked(public: Gateway) -> None:

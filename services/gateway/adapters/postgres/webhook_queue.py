@@ -9,7 +9,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import format_time
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.persistence import Database, Presence, fetch_records, retry_until_available
-from services.gateway.adapters.postgres.webhooks import COLUMNS, emit_disabled, webhook_of
+from services.gateway.adapters.postgres.webhooks import COLUMNS, GO_ON, emit_disabled, webhook_of
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.webhook_deliveries import (
     LONGEST_REST,
@@ -142,11 +142,6 @@ FROM unnest(%(ids)s::uuid[], %(statuses)s::text[], %(attempts)s::smallint[], %(r
 WHERE d.id = o.id AND d.status = 'pending' AND d.attempts = o.attempts - 1
 RETURNING d.status
 """
-_GO_ON: Final = """
-UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS NULL AND id IN (
-    SELECT DISTINCT ON (chain) id FROM webhook_deliveries
-    WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
-"""
 _STATE: Final = """
 UPDATE webhooks SET pending = pending - %(settled)s, failing_since = %(since)s, last_failed_at = %(last)s,
     status = CASE WHEN %(reason)s::text IS NULL THEN status ELSE 'disabled' END,
@@ -251,7 +246,7 @@ class PostgresWebhookQueue:
             recorded = await (await connection.execute(_RECORD, _columns(outcomes))).fetchall()
             chains = sorted({each.chain for each in outcomes if each.settled})
             if chains:
-                await connection.execute(_GO_ON, {"webhook": webhook.id, "chains": chains, "now": now})
+                await connection.execute(GO_ON, {"webhook": webhook.id, "chains": chains, "now": now})
             settled = sum(status != DeliveryStatus.PENDING for (status,) in recorded)
             since, last, status = row
             streak = FailureStreak(since, last).after(outcomes, now)

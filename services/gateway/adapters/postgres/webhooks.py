@@ -76,9 +76,16 @@ VALUES (%(id)s, %(webhook_id)s, %(event_id)s, %(type)s, %(chain)s, %(position)s,
         %(next_attempt_at)s, %(created_at)s, %(event)s)
 """
 _AGAIN: Final = """
-UPDATE webhook_deliveries SET status = 'pending', attempts = 0, next_attempt_at = %s, chain = id::text
-WHERE id = %s AND status <> 'pending'
+WITH before AS (SELECT id, status, chain FROM webhook_deliveries WHERE id = %(id)s FOR UPDATE)
+UPDATE webhook_deliveries d SET status = 'pending', attempts = 0, next_attempt_at = %(now)s, chain = d.id::text
+FROM before WHERE d.id = before.id RETURNING before.status, before.chain
 """
+GO_ON: Final = """
+UPDATE webhook_deliveries SET next_attempt_at = %(now)s WHERE next_attempt_at IS NULL AND id IN (
+    SELECT DISTINCT ON (chain) id FROM webhook_deliveries
+    WHERE webhook_id = %(webhook)s AND chain = ANY(%(chains)s) AND status = 'pending' ORDER BY chain, position)
+"""
+"""Makes the next delivery of chains due."""
 _ONE_MORE: Final = "UPDATE webhooks SET pending = pending + 1 WHERE id = %s"
 _OF_KEY: Final = f"""
 UPDATE webhooks k SET status = 'disabled', disabled_reason = %s, updated_at = %s
@@ -176,25 +183,23 @@ class PostgresWebhooks:
             await connection.execute(_INSERT_DELIVERY, {**asdict(delivery), "event": event})
             await connection.execute(_ONE_MORE, (delivery.webhook_id,))
 
-    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> bool:
-        try:
-            async with self._database.transaction() as connection:
-                await claim(connection, write, delivery.id)
-                await _lock(connection, delivery.webhook_id)
-                if (await connection.execute(_AGAIN, (now, delivery.id))).rowcount == 0:
-                    raise _IsPending
+    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> None:
+        async with self._database.transaction() as connection:
+            await claim(connection, write, delivery.id)
+            await _lock(connection, delivery.webhook_id)
+            row = await (await connection.execute(_AGAIN, {"id": delivery.id, "now": now})).fetchone()
+            if row is None:
+                raise NotFound("There is no delivery with this id.")
+            status, chain = row
+            if status == DeliveryStatus.PENDING:
+                left = {"webhook": delivery.webhook_id, "chains": [chain], "now": now}
+                await connection.execute(GO_ON, left)
+            else:
                 await connection.execute(_ONE_MORE, (delivery.webhook_id,))
-        except _IsPending:
-            return False
-        return True
 
 
 class _TooManySecrets(Exception):
     """Rolls the transaction back."""
-
-
-class _IsPending(Exception):
-    """Rolls the transaction back: a refused request must not be taken for one that was carried out."""
 
 
 async def _lock(connection: Connection, webhook_id: str) -> None:

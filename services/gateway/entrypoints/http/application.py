@@ -2,6 +2,8 @@
 
 from typing import Any, Final
 
+from starlette.types import Receive, Scope, Send
+
 from services.gateway.entrypoints.http.errors import NATIVE
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
 from services.gateway.entrypoints.http.reference import openapi, pages, texts
@@ -26,7 +28,7 @@ from services.gateway.entrypoints.http.routers import (
     usage,
     webhooks,
 )
-from services.gateway.entrypoints.http.routing import PREFIX
+from services.gateway.entrypoints.http.routing import PREFIX, routes_at
 from services.gateway.entrypoints.http.sockets import session_socket
 
 # The runtime's first: routes are tried in order, and nearly all requests execute messages.
@@ -62,6 +64,19 @@ class PublicApplication(ProtocolApplication):
         self.title, self.version, self.description = texts.TITLE, "1.0.0", texts.INTRODUCTION
         self.router.routes.append(session_socket.route)
         self.state.static_pages = {}
+        self.router.default = self._complete_path
+
+    async def _complete_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a read whose path lacks nothing but its slash; paths that nothing matched end up here."""
+        path = scope["path"]
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and not path.endswith("/"):
+            completed = f"{path}/"
+            if routes_at(self, completed):
+                # The raw path stays as it was asked for.
+                scope["path"] = completed
+                await self.router(scope, receive, send)
+                return
+        await self.router.not_found(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         return openapi.document(self)

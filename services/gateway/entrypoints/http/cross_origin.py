@@ -16,8 +16,8 @@ from services.gateway.entrypoints.http.errors import as_service_error, refusal
 from services.gateway.entrypoints.http.routing import described_dependencies, methods_of, routes_at
 
 _EXPOSED: Final = (
-    "Content-Disposition", "Content-Range", "ETag", "Location", "Preference-Applied", "Retry-After",
-    "X-Correlation-ID", "Mcp-Session-Id",
+    "Content-Disposition", "Content-Range", "ETag", "Link", "Location", "Preference-Applied",
+    "Retry-After", "X-Correlation-ID", "Mcp-Session-Id",
 )  # fmt: skip
 _TAKEN: Final = (
     "Accept", "Authorization", "Content-Type", "Idempotency-Key", "If-None-Match", "If-Range", "Last-Event-ID",

@@ -18,8 +18,8 @@ from services.gateway.domain.ports import ConnectionStore, KeyStore, Timeline
 from services.gateway.domain.webhook_ports import WebhookStore
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
-from services.gateway.entrypoints.http.reference.parameters import AFTER, IDEMPOTENCY_KEY, LIMIT, OFFSET
-from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, cursor_of, page_of
+from services.gateway.entrypoints.http.reference.parameters import AFTER, ANY_LIMIT, IDEMPOTENCY_KEY, LIMIT, OFFSET
+from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, cursor_of, page_of, query_values
 from services.gateway.use_cases.agent_turns import AgentTurns
 from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
 from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
@@ -199,6 +199,21 @@ class Unpaged(Described):
         check_parameters(request.scope["query_string"], ())
 
 
+class ArrayPaging(Described):
+    """Dependency of a list that is an array: ``limit``, None for all of it, and ``offset``.
+
+    Raises ``ValidationFailed`` for anything else in the query.
+    """
+
+    errors = (422,)
+    parameters = (ANY_LIMIT, OFFSET)
+
+    async def __call__(self, request: Request) -> tuple[int | None, int]:
+        query = request.scope["query_string"]
+        limit, offset = page_of(query)
+        return limit if "limit" in query_values(query) else None, offset
+
+
 @dataclass(frozen=True, slots=True)
 class Preference:
     """``wait`` in seconds; 0 when the caller does not want to wait for the turn's end."""
@@ -245,4 +260,5 @@ PlainWrite = Annotated[Write, Depends(WriteDependency(repeatable=False))]
 IdempotentWrite = Annotated[Write, Depends(WriteDependency(repeatable=True))]
 Page = Annotated[dict[str, Any], Depends(Paging())]
 ShortPage = Annotated[dict[str, Any], Depends(Paging(short=True))]
+ArrayPage = Annotated[tuple[int | None, int], Depends(ArrayPaging())]
 Unfiltered = Annotated[None, Depends(Unpaged())]

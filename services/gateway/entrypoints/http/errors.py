@@ -30,8 +30,8 @@ _log = structlog.get_logger("http")
 class ErrorShape:
     """Rendering of errors: the ``body`` of a response, and an ``event`` of a stream that has begun.
 
-    ``statuses``: HTTP statuses that are not the usual ones of their kinds. ``completes_paths``: one that lacks nothing
-    but its trailing slash is answered by a redirect.
+    ``statuses``: HTTP statuses that are not the usual ones of their kinds. ``completes_paths``: a write whose path
+    lacks nothing but its trailing slash is answered by a redirect.
     """
 
     body: Callable[[ErrorInfo], bytes]

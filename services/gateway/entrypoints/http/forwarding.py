@@ -37,7 +37,8 @@ class Forwarder:
 
 
 def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
-    return Response(body, status, headers, media_type="application/json")
+    """Ends with a line break, as a terminal wants it."""
+    return Response(body + b"\n", status, headers, media_type="application/json")
 
 
 def created(body: bytes, location: str | None) -> Response:

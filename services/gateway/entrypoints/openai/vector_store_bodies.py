@@ -2,15 +2,23 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from libs.contracts.api.agents import JsonObject, StrictModel
+from libs.contracts.api.agents import JsonObject, Name, StrictModel
 from libs.contracts.api.files import Id
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}
 """Keys of filters, with our names."""
-Nothing = Annotated[JsonObject, Field(max_length=0)]
+
+
+def _nothing(attributes: JsonObject) -> JsonObject:
+    if attributes:
+        raise ValueError("aren't stored here; leave them out")
+    return attributes
+
+
+Nothing = Annotated[JsonObject, Field(json_schema_extra={"maxProperties": 0}), AfterValidator(_nothing)]
 """Attributes of the caller's own, which are not kept: only an empty object is taken."""
 
 
@@ -57,7 +65,7 @@ class CreateStore(StrictModel):
 
 
 class UpdateStore(StrictModel):
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    name: Name | None = None
     metadata: Nothing | None = None
     expires_after: None = None
 

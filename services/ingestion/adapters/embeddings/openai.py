@@ -8,6 +8,7 @@ from typing import Any, Final
 import aiohttp
 import numpy as np
 import orjson
+import structlog
 from yarl import URL
 
 from libs.retry import RetryPolicy, Transient
@@ -18,6 +19,7 @@ from services.ingestion.domain.embedding import (
     Vectors,
 )
 
+_log = structlog.get_logger("embedding")
 PROVIDER: Final = "openai"
 _RETRIED: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 MOST_TEXTS: Final = 128
@@ -85,22 +87,25 @@ class EmbeddingServer:
                 content = await response.read()
                 status, after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientError, TimeoutError) as problem:
-            raise Transient(f"the embedding server cannot be reached ({type(problem).__name__})") from problem
+            address = str(self._url.with_user(None))
+            _log.warning("embedding.connection_failed", address=address, problem=repr(problem))
+            raise Transient("the embedding server cannot be reached") from problem
         if status == 200:
             return content
-        message = f"the embedding server answered {status}: {self._reason(content)}"
+        message = f"the embedding server answered {status}{self._reason(content)}"
         if status in _RETRIED:
             raise Transient(message, min(float(after), _LONGEST_WAIT) if after.isdigit() else None)
         # Servers say in many ways that a batch is too large.
         raise BatchRefused(message) if status in _TOO_LARGE else EmbeddingRefused(message)
 
     def _reason(self, content: bytes) -> str:
+        """The server's own words. Anything but its form of an error, such as a proxy's page, may tell of internals."""
         try:
             told = str(orjson.loads(content)["error"]["message"])
         except (orjson.JSONDecodeError, KeyError, TypeError):
-            told = content.decode("utf-8", "replace")
+            return ""
         # Some servers quote the refused key.
-        return told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
+        return ": " + told.replace(self._endpoint.api_key or "\0", "***")[:_LARGEST_ERROR]
 
 
 class ServerEmbedder:

@@ -27,8 +27,9 @@ def agents_router(agents: AgentReader) -> APIRouter:
 
     @router.get("")
     async def list_agents(
-        who: Caller, limit: Annotated[int | None, Query(ge=1, le=200)] = None, offset: Offset = 0
+        who: Caller, limit: Annotated[int | None, Query(ge=1, le=201)] = None, offset: Offset = 0
     ) -> list[Agent]:
+        """Takes one more than the longest page, for callers who ask whether there is a next one."""
         return [agent.public() for agent in await agents.visible_to(who, limit=limit, offset=offset)]
 
     @router.get("/by-key/{agent_key}")

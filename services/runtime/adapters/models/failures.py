@@ -8,10 +8,13 @@ from http import HTTPStatus
 from math import ceil
 from typing import Final, TypeVar
 
+import structlog
+
 from libs.retry import RetryPolicy, Transient
 from services.runtime.adapters import metrics
 from services.runtime.domain.models import ModelFailed, ModelRateLimited
 
+_log = structlog.get_logger("model")
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
@@ -59,6 +62,12 @@ class ProviderRetries:
                 wait = ceil(min(max(error.retry_after, 1.0), _LONGEST_WAIT))
                 raise ModelRateLimited(error.failure.message, retry_after=wait) from error
             raise error.failure from error
+
+
+def connection_failure(provider: str, address: str, problem: BaseException) -> str:
+    """The caller's text for a failed connection. Address and the library's words are logged, for operators alone."""
+    _log.warning("model.connection_failed", provider=provider, address=redact(address), problem=redact(repr(problem)))
+    return "the connection failed"
 
 
 def retry_after_seconds(headers: Mapping[str, str], now: Callable[[], datetime] | None = None) -> float | None:

@@ -12,6 +12,7 @@ from services.runtime.adapters.models.failures import (
     RETRIED_STATUSES,
     ProviderRetries,
     Retryable,
+    connection_failure,
     redact,
     retry_after_seconds,
 )
@@ -86,6 +87,9 @@ class OpenAICompatible:
         secrets = (self._endpoint.api_key,) if self._endpoint.api_key else ()
         return ModelFailed(f"{self._endpoint.provider}: {redact(message, secrets)}", status)
 
+    def unreachable(self, problem: Exception) -> ModelFailed:
+        return self.failed(connection_failure(self._endpoint.provider, str(self._url), problem))
+
     @property
     def largest_answer_bytes(self) -> int:
         return self._endpoint.largest_answer_bytes
@@ -120,9 +124,7 @@ class _Attempt:
         except TimeoutError as error:
             raise self._error(model.failed("no answer in time"), passing=True) from error
         except aiohttp.ClientError as error:
-            raise self._error(
-                model.failed(f"connection failed: {error or type(error).__name__}"), passing=True
-            ) from error
+            raise self._error(model.unreachable(error), passing=True) from error
 
     def _error(self, failure: ModelFailed, *, passing: bool, retry_after: float | None = None) -> Exception:
         return Retryable(failure, retry_after) if passing and not self._emitted else failure

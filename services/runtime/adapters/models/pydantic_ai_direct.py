@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING
 
 from libs.json_text import PairedText
 from libs.retry import RetryPolicy
-from services.runtime.adapters.models.failures import RETRIED_STATUSES, ProviderRetries, Retryable, redact
+from services.runtime.adapters.models.failures import (
+    RETRIED_STATUSES,
+    ProviderRetries,
+    Retryable,
+    connection_failure,
+    redact,
+)
 from services.runtime.adapters.models.images import ImageFetching
 from services.runtime.adapters.models.provider_errors import error_message
 from services.runtime.domain.conversation import ModelAnswer
@@ -114,8 +120,15 @@ class PydanticAIDirect:
         from pydantic_ai.exceptions import ModelConnectionError, ModelHTTPError, ModelRequestTimeout
 
         status = error.status_code if isinstance(error, ModelHTTPError) else None
-        told = error.body if isinstance(error, ModelHTTPError) else None
-        failure = self._failed(error_message(told) if told else str(error), status)
+        if isinstance(error, ModelRequestTimeout):
+            failure = self._failed("no answer in time")
+        elif isinstance(error, ModelConnectionError):
+            problem = error.__cause__ or error
+            address = str(getattr(getattr(problem, "request", None), "url", ""))
+            failure = self._failed(connection_failure(self._provider, address, problem))
+        else:
+            told = error.body if isinstance(error, ModelHTTPError) else None
+            failure = self._failed(error_message(told) if told else str(error), status)
         passing = status in RETRIED_STATUSES or isinstance(error, ModelConnectionError | ModelRequestTimeout)
         return Retryable(failure, error.retry_after) if passing and not emitted else failure
 

@@ -8,7 +8,10 @@ from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFaile
 class KnowledgeSearch:
     definition = ToolDefinition(
         name="knowledge_search",
-        description="Searches the agent's knowledge bases and returns the passages that fit best.",
+        description=(
+            "Searches the agent's knowledge bases and returns the passages that fit best. "
+            "Name the ones you use as [1], [2] …"
+        ),
         parameters=object_schema(["query"], query={"type": "string", "minLength": 1, "maxLength": 2000}),
         safe_to_repeat=True,
         timeout_seconds=20.0,

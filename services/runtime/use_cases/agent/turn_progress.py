@@ -79,14 +79,20 @@ class TurnProgress:
         )
 
     def citations(self, final: ModelAnswer, given: tuple[Citation, ...]) -> tuple[Citation, ...]:
-        """Citations of the final answer, among the `given` chunks and those that calls found."""
+        """Chunks that the final answer rests on, among the `given` ones and those that calls found.
+
+        An answer names them as [n], as models are asked to; one that names none rests on none. Structured output has
+        no place for names, so all of them may have gone into it.
+        """
         if final.citations:
             return final.citations
         searches = [found for found in (given, *(made.result.citations for made in self.made)) if found]
-        if len(searches) == 1:
-            return _cited(final.text, searches[0])
-        # Every search numbers its chunks from 1, so that the numbers of several are ambiguous.
-        return tuple(dict.fromkeys(citation for search in searches for citation in search))
+        if self.output is not None:
+            return tuple(dict.fromkeys(citation for search in searches for citation in search))
+        # Every search numbers its chunks from 1, so a number may mean a chunk of each.
+        numbers = [int(number) for number in _CITED.findall(final.text)]
+        named = (search[number - 1] for number in numbers for search in searches if 0 < number <= len(search))
+        return tuple(dict.fromkeys(named))
 
 
 def recorded_toolsets(steps: Sequence[RecordedStep]) -> tuple[ToolsetVersion, ...] | None:
@@ -104,10 +110,3 @@ def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:
         taken.add(call.id)
         calls.append(call)
     return replace(answer, tool_calls=tuple(calls)) if calls else answer
-
-
-def _cited(text: str, chunks: Sequence[Citation]) -> tuple[Citation, ...]:
-    """The chunks that the text names as [n]; all of them when it names none."""
-    numbers = dict.fromkeys(int(number) for number in _CITED.findall(text))
-    named = tuple(chunks[number - 1] for number in numbers if 0 < number <= len(chunks))
-    return named or tuple(chunks)

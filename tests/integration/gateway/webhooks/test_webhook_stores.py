@@ -336,7 +336,7 @@ async def test_what_somebody_asked_for_is_due_while_a_webhook_rests(stores: Stor
     asked = last - 15 * SECOND
     test = replace(delivered, id=new_id(), event_id=new_id(), type="webhook.test", next_attempt_at=asked)
     await stores.store.add_test(replace(test, chain=test.id, position=0), b"{}", write(ada))
-    assert await stores.store.deliver_again(delivered, write(ada), now=asked)
+    await stores.store.deliver_again(delivered, write(ada), now=asked)
     assert len(await stores.queue.claim(WORKER, now=now, limit=1)) == 1
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
     assert claimed.is_resting(now)
@@ -440,7 +440,24 @@ async def test_no_webhook_comes_to_stand_on_a_revoked_key(real: Stores) -> None:
     assert (await real.store.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
 
 
-async def test_a_delivery_that_is_pending_already_leaves_its_idempotency_key_unused(real: Stores) -> None:
+async def test_a_pending_delivery_begins_anew_and_its_chain_goes_on_without_it(stores: Stores) -> None:
+    ada = await stores.caller()
+    webhook = await stores.webhook(ada)
+    first, second, third = await stores.happen(ada, "a", times=3)
+    await pick_up(stores, webhook)
+    ((tried, *_),) = await due(stores, webhook)
+    await stores.queue.record(WORKER, webhook, [outcome_of(tried, DOWN, START)], now=START)
+    listed = (await stores.store.deliveries(webhook.id, limit=5, offset=0)).items
+    by_event = {delivery.event_id: delivery for delivery in listed}
+    # The last waits for those before it, the first for its next attempt.
+    for event_id in (third, first):
+        await stores.store.deliver_again(by_event[event_id], write(ada), now=START)
+    assert ids(await due(stores, webhook)) == sorted([[first], [second], [third]])
+    begun = await stores.store.delivery(webhook.id, by_event[first].id)
+    assert (begun.status, begun.attempts, begun.next_attempt_at) == ("pending", 0, START)
+
+
+async def test_a_delivery_that_begins_anew_uses_its_idempotency_key(real: Stores) -> None:
     ada = await real.caller()
     webhook = await real.webhook(ada)
     await real.happen(ada)
@@ -450,11 +467,7 @@ async def test_a_delivery_that_is_pending_already_leaves_its_idempotency_key_unu
         company_id=ada.company_id, principal_id=ada.user_id, method="POST", path="/again", key="k", body_hash=b"h"
     )
     again = replace(write(ada), request=request)
-    for _ in range(2):
-        assert not await real.store.deliver_again(pending, again, now=START)
-    ((due_now,),) = await due(real, webhook)
-    await real.queue.record(WORKER, webhook, [outcome_of(due_now, OK, START)], now=START)
-    assert await real.store.deliver_again(pending, again, now=START)
+    await real.store.deliver_again(pending, again, now=START)
     with pytest.raises(KeyReused):
         await real.store.deliver_again(pending, again, now=START)
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import TestServer
+from structlog.testing import capture_logs
 
 from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedders
 from services.ingestion.adapters.embeddings.openai import EmbeddingServer, Endpoint, server_embedder
@@ -170,8 +171,24 @@ async def test_what_does_not_pass_is_unavailable(server: EmbeddingServer, stub: 
 async def test_a_server_that_is_not_there_is_unavailable() -> None:
     async with aiohttp.ClientSession() as session:
         nobody = EmbeddingServer(Endpoint("http://127.0.0.1:9/v1", attempts=2, first_wait=0.001), session)
-        with pytest.raises(EmbeddingUnavailable, match="cannot be reached"):
+        with capture_logs() as logs, pytest.raises(EmbeddingUnavailable) as told:
             await nobody.embed("m", ["a"])
+    # The address and the library's words are for operators.
+    assert str(told.value) == "the embedding server cannot be reached"
+    assert {line["address"] for line in logs} == {"http://127.0.0.1:9/v1/embeddings"}
+
+
+async def test_a_page_of_a_proxy_is_not_passed_on() -> None:
+    async def refuse(_request: web.Request) -> web.Response:
+        return web.Response(status=403, text="<html>squid.internal: connect() to 10.0.0.7:8000 failed</html>")
+
+    app = web.Application()
+    app.router.add_post("/v1/embeddings", refuse)
+    async with TestServer(app) as proxy, aiohttp.ClientSession() as session:
+        server = EmbeddingServer(Endpoint(str(proxy.make_url("/v1"))), session)
+        with pytest.raises(EmbeddingRefused) as told:
+            await server.embed("m", ["a"])
+    assert str(told.value) == "the embedding server answered 403"
 
 
 async def test_a_refused_key_is_not_repeated_in_the_message(stub: Stub) -> None:

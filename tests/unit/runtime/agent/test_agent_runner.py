@@ -238,7 +238,7 @@ async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> No
     search = FakeTool("knowledge_search", citations=(passage,))
     agent = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
     model = ScriptedModel(
-        calling(("knowledge_search", {"text": "a"}), ("knowledge_search", {"text": "b"})), answering("White.")
+        calling(("knowledge_search", {"text": "a"}), ("knowledge_search", {"text": "b"})), answering("White [1].")
     )
     reply = await AgentRunner(model, with_tools(search)).run(agent_task(agent=agent), MemoryJournal())
 
@@ -247,6 +247,21 @@ async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> No
     assert reply_to_json(reply)["citations"] == [
         {"passage": "The tower is white.", "score": 0.5, "knowledge_base_id": "kb", "file_name": "tower.md"}
     ]
+
+
+@pytest.mark.parametrize("text", ["I found nothing about that.", "See [7], or [n].", ""])
+async def test_an_answer_that_names_no_chunk_rests_on_none(text: str) -> None:
+    retriever = FakeRetriever(*(Citation(f"Passage {number}.") for number in range(1, 6)))
+    agent = replace(LLM, knowledge_bases=(KnowledgeBaseRef("kb"),))
+    once = await AgentRunner(ScriptedModel(answering(text)), with_tools(), retriever).run(
+        agent_task("which?", agent=agent), MemoryJournal()
+    )
+    react = AgentSpec("react_agent", model="scripted:model", knowledge_bases=(KnowledgeBaseRef("kb"),))
+    model = ScriptedModel(calling(("knowledge_search", {"query": "which"})), answering(text))
+    searched = await AgentRunner(model, with_tools(KnowledgeSearch(retriever))).run(
+        agent_task(agent=react), MemoryJournal()
+    )
+    assert (once.citations, searched.citations) == ((), ())
 
 
 async def test_react_agent_cites_named_chunks_and_passes_warnings_on() -> None:

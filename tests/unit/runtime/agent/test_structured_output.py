@@ -6,13 +6,15 @@ from typing import Any
 import pytest
 
 from libs.contracts.errors import ErrorKind, ValidationFailed
-from services.runtime.domain.agents import AgentSpec, RecordedAnswer, TurnLost
-from services.runtime.domain.conversation import AssistantMessage, ModelAnswer, UserMessage
+from services.runtime.domain.agents import AgentReply, AgentSpec, RecordedAnswer, TurnLost
+from services.runtime.domain.conversation import AssistantMessage, Citation, ModelAnswer, UserMessage
 from services.runtime.domain.conversation_json import reply_to_json
+from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.structured_output import read_output
 from tests.support.agent_fakes import (
+    FakeRetriever,
     FakeTool,
     MemoryJournal,
     ScriptedModel,
@@ -57,6 +59,16 @@ async def test_an_answer_that_fits_is_the_output_beside_its_text() -> None:
     assert reply_to_json(reply)["output"] == {"price": 4}
     assert model.requests[0].output_schema == PRICE
     assert journal.steps == []
+
+
+async def test_output_cannot_name_passages_so_all_of_them_are_cited() -> None:
+    """Numbers in brackets are an array's there."""
+    passages = (Citation("It costs four."), Citation("It costs five."))
+    agent = replace(TALKS, output_schema={"type": "array"}, knowledge_bases=(KnowledgeBaseRef("kb"),))
+    runner = AgentRunner(ScriptedModel(answering("[1]")), with_tools(), FakeRetriever(*passages))
+    reply = await runner.run(agent_task(agent=agent), MemoryJournal())
+    assert isinstance(reply, AgentReply)
+    assert reply.citations == passages
 
 
 async def test_without_a_schema_there_is_no_output() -> None:

@@ -3,7 +3,9 @@ import gzip
 from collections.abc import Callable
 
 import pytest
+import structlog
 from aiohttp import web
+from structlog.testing import capture_logs
 
 from services.runtime.adapters.models.openai_compatible import OpenAICompatible
 from services.runtime.adapters.tools.calculator import Calculator
@@ -181,6 +183,41 @@ async def test_nobody_listening_is_a_model_error(lean: Lean, waits: list[float])
     with pytest.raises(ModelFailed, match="connection failed"):
         await lean(base_url="http://127.0.0.1:9/v1").answer(asking())
     assert len(waits) == 3
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(
+    ("scheme", "answer", "library_says"),
+    [
+        ("http", b"", "Server disconnected"),
+        ("https", b"not TLS\r\n", "WRONG_VERSION_NUMBER"),
+        ("http", b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nnot a size\r\n", "Error("),
+    ],
+)
+async def test_callers_learn_nothing_of_the_network(
+    lean: Lean, scheme: str, answer: bytes, library_says: str, stream: bool
+) -> None:
+    """Operators find the address, the reason and the correlation id in one line."""
+
+    async def reply(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.write(answer)
+        if answer:
+            # Until the client has read it and hangs up.
+            await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(reply, "127.0.0.1", 0)
+    address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    structlog.contextvars.bind_contextvars(correlation_id="corr-1")
+    with capture_logs([structlog.contextvars.merge_contextvars]) as logs, pytest.raises(ModelFailed) as told:
+        await lean(base_url=f"{scheme}://{address}/v1").answer(asking(), _drop if stream else None)
+    server.close()
+    assert told.value.message == "openai: the connection failed"
+    assert {(line["event"], line["correlation_id"]) for line in logs} == {("model.connection_failed", "corr-1")}
+    assert {line["address"] for line in logs} == {f"{scheme}://{address}/v1/chat/completions"}
+    assert all(library_says in line["problem"] for line in logs)
+    assert SECRET not in str(logs)
 
 
 async def _answering(response: web.Response | bytes, status: int = 200, **headers: str) -> tuple[str, web.ServerRunner]:

@@ -11,6 +11,7 @@ from pydantic_ai.messages import ToolCallPart as TheirCall
 from pydantic_ai.models import infer_model
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
+from structlog.testing import capture_logs
 
 from libs.contracts.api.sessions import NamedTool
 from libs.retry import RetryPolicy
@@ -247,3 +248,13 @@ async def test_a_provider_that_says_when_to_come_back_is_a_limit(retry: RetryPol
         await model.answer(ModelRequest("x:y", "", (said("Hi"),)))
     info = failed.value.info()
     assert (info.type, info.retry_after, info.message) == ("rate_limit_error", 3600, "x: slow down")
+
+
+async def test_callers_learn_nothing_of_the_network(retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "gsk-secret-1234")
+    monkeypatch.setenv("GROQ_BASE_URL", "http://127.0.0.1:9")
+    with capture_logs() as logs, pytest.raises(ModelFailed) as told:
+        await PydanticAIDirect("groq", retry).answer(asking())
+    assert told.value.message == "groq: the connection failed"
+    assert all("127.0.0.1:9" in line["address"] for line in logs if line["event"] == "model.connection_failed")
+    assert "gsk-secret-1234" not in str(logs)

@@ -25,6 +25,7 @@ _POLICY: Final = (
     "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
     " connect-src 'self'; frame-ancestors 'none'"
 )
+_PAGE_HEADERS: Final = {"Content-Security-Policy": _POLICY}
 _PAGE: Final = f"""<!doctype html>
 <html lang="en">
 <head>
@@ -70,8 +71,12 @@ async def asyncapi_document(request: Request) -> Response:
 
 
 @router.get("/docs/")
-async def docs() -> Response:
-    return Response(_PAGE, headers={"Content-Security-Policy": _POLICY}, media_type="text/html; charset=utf-8")
+async def docs(request: Request) -> Response:
+    # Asked for without its slash, the page has to say where its links begin.
+    begins = "" if request.scope["raw_path"].endswith(b"/") else '<base href="docs/">'
+    return Response(
+        _PAGE.replace("<head>", f"<head>{begins}"), headers=_PAGE_HEADERS, media_type="text/html; charset=utf-8"
+    )
 
 
 @router.get("/docs/assets/{name}")

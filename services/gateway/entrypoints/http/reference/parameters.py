@@ -33,6 +33,9 @@ PREFER: Final = _header("Prefer", texts.PREFER, examples=["wait=30", "respond-as
 LIMIT: Final = query_parameter(
     "limit", "Items in the page.", type="integer", minimum=1, maximum=MAX_LIMIT, default=DEFAULT_LIMIT
 )
+ANY_LIMIT: Final = query_parameter(
+    "limit", "Items in the page; all of them without it.", type="integer", minimum=1, maximum=MAX_LIMIT
+)
 OFFSET: Final = query_parameter("offset", "Items to skip.", type="integer", minimum=0, maximum=MAX_OFFSET, default=0)
 AFTER: Final = query_parameter("after", "`next` of the page before, to go on behind it.", maxLength=MAX_CURSOR)
 SHARED: Final = {

@@ -12,8 +12,8 @@ Create, validate and run AI agents.
 2. A **session** is a conversation with an agent. It keeps its history.
 3. **Executing** a message in a session answers with the agent's reply.
 
-Request bodies are JSON or YAML, at most 512 KiB; answers are JSON. Every path ends with a slash. Timestamps are UTC
-with six fractional digits, so that they sort as strings. Ids are opaque.
+Request bodies are JSON or YAML, at most 512 KiB; answers are JSON. Every path ends with a slash, which reads may leave
+out. Timestamps are UTC with six fractional digits, so that they sort as strings. Ids are opaque.
 
 Send your API key in the `x-api-key` header or as `Authorization: Bearer`, or a bearer token made from it
 (`POST /auth/token/`). Pages of a web site may use a public key in the query, `connection_key` of a connection or

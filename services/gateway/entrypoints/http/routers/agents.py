@@ -23,10 +23,10 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import ArrayPage, IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import PREFIX, id_of, public_router
 from services.gateway.entrypoints.http.schemas import AgentVersionPage
 
 router = public_router("/agent", "Agents")
@@ -54,10 +54,20 @@ async def validate_agent(
 @router.get(
     "/",
     summary="List the agents that you may use",
+    description="All of them, or a page: with `limit`, the header `Link` names the next one, if there is one.",
     responses={200: answer("Stored agents.", list[Agent])},
 )
-async def list_agents(caller: Reader, _: Unfiltered, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "registry", "/internal/agents")
+async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Response:
+    limit, offset = page
+    if limit is None:
+        return await upstream.get(caller, "registry", "/internal/agents", {"offset": offset} if offset else None)
+    # One more tells whether there is a next page.
+    found = await upstream.get(caller, "registry", "/internal/agents", {"limit": limit + 1, "offset": offset})
+    agents: list[Any] = orjson.loads(found.body)
+    if len(agents) <= limit:
+        return found
+    following = f"{PREFIX}/agent/?limit={limit}&offset={offset + limit}"
+    return json_answer(orjson.dumps(agents[:limit]), headers={"Link": f'<{following}>; rel="next"'})
 
 
 @router.get("/{id:name}/", summary="Get an agent", responses={200: answer("The agent.", Agent), **errors(404)})

@@ -96,7 +96,10 @@ class ArtifactRead:
 class ArtifactSearch:
     definition = ToolDefinition(
         name="artifact_search",
-        description="Searches the documents of this session, or one of them, and returns the passages that fit best.",
+        description=(
+            "Searches the documents of this session, or one of them, and returns the passages that fit best. "
+            "Name the ones you use as [1], [2] …"
+        ),
         parameters=object_schema(
             ["query"],
             query={"type": "string", "minLength": 1, "maxLength": 2000},

@@ -7,6 +7,7 @@ from typing import Any, Final
 import structlog
 
 from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
+from libs.contracts.errors import ErrorDetail
 from services.runtime.adapters.tools.toolsets.secrets import Mask, ToolsetSecrets
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput
@@ -27,9 +28,9 @@ class MaskedConnector:
         try:
             found = await self.connector.discover(toolset)
         except ToolsetUnusable as problem:
-            raise ToolsetUnusable(self.secrets.mask(toolset).hide(problem.message)) from None
+            raise self._masked(toolset, problem.message, problem.details) from None
         except ToolFailed as problem:
-            raise ToolsetUnusable(self.secrets.mask(toolset).hide(str(problem))) from None
+            raise self._masked(toolset, str(problem)) from None
         mask = self.secrets.mask(toolset)
         if not mask:
             return found
@@ -37,6 +38,11 @@ class MaskedConnector:
             tools=[_masked_tool(mask, tool) for tool in found.tools],
             left_out=[LeftOutTool(name=mask.hide(each.name), reason=mask.hide(each.reason)) for each in found.left_out],
         )
+
+    def _masked(self, toolset: Toolset, message: str, details: Sequence[ErrorDetail] | None = None) -> ToolsetUnusable:
+        mask = self.secrets.mask(toolset)
+        masked = [each.model_copy(update={"message": mask.hide(each.message)}) for each in details or ()]
+        return ToolsetUnusable(mask.hide(message), details=masked)
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
         tools = self.connector.tools(toolset)

@@ -253,8 +253,11 @@ async def test_addresses_that_are_not_allowed_are_refused_also_when_a_name_is_bo
             for url in (server.url, server.url.replace("127.0.0.1", "localhost"), "http://169.254.169.254/mcp"):
                 with pytest.raises(ToolFailed, match="not public"):
                     await call(made, url)
-                with pytest.raises(ToolsetUnusable, match="not public"):
+                with pytest.raises(ToolsetUnusable, match="not public") as refused:
                     await made.discover(toolset(url))
+                [detail] = refused.value.details or ()
+                assert detail.loc == ["url"]
+                assert "AES_OUTBOUND_NETWORKS" in (detail.hint or "")
         assert server.methods == []
 
         # The first look-up is allowed; what the name leads to afterwards is not.

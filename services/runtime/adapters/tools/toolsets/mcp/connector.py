@@ -77,11 +77,13 @@ class McpConnector:
         try:
             listed, left_out = await _list_tools(await connection.session())
         except MCPError as problem:
-            raise ToolsetUnusable(f"The MCP server does not list its tools: {problem.message[:500]}") from None
+            raise ToolsetUnusable.at(
+                "url", f"The MCP server does not list its tools: {problem.message[:500]}"
+            ) from None
         except ValidationError:
             raise ToolsetUnusable("The MCP server's list of tools is not what the protocol asks for.") from None
         except ToolFailed as problem:
-            raise ToolsetUnusable(str(problem)) from None
+            raise ToolsetUnusable.at("url", str(problem)) from None
         finally:
             await connection.close()
         return _chosen(listed, left_out, toolset.config.get("allowed_tools"))

@@ -60,7 +60,8 @@ class OpenApiConnector:
                     raise ToolsetUnusable(f"The OpenAPI document: its server answered with status {response.status}.")
                 return decoded(await self._http.read(response), response.charset, errors="strict")
         except FetchRefused as problem:
-            raise ToolsetUnusable(f"The OpenAPI document cannot be fetched: {problem}.") from None
+            message = f"The OpenAPI document cannot be fetched: {problem}."
+            raise ToolsetUnusable.at("document_url", message) from None
         except UnicodeDecodeError:
             raise ToolsetUnusable("The OpenAPI document is not text.") from None
 

@@ -1,0 +1,99 @@
+"""Settings in the environment of whoever calls `aes up`: checked, and compared with those of the running stack."""
+
+import re
+from collections.abc import Mapping
+from importlib import import_module
+from urllib.parse import urlsplit
+
+import psutil
+
+from deploy.local.errors import StackError
+from deploy.local.services import SERVICES, Service
+from deploy.local.stack import asked_ports
+from deploy.local.state import StackState
+
+# For the commands alone; or checked against the running stack elsewhere.
+_NOT_OF_SERVICES = frozenset(
+    {"AES_HOME", "AES_PYTHON", "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_MAVEN_REPOSITORY", "AES_STACK"}
+)
+# The stack sets these itself.
+_OF_THE_STACK = re.compile(r"AES_(KAFKA_(?!PORT).*|AUTO_MIGRATE|GATEWAY_REPLICA_URLS|[A-Z]+_(DATABASE_)?URL)")
+_NETWORK = re.compile(r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|OTEL_.*", re.IGNORECASE)
+
+
+def check_settings(caller: Mapping[str, str]) -> None:
+    """Raises StackError naming the first setting that no service could start with."""
+    asked_ports(caller)
+    for variable in _provider_addresses():
+        if (address := caller.get(variable)) and not _is_address(address):
+            raise StackError(
+                f"{variable} isn't a URL: {address!r}.", "Give one such as http://127.0.0.1:11434/v1, or unset it."
+            )
+    given = {name for name in caller if name.startswith("AES_") and _reaches_services(name)}
+    # Without any, the time to import all settings is saved.
+    for service in SERVICES if given else ():
+        for variable, message in _invalid(service).items():
+            if variable in given:
+                raise StackError(f"{variable} is invalid: {message}.", "Correct it, or unset it for the default.")
+
+
+def changed_settings(state: StackState, caller: Mapping[str, str]) -> list[str]:
+    """Variables of services whose value now isn't the one that the running stack was started with."""
+    started = _environment_of(state.supervisor.pid) if state.supervisor else {}
+    running = dict(started)
+    # A replica has a port of its own: the first process of each service is the one that a variable is about.
+    for part in reversed(state.parts.values()):
+        running |= _environment_of(part.pid) if part.pid else {}
+    running |= {f"AES_{name.upper()}_PORT": str(part.port) for name, part in state.parts.items()}
+    if not started:
+        return []
+    given = {name for name, value in caller.items() if value != running.get(name, "")}
+    removed = {name for name, value in started.items() if value and name not in caller}
+    return sorted(name for name in given | removed if _reaches_services(name))
+
+
+def _reaches_services(name: str) -> bool:
+    if name.startswith("AES_"):
+        return name not in _NOT_OF_SERVICES and not _OF_THE_STACK.fullmatch(name)
+    return name in _provider_variables() or _NETWORK.fullmatch(name) is not None
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    try:
+        return psutil.Process(pid).environ()
+    except (psutil.Error, OSError):
+        return {}
+
+
+def _invalid(service: Service) -> Mapping[str, str]:
+    from libs.service_defaults import ServiceSettings, invalid_settings
+
+    module = import_module(f"services.{service.name}.settings")
+    (settings,) = (
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, ServiceSettings) and value.__module__ == module.__name__
+    )
+    return invalid_settings(settings)
+
+
+def _provider_addresses() -> list[str]:
+    from services.runtime.adapters.models.known_providers import COMPATIBLE
+
+    return [provider.address_variable for provider in COMPATIBLE]
+
+
+def _provider_variables() -> set[str]:
+    from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
+
+    keys = {provider.key_variable for provider in COMPATIBLE}
+    return {*keys, *_provider_addresses(), *(variable for provider in OTHERS for variable in provider.variables)}
+
+
+def _is_address(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        _ = parts.port
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and bool(parts.hostname)
