@@ -92,6 +92,9 @@ class ArtifactJobs(Protocol):
     async def left(self, artifact_ids: Sequence[str]) -> None:
         """Records that chunks and texts of these documents are removed."""
 
+    async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
+        """Puts deleted documents behind all others that are leaving."""
+
 
 class ArtifactLocator(Protocol):
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:

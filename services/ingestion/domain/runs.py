@@ -85,6 +85,8 @@ class ClaimedRun:
     state: RunState
     token: Token
     settings: IndexSettings
+    attempts: int
+    """Of planning or of finishing, this one included; outages are not counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,13 +3,21 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from typing import Final
+
+import structlog
 
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
 from services.ingestion.domain.documents import Chunk, ParsedDocument
-from services.ingestion.domain.files import TextKey, original_key, text_key
+from services.ingestion.domain.files import TextKey, UnparsedText, original_key, text_key
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.files import Texts
 from services.ingestion.domain.runs import ClaimedItem
+from services.ingestion.use_cases.outages import is_outage
+
+MOST_ATTEMPTS: Final = 5
+_GIVEN_UP: Final = Unparsable("given_up", "It was tried again and again without success.", retryable=True)
+_log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +82,31 @@ class DocumentLoader:
             # Another worker is parsing these texts; their items come back in a moment.
             yield NotLoaded(others, None)
 
-    async def parse(self, key: TextKey, name: str) -> None:
-        """Parses a text ahead of any knowledge base, unless another worker does."""
+    async def parse_ahead(self, text: UnparsedText) -> None:
+        """Parses a text before any knowledge base asks for it, unless another worker does.
+
+        Raises only when the database does not answer.
+        """
+        key = text.key
+        if text.attempts >= MOST_ATTEMPTS:
+            await self._texts.failed({key: _GIVEN_UP})
+            return
         if key not in await self._texts.claim([key], seconds=self._lease):
             return
         self._parsing.add(key)
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
-                document = await self._reader.parse(path, name, key.content_type)
+                document = await self._reader.parse(path, text.name, key.content_type, company_id=text.company_id)
             await self._store_text(key, document)
             await self._texts.parsed({key: self._lengths.pop(key)})
         except Unparsable as problem:
             await self._texts.failed({key: problem})
+        except Exception as problem:
+            if not is_outage(problem):
+                _log.exception("text.not_parsed", blob_id=key.blob_id, attempt=text.attempts + 1)
+                return
+            _log.warning("text.postponed", blob_id=key.blob_id, problem=repr(problem))
+            await self._texts.interrupted(key)
         finally:
             self._parsing.discard(key)
 

@@ -11,9 +11,9 @@ import structlog
 
 from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
-from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
 from libs.objects import ObjectStore, one_piece
-from libs.persistence import is_contention, is_outage, renewed_leases, retry_until_available
+from libs.persistence import renewed_leases, retry_until_available
 from services.ingestion.domain.artifacts import (
     ArtifactBytesMissing,
     ArtifactJob,
@@ -23,11 +23,12 @@ from services.ingestion.domain.artifacts import (
     artifact_text_key,
 )
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineConflict, EngineUnavailable, IndexedChunk, IndexMissing
+from services.ingestion.domain.embedding import Embedders
+from services.ingestion.domain.engines import EngineConflict, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Engines
+from services.ingestion.use_cases.outages import is_outage, is_unreachable
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _LEASE_SECONDS: Final = 20.0
@@ -37,7 +38,6 @@ _MOST_ATTEMPTS: Final = 3
 _WRITTEN_AT_ONCE: Final = 500
 _REMOVED_AT_ONCE: Final = 200
 _BEGUN, _PARSED = 10, 50
-_OUTAGES: Final = (ServiceUnavailable, EngineUnavailable, EmbeddingUnavailable, IndexMissing)
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -163,16 +163,22 @@ class RemoveDeletedArtifacts:
 
     async def __call__(self) -> int:
         """Returns how many documents were removed; 0 when an engine or the store cannot do it now."""
-        deleted = await self.jobs.leaving(_REMOVED_AT_ONCE)
-        try:
-            for artifact_id, place in deleted:
+        removed, staying = [], []
+        for artifact_id, place in await self.jobs.leaving(_REMOVED_AT_ONCE):
+            try:
                 await self.engines[place.engine].delete_files(place.index_id, [artifact_id])
                 await self.store.delete(artifact_text_key(artifact_id))
-        except (ServiceUnavailable, EngineConflict, EngineUnavailable) as problem:
-            _log.warning("artifacts.removal_postponed", problem=repr(problem))
-            return 0
-        await self.jobs.left([artifact_id for artifact_id, _ in deleted])
-        return len(deleted)
+                removed.append(artifact_id)
+            except Exception as problem:
+                if isinstance(problem, EngineConflict) or is_outage(problem):
+                    _log.warning("artifacts.removal_postponed", problem=repr(problem))
+                    break
+                # Others are not to wait for this one.
+                _log.exception("artifact.not_removed", artifact_id=artifact_id)
+                staying.append(artifact_id)
+        await self.jobs.left(removed)
+        await self.jobs.postpone_removal(staying)
+        return len(removed)
 
 
 async def _nothing() -> None:
@@ -181,10 +187,7 @@ async def _nothing() -> None:
 
 def _is_outage(problem: Exception) -> bool:
     """Lock contention is no outage: the work itself may cause it, so it counts as an attempt."""
-    # EngineUnavailable carries the database's error as its cause.
-    if is_contention(problem.__cause__ or problem):
-        return False
-    return isinstance(problem, _OUTAGES) or is_outage(problem)
+    return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 
 def _error(message: str, code: str) -> ErrorInfo:

@@ -21,5 +21,5 @@ class ParseAhead:
     async def __call__(self) -> int:
         """Returns how many texts it found."""
         found = [] if self.claims() else await self.queue.unparsed(_BATCH)
-        await asyncio.gather(*(self.loader.parse(key, name) for key, name in found))
+        await asyncio.gather(*map(self.loader.parse_ahead, found))
         return len(found)

@@ -151,6 +151,16 @@ class PostgresArtifactJobs:
             (list(artifact_ids),),
         )
 
+    async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
+        if not artifact_ids:
+            return
+        await self._database.execute(
+            """UPDATE artifact_documents SET changed_at = now() WHERE artifact_id IN (
+                   SELECT artifact_id FROM artifact_documents
+                   WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
+            (list(artifact_ids),),
+        )
+
     async def _ended(self, job: ArtifactJob, state: str, event: Event) -> bool:
         changes = f"state = '{state}', token = NULL, lost_at = NULL, changed_at = now()"
         changed = await self._change(job, changes, event)

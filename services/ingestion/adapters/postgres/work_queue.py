@@ -8,7 +8,7 @@ import structlog
 
 from libs.persistence import Connection, Database, fetch_value, is_outage
 from services.ingestion.adapters.metrics import WAITING
-from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
 
 # Several times a second there is mostly nothing: that costs one statement, and no transaction.
@@ -130,8 +130,8 @@ _UNSENT_ITEMS: Final = """
     WHERE (d.index_id, d.file_id) = (unsent.index_id, unsent.file_id)
 """
 _UNPARSED: Final = """
-    SELECT t.blob_id, t.content_type, f.name FROM texts t CROSS JOIN LATERAL (
-        SELECT f.name FROM files f JOIN collection_files cf ON cf.file_id = f.id
+    SELECT t.blob_id, t.content_type, f.name, f.company_id, t.attempts FROM texts t CROSS JOIN LATERAL (
+        SELECT f.name, f.company_id FROM files f JOIN collection_files cf ON cf.file_id = f.id
         WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
     WHERE t.state IN ('pending', 'running') AND (t.state = 'pending' OR t.lease_until < now()) LIMIT %s
 """
@@ -186,8 +186,9 @@ class PostgresWorkQueue:
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
-    async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
-        return [(TextKey(row[0], row[1]), row[2]) for row in await self._database.execute(_UNPARSED, (limit,))]
+    async def unparsed(self, limit: int) -> list[UnparsedText]:
+        found = await self._database.execute(_UNPARSED, (limit,))
+        return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 
 
 _log = structlog.get_logger(__name__)
