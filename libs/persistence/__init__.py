@@ -2,6 +2,7 @@
 
 from libs.persistence._database import Connection, Database, as_json, embedded_json, fetch_records, fetch_value
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
+from libs.persistence._leased_work import LeasedWork, Places
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
@@ -14,7 +15,9 @@ __all__ = [
     "Connection",
     "Database",
     "Holders",
+    "LeasedWork",
     "Order",
+    "Places",
     "Presence",
     "ReclaimWork",
     "as_json",

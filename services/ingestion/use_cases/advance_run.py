@@ -7,10 +7,10 @@ import structlog
 from libs import tracing
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.engines import IndexMissing
+from services.ingestion.domain.outages import is_unreachable
 from services.ingestion.domain.ports.knowledge_bases import Engines, Runs
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
 from services.ingestion.use_cases.lost_indexes import LostIndexes
-from services.ingestion.use_cases.outages import is_unreachable
 
 _log = structlog.get_logger(__name__)
 _FILES_AT_ONCE: Final = 500

@@ -1,6 +1,5 @@
 """Indexes the documents of sessions."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
 from libs.objects import ObjectStore, one_piece
-from libs.persistence import renewed_leases, retry_until_available
+from libs.persistence import LeasedWork, retry_until_available
 from services.ingestion.domain.artifacts import (
     ArtifactBytesMissing,
     ArtifactJob,
@@ -26,9 +25,9 @@ from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders
 from services.ingestion.domain.engines import EngineConflict, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
+from services.ingestion.domain.outages import is_outage, is_unreachable
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Engines
-from services.ingestion.use_cases.outages import is_outage, is_unreachable
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _LEASE_SECONDS: Final = 20.0
@@ -55,17 +54,15 @@ class IndexArtifacts:
     at_once: int
 
     async def __call__(self) -> int:
-        """Indexes waiting documents, some at once; returns how many it claimed."""
-        jobs = await self.jobs.claim(self.at_once, _LEASE_SECONDS)
-        if jobs:
-            tokens = [job.token for job in jobs]
-            async with (
-                renewed_leases(lambda: self.jobs.renew(tokens, _LEASE_SECONDS), _LEASE_SECONDS),
-                asyncio.TaskGroup() as group,
-            ):
-                for job in jobs:
-                    group.create_task(self._process(job))
-        return len(jobs)
+        """Indexes documents until none waits, some at once; returns how many it claimed."""
+        return await LeasedWork(
+            claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
+            renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
+            process=self._process,
+            company_of=lambda job: job.company_id,
+            each=self.at_once,
+            lease_seconds=_LEASE_SECONDS,
+        )()
 
     async def _process(self, job: ArtifactJob) -> None:
         """Never raises: documents indexed at the same time go on."""

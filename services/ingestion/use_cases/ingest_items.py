@@ -11,12 +11,12 @@ from libs.contracts.api.knowledge import DatasourceError
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.embedding import EmbeddingRefused
 from services.ingestion.domain.engines import IndexMissing
+from services.ingestion.domain.outages import is_outage
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Runs, WorkItems
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
 from services.ingestion.use_cases.document_indexer import DocumentIndexer
 from services.ingestion.use_cases.document_loader import DocumentLoader, Loaded, NotLoaded
-from services.ingestion.use_cases.outages import is_outage
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 
 _log = structlog.get_logger(__name__)

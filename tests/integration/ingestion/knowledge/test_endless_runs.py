@@ -1,11 +1,12 @@
 """Runs that cannot go on end with the reason, and hold nothing else up."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import pytest
 
 from libs.contracts.commands.ingestion import DeleteKnowledgeBase, UpdateKnowledgeBase
+from libs.persistence import Places
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import RunKey
@@ -15,6 +16,7 @@ from services.ingestion.use_cases.parse_ahead import ParseAhead
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker
+from tests.support.registry import identity
 
 FAILED = "knowledge_base.ingestion.failed"
 
@@ -29,6 +31,16 @@ class Broken:
     async def __call__(self, *_: Any) -> Any:
         self.calls += 1
         raise self.problem
+
+
+async def collect(ingestion: Ingestion, file_ids: Sequence[str]) -> None:
+    """Puts files into a collection, from which they are parsed ahead."""
+    await ingestion.rows(
+        "INSERT INTO collections (id, company_id, name, description, created_by, told, correlation_id)"
+        " VALUES ('c', '', '', '', '', '{}', '')"
+    )
+    for file_id in file_ids:
+        await ingestion.rows("INSERT INTO collection_files (collection_id, file_id) VALUES ('c', %s)", file_id)
 
 
 @pytest.fixture
@@ -199,12 +211,7 @@ async def test_a_text_that_cannot_be_parsed_ahead_is_given_up(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     file_ids = await bases.upload([("poison.txt", b"poison"), ("good.txt", b"good")])
-    await ingestion.rows(
-        "INSERT INTO collections (id, company_id, name, description, created_by, told, correlation_id)"
-        " SELECT 'c', company_id, '', '', '', '{}', '' FROM files LIMIT 1"
-    )
-    for file_id in file_ids:
-        await ingestion.rows("INSERT INTO collection_files (collection_id, file_id) VALUES ('c', %s)", file_id)
+    await collect(ingestion, file_ids)
     parse, tried = worker.reader.parse, []
 
     async def parsing(path: Any, name: str, *content: Any, **options: Any) -> Any:
@@ -214,7 +221,7 @@ async def test_a_text_that_cannot_be_parsed_ahead_is_given_up(
         return await parse(path, name, *content, **options)
 
     monkeypatch.setattr(worker.reader, "parse", parsing)
-    ahead = ParseAhead(worker.work_queue, worker.loading, list)
+    ahead = ParseAhead(worker.work_queue, worker.loading, list, 2)
     for _ in range(10):
         await ahead()
         await ingestion.rows("UPDATE texts SET lease_until = now() - interval '1 second'")
@@ -238,6 +245,24 @@ async def test_an_outage_is_no_attempt_of_a_text_either(
 
     monkeypatch.setattr(worker.reader, "parse", away)
     text = UnparsedText(TextKey(row["blob_id"], row["content_type"]), "good.txt", row["company_id"], 0)
-    await worker.loading.parse_ahead(text)
+    [claimed] = await worker.loading.claim([text])
+    await worker.loading.parse_ahead(claimed)
 
     assert await ingestion.rows("SELECT state, attempts FROM texts") == [{"state": "running", "attempts": 0}]
+
+
+async def test_companies_take_turns_in_texts_parsed_ahead(
+    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
+) -> None:
+    file_ids = await bases.upload(documents(4))
+    other = await ingestion.file("other.txt", b"other", caller=identity(company="other"))
+    await collect(ingestion, [*file_ids, other["id"]])
+
+    first = await worker.work_queue.unparsed(Places(2, 2))
+    beside = await worker.work_queue.unparsed(Places(2, 2, {first[0].company_id: 2, first[1].company_id: 1}))
+
+    assert len({text.company_id for text in first}) == 2
+    assert len(beside) == 1
+    assert {text.company_id for text in await worker.work_queue.unparsed(Places(2, 2, {"other": 2}))} == {
+        text.company_id for text in first
+    } - {"other"}
