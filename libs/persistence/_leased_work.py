@@ -14,8 +14,8 @@ _LOOK_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """How many jobs may be claimed: ``free``, and of a company ``each`` less those that it has in ``busy``."""
+class Capacity:
+    """Jobs that may be claimed: ``free``, and of a company ``each`` less those that it has in ``busy``."""
 
     free: int
     each: int
@@ -35,7 +35,7 @@ class LeasedWork(Generic[Job]):
     raise.
     """
 
-    claim: Callable[[Places], Awaitable[Sequence[Job]]]
+    claim: Callable[[Capacity], Awaitable[Sequence[Job]]]
     renew: Callable[[Collection[Job]], Awaitable[None]]
     process: Callable[[Job], Coroutine[Any, Any, None]]
     company_of: Callable[[Job], str]
@@ -56,7 +56,7 @@ class LeasedWork(Generic[Job]):
                 while True:
                     if free := self.each + 1 - len(running):
                         busy = Counter(map(self.company_of, running.values()))
-                        for job in await self.claim(Places(free, self.each, busy)):
+                        for job in await self.claim(Capacity(free, self.each, busy)):
                             running[asyncio.create_task(self.process(job))] = job
                             count += 1
                     if not running:

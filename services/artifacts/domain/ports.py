@@ -17,7 +17,7 @@ from libs.contracts.api.artifacts import (
 from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Identity
-from libs.persistence import Places
+from libs.persistence import Capacity
 from services.artifacts.domain.artifacts import KnownSession, StoredArtifact
 
 
@@ -117,7 +117,7 @@ class TableJob:
 class TableJobs(Protocol):
     """Artifacts whose tables wait to be read. Each method is a transaction of its own."""
 
-    async def claim(self, places: Places, seconds: float) -> list[TableJob]:
+    async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
         """Claims waiting artifacts; companies take turns."""
 
     async def renew(self, leases: Sequence[str], seconds: float) -> None: ...

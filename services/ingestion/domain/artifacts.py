@@ -9,7 +9,7 @@ from typing import Protocol
 from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo, NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.persistence import Places
+from libs.persistence import Capacity
 
 
 class ArtifactNotFound(NotFound):
@@ -66,7 +66,7 @@ class ArtifactWriter(Protocol):
 class ArtifactJobs(Protocol):
     """Each method is a transaction of its own, with the event about what it changes."""
 
-    async def claim(self, places: Places, seconds: float) -> list[ArtifactJob]:
+    async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
         """Claims waiting documents; companies take turns."""
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None: ...

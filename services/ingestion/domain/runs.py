@@ -86,7 +86,7 @@ class ClaimedRun:
     token: Token
     settings: IndexSettings
     attempts: int
-    """Of planning or of finishing, this one included; outages are not counted."""
+    """Attempts to plan or to finish it, this one included; outages are not counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from libs.persistence import LeasedWork, Places
+from libs.persistence import Capacity, LeasedWork
 from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.ports.knowledge_bases import WorkQueue
 from services.ingestion.domain.runs import Token
@@ -28,5 +28,5 @@ class ParseAhead:
             lease_seconds=self.loader.lease_seconds,
         )()
 
-    async def _claim(self, places: Places) -> Sequence[UnparsedText]:
-        return [] if self.claims() else await self.loader.claim(await self.queue.unparsed(places))
+    async def _claim(self, capacity: Capacity) -> Sequence[UnparsedText]:
+        return [] if self.claims() else await self.loader.claim(await self.queue.unparsed(capacity))

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from libs.persistence import LeasedWork, Places
+from libs.persistence import Capacity, LeasedWork
 from tests.support.waiting import elapse
 
 pytestmark = pytest.mark.virtual_time
@@ -24,13 +24,13 @@ class Queue:
     running: list[str] = field(default_factory=list)
     problem: Exception | None = None
 
-    async def claim(self, places: Places) -> Sequence[Job]:
+    async def claim(self, capacity: Capacity) -> Sequence[Job]:
         if self.problem:
             raise self.problem
         taken: list[Job] = []
-        busy = dict(places.busy)
+        busy = dict(capacity.busy)
         for job in list(self.waiting):
-            if len(taken) < places.free and busy.get(job[0], 0) < places.each:
+            if len(taken) < capacity.free and busy.get(job[0], 0) < capacity.each:
                 busy[job[0]] = busy.get(job[0], 0) + 1
                 taken.append(job)
                 self.waiting.remove(job)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 
 from libs.contracts.identifiers import new_id
-from libs.persistence import Database, Places
+from libs.persistence import Capacity, Database
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.ports import TableJob
 
@@ -36,10 +36,10 @@ class PostgresTableJobs:
         self._database = database
         self._holder = holder
 
-    async def claim(self, places: Places, seconds: float) -> list[TableJob]:
+    async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
         jobs = []
         lease = {"lease": new_id(), "seconds": seconds, "holder": self._holder()}
-        for row in await self._database.records(_CLAIM, {**places.parameters(), **lease}):
+        for row in await self._database.records(_CLAIM, {**capacity.parameters(), **lease}):
             correlation_id, lease, attempt = row.pop("correlation_id"), row.pop("lease"), row.pop("attempts")
             jobs.append(TableJob(artifact_of(row), correlation_id, lease, attempt))
         return jobs

@@ -9,7 +9,7 @@ from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, A
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.eventing import MessageContext, Outbox, Transaction
-from libs.persistence import Database, Places
+from libs.persistence import Capacity, Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
@@ -93,9 +93,9 @@ class PostgresArtifactJobs:
         self._outbox = outbox
         self._holder = holder
 
-    async def claim(self, places: Places, seconds: float) -> list[ArtifactJob]:
+    async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
         lease = {"token": new_id(), "seconds": seconds, "holder": self._holder()}
-        claimed = await self._database.records(_CLAIM, {**places.parameters(), **lease})
+        claimed = await self._database.records(_CLAIM, {**capacity.parameters(), **lease})
         return [ArtifactJob(**row) for row in claimed]
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import structlog
 
-from libs.persistence import Connection, Database, Places, fetch_value, is_outage
+from libs.persistence import Capacity, Connection, Database, fetch_value, is_outage
 from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
@@ -202,8 +202,8 @@ class PostgresWorkQueue:
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
-    async def unparsed(self, places: Places) -> list[UnparsedText]:
-        found = await self._database.execute(_UNPARSED, places.parameters())
+    async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
+        found = await self._database.execute(_UNPARSED, capacity.parameters())
         return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 
 

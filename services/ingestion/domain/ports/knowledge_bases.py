@@ -5,7 +5,7 @@ from typing import Protocol
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.api.pages import Page
-from libs.persistence import Places
+from libs.persistence import Capacity
 from services.ingestion.domain.engines import Engine
 from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.knowledge_bases import (
@@ -181,7 +181,7 @@ class WorkQueue(Protocol):
     async def stuck(self, seconds: float) -> bool:
         """Whether unleased work waits and nothing has changed for that long."""
 
-    async def unparsed(self, places: Places) -> list[UnparsedText]:
+    async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
         """Unclaimed texts of files in collections; companies take turns."""
 
 

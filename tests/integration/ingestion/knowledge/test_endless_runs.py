@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.commands.ingestion import DeleteKnowledgeBase, UpdateKnowledgeBase
-from libs.persistence import Places
+from libs.persistence import Capacity
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import RunKey
@@ -258,11 +258,11 @@ async def test_companies_take_turns_in_texts_parsed_ahead(
     other = await ingestion.file("other.txt", b"other", caller=identity(company="other"))
     await collect(ingestion, [*file_ids, other["id"]])
 
-    first = await worker.work_queue.unparsed(Places(2, 2))
-    beside = await worker.work_queue.unparsed(Places(2, 2, {first[0].company_id: 2, first[1].company_id: 1}))
+    first = await worker.work_queue.unparsed(Capacity(2, 2))
+    beside = await worker.work_queue.unparsed(Capacity(2, 2, {first[0].company_id: 2, first[1].company_id: 1}))
 
     assert len({text.company_id for text in first}) == 2
     assert len(beside) == 1
-    assert {text.company_id for text in await worker.work_queue.unparsed(Places(2, 2, {"other": 2}))} == {
+    assert {text.company_id for text in await worker.work_queue.unparsed(Capacity(2, 2, {"other": 2}))} == {
         text.company_id for text in first
     } - {"other"}
