@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
+from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
 from services.ingestion.adapters.parsing.limits import PartDone
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
@@ -13,6 +14,8 @@ from services.ingestion.domain.documents import ParsedDocument, Segment
 
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
 _HEAD_ELEMENTS = re.compile(r"<title\b[^>]*>[^<]*</title\s*>|<meta\b[^>]*>", re.IGNORECASE)
+# The converter drops what is in it, as if scripts ran.
+_NOSCRIPT = re.compile(r"</?noscript\b[^>]*>", re.IGNORECASE)
 _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
@@ -24,8 +27,10 @@ _PAGES_OF_A_PART = 8
 def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
     # The converter would put what the head says in front of the text, as if it were part of it.
-    content = _HEAD_ELEMENTS.sub("", text).encode("utf-8", "replace")
-    body = _clean(extracted(content, "text/html").content)
+    content = _NOSCRIPT.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
+    # Its clean-up takes forms and navigation for decoration.
+    converted = extracted(content, "text/html", html_options={"preprocessing": {"enabled": False}})
+    body = without_data_images(_clean(converted.content))
     name = " ".join(unescape(title.group(1)).split()) if title else ""
     if name and name not in body[:_TITLE_SHOWN]:
         body = f"{name}\n\n{body}"

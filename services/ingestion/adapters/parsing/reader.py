@@ -5,6 +5,7 @@ from typing import Final
 
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
+from services.ingestion.adapters.parsing.data_images import without_data_images
 from services.ingestion.adapters.parsing.encodings import decode
 from services.ingestion.adapters.parsing.json_text import from_json
 from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
@@ -92,16 +93,18 @@ def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> Par
             return from_csv(text, limits, part_done)
         case ".json":
             return from_json(text, limits)
+        case ".md":
+            return _plain(without_data_images(text))
         case _:
-            return ParsedDocument(text, _printed_pages(text))
+            return _plain(text)
 
 
-def _printed_pages(text: str) -> tuple[Segment, ...]:
-    """Plain text made for printers separates its pages by form feeds."""
+def _plain(text: str) -> ParsedDocument:
+    """Text made for printers separates its pages by form feeds."""
     if "\f" not in text:
-        return ()
+        return ParsedDocument(text)
     segments, start = [], 0
     for page, content in enumerate(text.split("\f"), 1):
         segments.append(Segment(start, start + len(content), page))
         start += len(content) + 1
-    return tuple(segments)
+    return ParsedDocument(text, tuple(segments))
