@@ -130,7 +130,7 @@ class TableReader(Protocol):
     """Safe to repeat and to cancel."""
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        """Returns None when the file holds no tables. Raises ``TableUnreadable``."""
+        """Returns None when the file holds no tables. Raises ``DocumentUnreadable``."""
 
 
 class Documents(Protocol):

@@ -12,10 +12,10 @@ from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.messages import Event
+from libs.documents import DocumentUnreadable
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
 from libs.persistence import LeasedWork, is_unreachable, retry_until_available
-from libs.tables import TableUnreadable
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
@@ -68,7 +68,7 @@ class ReadTables:
         try:
             await self._record_begin(job)
             return partial(self._end, job, await self._sheets(job.artifact))
-        except TableUnreadable as problem:
+        except DocumentUnreadable as problem:
             return partial(self._fail, job, str(problem))
         except ObjectMissing:
             # Its session was just deleted, or they are lost.

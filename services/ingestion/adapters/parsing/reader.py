@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import Final
 
+from libs.documents import decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
-from services.ingestion.adapters.parsing.encodings import decode
 from services.ingestion.adapters.parsing.json_text import from_json
 from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
-from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text
+from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text, unparsable
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -76,7 +76,9 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
         case ".xls":
             return from_workbook(path, limits, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
-            return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, limits, part_done)
+            with unparsable():
+                text = decode(path.read_bytes(), declares=extension == ".html")
+            return _text(text, extension, limits, part_done)
         case _:
             return extraction.image(path, mime_type)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +9,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from libs.tables._csv import CsvFormat, TableUnreadable
-from libs.tables._headings import column_name, headings, is_empty, is_heading
+from libs.documents._csv import CsvFormat
+from libs.documents._encodings import decoded
+from libs.documents._errors import DocumentEncrypted, DocumentUnreadable
+from libs.documents._headings import column_name, headings, is_empty, is_heading
+from libs.documents._json import read_json
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet
@@ -19,13 +21,6 @@ if TYPE_CHECKING:
 CSV: Final = "text/csv"
 JSON: Final = "application/json"
 _UNPACKED_BYTES: Final = 1024**3
-# An int of more digits has more than 64 bits, and Python refuses to convert very long ones.
-_INTEGER_DIGITS: Final = 20
-
-
-class WorkbookEncrypted(TableUnreadable):
-    def __init__(self) -> None:
-        super().__init__("The workbook is protected by a password.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +50,7 @@ class Table:
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
     """The tables of a CSV, JSON or Excel file, None for JSON that is no array of objects.
 
-    Raises ``TableUnreadable``, also while tables and rows are taken.
+    Raises ``DocumentUnreadable``, also while tables and rows are taken.
     """
     if content_type == CSV:
         return iter([Table.of("Sheet1", CsvFormat.of(path).rows(path), typed=False)])
@@ -68,7 +63,7 @@ def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
 def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
     """The sheets of an XLSX or XLS file but those of charts, each loaded when it is reached.
 
-    Raises ``TableUnreadable``, for an encrypted file ``WorkbookEncrypted``.
+    Raises ``DocumentUnreadable``, for an encrypted file ``DocumentEncrypted``.
     """
     import python_calamine
 
@@ -79,26 +74,15 @@ def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
             if each.typ != python_calamine.SheetTypeEnum.ChartSheet:
                 yield book.get_sheet_by_name(each.name)
     except python_calamine.PasswordError:
-        raise WorkbookEncrypted from None
+        raise DocumentEncrypted from None
     except (python_calamine.CalamineError, OSError, ValueError) as problem:
-        raise TableUnreadable(f"The workbook is damaged: {problem}.") from None
+        raise DocumentUnreadable(f"The workbook is damaged: {problem}.") from None
 
 
 def _objects(path: Path) -> list[dict[str, Any]] | None:
-    try:
-        found = json.loads(path.read_bytes(), parse_int=_integer)
-    except RecursionError:
-        raise TableUnreadable("The file is not valid JSON: it is nested too deeply.") from None
-    except UnicodeDecodeError:
-        raise TableUnreadable("The file is not valid JSON: it is not encoded as UTF-8.") from None
-    except ValueError as problem:
-        raise TableUnreadable(f"The file is not valid JSON: {problem}.") from None
+    found = read_json(decoded(path.read_bytes()))
     is_table = isinstance(found, list) and all(isinstance(each, dict) for each in found)
     return found if is_table else None
-
-
-def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _INTEGER_DIGITS else digits
 
 
 def _table_of(objects: list[dict[str, Any]]) -> Table:
@@ -113,6 +97,6 @@ def _check_unpacked(path: Path) -> None:
         with zipfile.ZipFile(path) as package:
             unpacked = sum(each.file_size for each in package.infolist())
     except zipfile.BadZipFile as problem:
-        raise TableUnreadable(f"The workbook is damaged: {problem}.") from None
+        raise DocumentUnreadable(f"The workbook is damaged: {problem}.") from None
     if unpacked > _UNPACKED_BYTES:
-        raise TableUnreadable("The workbook is too large when unpacked.")
+        raise DocumentUnreadable("The workbook is too large when unpacked.")
