@@ -20,6 +20,7 @@ _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
+_HYPHEN = re.compile("\x02[ \t]*\n?[ \t]*")
 # Each call opens the document anew, and recognising a page takes seconds.
 _PAGES_OF_A_PART = 8
 
@@ -55,8 +56,8 @@ def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     pages = PageConfig(extract_pages=True)
     result = extracted(path, "application/pdf", output="plain", pages=pages)
     if not result.pages:
-        return ParsedDocument(_clean(result.content))
-    texts = {page["page_number"]: _clean(page["content"]).strip() for page in result.pages}
+        return ParsedDocument(_joined(_clean(result.content)))
+    texts = {page["page_number"]: _joined(_clean(page["content"])).strip() for page in result.pages}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
         for start in range(0, len(blank), _PAGES_OF_A_PART):
@@ -81,6 +82,11 @@ def _pages(texts: Mapping[int, str]) -> ParsedDocument:
         segments.append(Segment(length, length + len(text), number))
         length += len(text) + len(_PAGE_BREAK)
     return ParsedDocument(_PAGE_BREAK.join(parts), tuple(segments), {"pages": len(texts)})
+
+
+def _joined(text: str) -> str:
+    """Without the hyphens at ends of lines, for which pdfium writes U+0002: a search looks for the whole word."""
+    return _HYPHEN.sub("", text)
 
 
 def _clean(text: str) -> str:

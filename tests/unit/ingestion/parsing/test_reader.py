@@ -212,3 +212,8 @@ def test_too_much_text_or_too_many_rows(read) -> None:
     assert refused(read, "a.pdf", pdf(["a line of words\n" * 10]), limits) == "too_large"
     assert refused(read, "a.csv", b"a,b\n1,2\n1,2\n1,2\n", limits) == "too_large"
     assert refused(read, "a.xlsx", xlsx({"S": [("a", "b"), *[(1, 2)] * 3]}), limits) == "too_large"
+
+
+def test_words_that_a_line_of_a_pdf_divides_are_whole(read) -> None:
+    document = read("a.pdf", pdf(["Public trans-\nportation costs 3-\n4 euros - or\nmore."]))
+    assert document.text == "Public transportation costs 3-\n4 euros - or\nmore."
