@@ -10,13 +10,15 @@ from typing import Any
 import pytest
 import xlsxwriter
 
-from libs.documents import CSV, JSON, DocumentUnreadable, read_tables
+from libs.documents import CSV, JSON, DocumentEncrypted, DocumentUnreadable, read_tables
 from services.artifacts.adapters.tables.summary import summarize_file
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.parsing import Unparsable
+from tests.support.office_files import xls
 
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+XLS = "application/vnd.ms-excel"
 Both = Callable[[bytes, str], tuple[list[str], list[list[Any]], list[str]]]
 
 
@@ -55,6 +57,21 @@ def test_encodings(both: Both, encoding: str) -> None:
 
     assert (headers, table) == (heading, rows)
     assert lines == [f"{heading[0]}: {town}, {heading[1]}: {weather}" for town, weather in rows]
+
+
+RC4 = b"\x01\x00\x01\x00\x01\x00" + bytes(48)
+XOR = b"\x00\x00\x12\x34\x56\x78"
+
+
+@pytest.mark.parametrize("protection", [RC4, XOR], ids=["RC4", "XOR"])
+def test_encrypted_workbooks_are_called_so(tmp_path: Path, protection: bytes) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(xls([("name", "age"), ("Bo", 4.5)], protection=protection))
+    with pytest.raises(DocumentEncrypted):
+        list(read_tables(path, XLS) or ())
+    with pytest.raises(Unparsable) as refused:
+        read_file(path, "file", XLS, Limits())
+    assert refused.value.code == "encrypted"
 
 
 def test_what_is_no_text_is_refused(tmp_path: Path) -> None:
