@@ -17,7 +17,7 @@ def check_package(path: Path, limits: Limits) -> None:
     with path.open("rb") as file:
         head = file.read(len(_OLE))
         if head == _OLE:
-            _refuse_legacy(head + file.read(64 * 1024))
+            _refuse_legacy(head + file.read())
     try:
         with zipfile.ZipFile(path) as package:
             members = package.infolist()
