@@ -17,8 +17,8 @@ EXTENSIONS = frozenset(
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     """Lists the named files and those in the named folders, and apart from them files of unsupported kinds.
 
-    Hidden files and folders are skipped unless named. Raises StackError for a path
-        that does not exist.
+    Hidden files and folders, and links that lead out of a named folder, are skipped unless named. Raises StackError for
+    a path that does not exist.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
@@ -26,7 +26,7 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
         if path.is_file():
             taken[path] = None
         elif path.is_dir():
-            for file in _within(path):
+            for file in _within(path, path.resolve()):
                 if file.suffix.lower() in EXTENSIONS:
                     taken[file] = None
                 else:
@@ -36,13 +36,13 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
     return list(taken), skipped
 
 
-def _within(folder: Path) -> Iterator[Path]:
+def _within(folder: Path, root: Path) -> Iterator[Path]:
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
             # Links to folders are not followed: they may form a cycle.
             if not entry.is_symlink():
-                yield from _within(entry)
-        elif entry.is_file():
+                yield from _within(entry, root)
+        elif entry.is_file() and entry.resolve().is_relative_to(root):
             yield entry
