@@ -2,6 +2,7 @@
 
 from libs.persistence._database import Connection, Database, as_json, embedded_json, fetch_records, fetch_value
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
+from libs.persistence._leased_work import Capacity, LeasedWork
 from libs.persistence._leases import renewed_leases
 from libs.persistence._migrations import is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
@@ -11,9 +12,11 @@ from libs.persistence._reclaiming import Holders, ReclaimWork
 
 __all__ = [
     "NEWEST_FIRST",
+    "Capacity",
     "Connection",
     "Database",
     "Holders",
+    "LeasedWork",
     "Order",
     "Presence",
     "ReclaimWork",

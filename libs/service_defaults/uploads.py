@@ -1,8 +1,12 @@
 """Reads and checks uploaded files while they stream in: nothing is kept in memory or in temporary files."""
 
+import re
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from email.errors import HeaderParseError
+from email.header import decode_header, make_header
 from typing import Any, Final
+from urllib.parse import unquote
 
 from fastapi import Request
 from multipart import (  # type: ignore[import-untyped]
@@ -18,6 +22,7 @@ from libs.contracts.errors import ErrorDetail, InvalidRequest, TooLarge, Unsuppo
 FIELD: Final = "file"
 _BOUNDARY_BYTES: Final = 70
 _FIELD_BYTES: Final = 10_000
+_EXTENDED_NAME: Final = re.compile(r";\s*filename\*\s*=\s*\"?([\w-]+)'[^']*'([^;\s\"]+)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,7 +124,19 @@ def _file_name(segment: MultipartSegment) -> str:
         raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
     if not segment.filename:
         raise _invalid(FIELD, "file_name_missing", "the field is no file", 'give it a filename="…"')
-    return str(segment.filename)
+    return _given_name(segment)
+
+
+def _given_name(segment: MultipartSegment) -> str:
+    """The name as `filename*` gives it; a `filename` may be encoded as in mails, which .NET sends beside that."""
+    headers = {name.lower(): value for name, value in segment.headerlist}
+    name = str(segment.filename)
+    try:
+        if extended := _EXTENDED_NAME.search(headers.get("content-disposition", "")):
+            return unquote(extended.group(2), extended.group(1), "strict")
+        return str(make_header(decode_header(name))) if name.startswith("=?") else name
+    except (LookupError, ValueError, HeaderParseError):
+        return name
 
 
 def _invalid(name: str, kind: str, message: str, hint: str) -> ValidationFailed:

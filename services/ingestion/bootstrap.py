@@ -50,7 +50,6 @@ from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
 from services.ingestion.entrypoints.http.collections import collections_router
 from services.ingestion.entrypoints.http.files import files_router
 from services.ingestion.entrypoints.http.knowledge_bases import knowledge_bases_router
-from services.ingestion.entrypoints.maintenance import process_artifacts
 from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings
@@ -124,9 +123,9 @@ def build_streams(settings: IngestionSettings) -> Service:
         at_once=settings.parsing_processes,
     )  # fmt: skip
     remove = RemoveDeletedArtifacts(jobs, store, search.engines)
-    process = partial(process_artifacts, index, remove)
-    look = partial(repeat_while_busy, process, _ARTIFACTS_SECONDS, longest=_REST_SECONDS)
-    service.background("artifacts.index", look, role="streams")
+    for name, work in (("artifacts.index", index), ("artifacts.remove", remove)):
+        look = partial(repeat_while_busy, work, _ARTIFACTS_SECONDS, longest=_REST_SECONDS)
+        service.background(name, look, role="streams")
     for hook in (pool.close, search.close):
         service.on_stop(hook)
     return service
@@ -247,7 +246,7 @@ def _add_ingestion(
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
     renew_leases = RenewLeases(items, loader, claims, streams.waiting)
-    parse_ahead = ParseAhead(queue, loader, claims)
+    parse_ahead = ParseAhead(queue, loader, claims, settings.parsing_processes)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
         "streams.measure": streams.measure,

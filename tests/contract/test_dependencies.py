@@ -30,9 +30,9 @@ ON_REQUEST = {"uvicorn.protocols.websockets": "websockets", "uvicorn.protocols.h
 HOLDERS = {
     "gateway": ["services/gateway", "libs/json_schema", "libs/outbound", "libs/secrets"],
     "registry": ["services/registry", "libs/json_schema"],
-    "runtime": ["services/runtime", "libs/json_schema", "libs/outbound", "libs/tables"],
-    "ingestion": ["services/ingestion", "libs/objects", "libs/tables"],
-    "artifacts": ["services/artifacts", "libs/objects", "libs/tables"],
+    "runtime": ["services/runtime", "libs/json_schema", "libs/outbound", "libs/documents"],
+    "ingestion": ["services/ingestion", "libs/objects", "libs/documents"],
+    "artifacts": ["services/artifacts", "libs/objects", "libs/documents"],
     "cli": ["cli", "clients/python/aes_client", "libs/secrets"],
     "local": ["deploy/local"],
 }

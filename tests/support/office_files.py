@@ -150,8 +150,8 @@ def doc(text: str) -> bytes:
     return _compound({"WordDocument": bytes(information) + body, "1Table": table})
 
 
-def xls(rows: Sequence[Sequence[str | float]]) -> bytes:
-    """Excel 97, one sheet."""
+def xls(rows: Sequence[Sequence[str | float]], *, protection: bytes = b"") -> bytes:
+    """Excel 97, one sheet; with ``protection`` its cells are taken for encrypted in that way."""
 
     def record(kind: int, content: bytes) -> bytes:
         return struct.pack("<HH", kind, len(content)) + content
@@ -173,8 +173,9 @@ def xls(rows: Sequence[Sequence[str | float]]) -> bytes:
     def bound(offset: int) -> bytes:
         return record(0x0085, struct.pack("<IBBBB", offset, 0, 0, len(name), 0) + name)
 
-    globals_size = len(begin(5)) + len(bound(0)) + len(end)
-    return _compound({"Workbook": begin(5) + bound(globals_size) + end + begin(0x10) + sheet + end})
+    password = record(0x002F, protection) if protection else b""
+    globals_size = len(begin(5)) + len(password) + len(bound(0)) + len(end)
+    return _compound({"Workbook": begin(5) + password + bound(globals_size) + end + begin(0x10) + sheet + end})
 
 
 def _compound(streams: dict[str, bytes]) -> bytes:

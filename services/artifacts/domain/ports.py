@@ -17,6 +17,7 @@ from libs.contracts.api.artifacts import (
 from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Identity
+from libs.persistence import Capacity
 from services.artifacts.domain.artifacts import KnownSession, StoredArtifact
 
 
@@ -116,7 +117,8 @@ class TableJob:
 class TableJobs(Protocol):
     """Artifacts whose tables wait to be read. Each method is a transaction of its own."""
 
-    async def claim(self, limit: int, seconds: float) -> list[TableJob]: ...
+    async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
+        """Claims waiting artifacts; companies take turns."""
 
     async def renew(self, leases: Sequence[str], seconds: float) -> None: ...
 
@@ -128,7 +130,7 @@ class TableReader(Protocol):
     """Safe to repeat and to cancel."""
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        """Returns None when the file holds no tables. Raises ``TableUnreadable``."""
+        """Returns None when the file holds no tables. Raises ``DocumentUnreadable``."""
 
 
 class Documents(Protocol):

@@ -1,6 +1,5 @@
 """Reads the tables of data files and records what they hold."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -13,10 +12,10 @@ from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.messages import Event
+from libs.documents import DocumentUnreadable
 from libs.eventing import MessageContext, Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
-from libs.persistence import is_unreachable, renewed_leases, retry_until_available
-from libs.tables import TableUnreadable
+from libs.persistence import LeasedWork, is_unreachable, retry_until_available
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
@@ -29,7 +28,7 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadTables:
-    """Reads ``at_once`` waiting files under leases: another process takes over when they have ended."""
+    """Reads ``at_once`` waiting files of a company under leases: another process takes over when they have ended."""
 
     jobs: TableJobs
     store: ObjectStore
@@ -40,17 +39,15 @@ class ReadTables:
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Returns how many files were read or tried."""
-        jobs = await self.jobs.claim(self.at_once, self.lease_seconds)
-        if jobs:
-            leases = [job.lease for job in jobs]
-            async with (
-                renewed_leases(lambda: self.jobs.renew(leases, self.lease_seconds), self.lease_seconds),
-                asyncio.TaskGroup() as group,
-            ):
-                for job in jobs:
-                    group.create_task(self._read(job))
-        return len(jobs)
+        """Reads until no file waits; returns how many were read or tried."""
+        return await LeasedWork(
+            claim=lambda places: self.jobs.claim(places, self.lease_seconds),
+            renew=lambda jobs: self.jobs.renew([job.lease for job in jobs], self.lease_seconds),
+            process=self._read,
+            company_of=lambda job: job.artifact.company_id,
+            each=self.at_once,
+            lease_seconds=self.lease_seconds,
+        )()
 
     async def _read(self, job: TableJob) -> None:
         """Never raises, so that the files that are read at the same time go on."""
@@ -71,7 +68,7 @@ class ReadTables:
         try:
             await self._record_begin(job)
             return partial(self._end, job, await self._sheets(job.artifact))
-        except TableUnreadable as problem:
+        except DocumentUnreadable as problem:
             return partial(self._fail, job, str(problem))
         except ObjectMissing:
             # Its session was just deleted, or they are lost.

@@ -32,5 +32,5 @@ for _outcome in ("ingested", "removed", "failed", "put_off"):
     ITEMS.labels(_outcome)
 for _outcome in ("indexed", "failed"):
     DOCUMENTS.labels(_outcome)
-for _code in (*get_args(Reason), "embedding_refused", "given_up"):
+for _code in (*get_args(Reason), "embedding_refused"):
     FAILURES.labels(_code)

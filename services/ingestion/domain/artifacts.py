@@ -9,6 +9,7 @@ from typing import Protocol
 from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo, NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.persistence import Capacity
 
 
 class ArtifactNotFound(NotFound):
@@ -65,7 +66,8 @@ class ArtifactWriter(Protocol):
 class ArtifactJobs(Protocol):
     """Each method is a transaction of its own, with the event about what it changes."""
 
-    async def claim(self, limit: int, seconds: float) -> list[ArtifactJob]: ...
+    async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
+        """Claims waiting documents; companies take turns."""
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None: ...
 
@@ -91,6 +93,9 @@ class ArtifactJobs(Protocol):
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
         """Records that chunks and texts of these documents are removed."""
+
+    async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
+        """Puts deleted documents behind all others that are leaving."""
 
 
 class ArtifactLocator(Protocol):

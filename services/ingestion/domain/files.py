@@ -59,6 +59,16 @@ def original_key(blob_id: str) -> str:
     return f"{blob_prefix(blob_id)}original"
 
 
+@dataclass(frozen=True, slots=True)
+class UnparsedText:
+    """A text that nobody is parsing. ``name`` is that of a file with its bytes."""
+
+    key: TextKey
+    name: str
+    company_id: str
+    attempts: int
+
+
 def text_key(text: TextKey) -> str:
     """Key of the parsed text."""
     return f"{blob_prefix(text.blob_id)}text/{sha256(text.content_type.encode()).hexdigest()[:16]}"

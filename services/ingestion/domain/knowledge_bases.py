@@ -178,6 +178,8 @@ class KnowledgeBaseView:
     stored: StoredKnowledgeBase
     sources: tuple[Source, ...] = ()
     run_state: RunState | None = None
+    run_failure: str | None = None
+    """Why the run did not finish."""
 
     def public(self) -> KnowledgeBase:
         """The public representation."""
@@ -206,12 +208,18 @@ class KnowledgeBaseView:
             chunking_strategy=stored.settings.chunking.model_dump(),
             embedding_config=stored.settings.embedding(),
             llm_config=dict(stored.llm_config),
-            processing_metadata={} if stored.status == "completed" else progress.metadata(self.run_state),
+            processing_metadata=self._metadata(progress),
             created_by_name=stored.created_by_name,
             company_name=stored.company_name,
             created_at=format_time(stored.created_at),
             updated_at=format_time(stored.updated_at),
         )
+
+    def _metadata(self, progress: Progress) -> dict[str, Any]:
+        if self.stored.status == "completed":
+            return {}
+        told = progress.metadata(self.run_state)
+        return {**told, "message": self.run_failure} if self.run_failure else told
 
 
 def _rate(progress: Progress, status: KnowledgeBaseStatus) -> float:

@@ -9,7 +9,16 @@ from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 
 Reason = Literal[
-    "empty", "encrypted", "damaged", "unsupported", "too_large", "timeout", "memory", "crashed", "ocr_missing"
+    "empty",
+    "encrypted",
+    "damaged",
+    "unsupported",
+    "too_large",
+    "timeout",
+    "memory",
+    "crashed",
+    "ocr_missing",
+    "given_up",
 ]
 
 

@@ -85,6 +85,8 @@ class ClaimedRun:
     state: RunState
     token: Token
     settings: IndexSettings
+    attempts: int
+    """Attempts to plan or to finish it, this one included; outages are not counted."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ import structlog
 
 from libs import tracing
 from libs.contracts.identifiers import new_id
-from libs.persistence import is_outage
-from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+from services.ingestion.domain.engines import IndexMissing
+from services.ingestion.domain.outages import is_unreachable
 from services.ingestion.domain.ports.knowledge_bases import Engines, Runs
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
 from services.ingestion.use_cases.lost_indexes import LostIndexes
@@ -15,6 +15,8 @@ from services.ingestion.use_cases.lost_indexes import LostIndexes
 _log = structlog.get_logger(__name__)
 _FILES_AT_ONCE: Final = 500
 _AGAIN_SECONDS: Final = 5.0
+MOST_ATTEMPTS: Final = 5
+_STEPS: Final = {"planning": "planned", "finishing": "completed"}
 
 
 class AdvanceRun:
@@ -38,16 +40,26 @@ class AdvanceRun:
 
     async def _advance(self, run: ClaimedRun) -> None:
         structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)
+        if run.attempts > MOST_ATTEMPTS:
+            await self._give_up(run, "the worker ended each time")
+            return
         try:
             with _span(run):
                 await (self._plan(run) if run.state == "planning" else self._finish(run))
         except Exception as problem:
-            # IndexMissing: the run was superseded or deleted meanwhile.
-            if isinstance(problem, EngineUnavailable | IndexMissing) or is_outage(problem):
+            if is_unreachable(problem):
                 _log.warning("ingestion.run_postponed", run_id=run.run.id, problem=repr(problem))
+                await self._runs.release(run, seconds=_AGAIN_SECONDS, counts=False)
+                return
+            _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state, attempt=run.attempts)
+            if run.attempts == MOST_ATTEMPTS:
+                await self._give_up(run, type(problem).__name__)
             else:
-                _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state)
-            await self._runs.release(run, seconds=_AGAIN_SECONDS)
+                await self._runs.release(run, seconds=_AGAIN_SECONDS * run.attempts, counts=True)
+
+    async def _give_up(self, run: ClaimedRun, problem: str) -> None:
+        reason = f"The ingestion could not be {_STEPS[run.state]} in {MOST_ATTEMPTS} attempts ({problem})."
+        await self._runs.fail(run.run, reason, run.token)
 
     async def _plan(self, run: ClaimedRun) -> None:
         # Created again under its old id, a lost index would be empty while its items count as ingested.
@@ -60,7 +72,12 @@ class AdvanceRun:
         await self._runs.complete(run.run.id)
 
     async def _finish(self, run: ClaimedRun) -> None:
-        await self._engines[run.settings.engine].finish(run.run.index_id)
+        try:
+            await self._engines[run.settings.engine].finish(run.run.index_id)
+        except IndexMissing:
+            if await self._lost_indexes.replace_if_lost(run):
+                return
+            raise
         ending = await self._runs.end(run)
         if ending is not None:
             _log.info(

@@ -3,13 +3,23 @@
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import structlog
 
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
+from libs.persistence import retry_until_available
 from services.ingestion.domain.documents import Chunk, ParsedDocument
-from services.ingestion.domain.files import TextKey, original_key, text_key
+from services.ingestion.domain.files import TextKey, UnparsedText, original_key, text_key
+from services.ingestion.domain.outages import is_outage
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.files import Texts
 from services.ingestion.domain.runs import ClaimedItem
+
+MOST_ATTEMPTS: Final = 5
+_GIVEN_UP: Final = Unparsable("given_up", "It was tried again and again without success.", retryable=True)
+_log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +39,7 @@ class NotLoaded:
 class DocumentLoader:
     def __init__(self, texts: Texts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float) -> None:
         """``lease_seconds``: how long a text being parsed is kept from other workers; ``renew`` extends it."""
-        self._lease = lease_seconds
+        self.lease_seconds = lease_seconds
         self._texts = texts
         self._store = store
         self._reader = reader
@@ -39,7 +49,7 @@ class DocumentLoader:
     async def renew(self) -> None:
         """Renews the leases of texts being parsed; to be called every few seconds."""
         if self._parsing:
-            await self._texts.renew(list(self._parsing), seconds=self._lease)
+            await self._texts.renew(list(self._parsing), seconds=self.lease_seconds)
 
     async def load(self, items: Sequence[ClaimedItem]) -> AsyncGenerator[Sequence[Loaded] | NotLoaded, None]:
         """Yields each item once, as it becomes ready; items of the same bytes together.
@@ -52,7 +62,9 @@ class DocumentLoader:
                 groups.setdefault(item.text, []).append(item)
         states = await self._texts.states(list(groups))
         parsed = {key for key, state in states.items() if state.state == "parsed"}
-        ours = await self._texts.claim([key for key in groups if key not in parsed], seconds=self._lease, again=True)
+        ours = await self._texts.claim(
+            [key for key in groups if key not in parsed], seconds=self.lease_seconds, again=True
+        )
         self._parsing |= ours
         loading = [
             asyncio.create_task(self._group(key, group, parsed=key in parsed))
@@ -74,20 +86,39 @@ class DocumentLoader:
             # Another worker is parsing these texts; their items come back in a moment.
             yield NotLoaded(others, None)
 
-    async def parse(self, key: TextKey, name: str) -> None:
-        """Parses a text ahead of any knowledge base, unless another worker does."""
-        if key not in await self._texts.claim([key], seconds=self._lease):
-            return
-        self._parsing.add(key)
+    async def claim(self, texts: Sequence[UnparsedText]) -> list[UnparsedText]:
+        """Claims those that are to be parsed ahead; fails those with too many attempts."""
+        if given_up := [text.key for text in texts if text.attempts >= MOST_ATTEMPTS]:
+            await self._texts.failed(dict.fromkeys(given_up, _GIVEN_UP))
+        wanted = [text.key for text in texts if text.attempts < MOST_ATTEMPTS]
+        ours = await self._texts.claim(wanted, seconds=self.lease_seconds) if wanted else set()
+        self._parsing |= ours
+        return [text for text in texts if text.key in ours]
+
+    async def parse_ahead(self, text: UnparsedText) -> None:
+        """Parses a claimed text before any knowledge base asks for it. Never raises."""
+        key = text.key
+        try:
+            await self._parse_ahead(text)
+        except Exception as problem:
+            # The lease runs out, and the text is tried again.
+            if not is_outage(problem):
+                _log.exception("text.not_parsed", blob_id=key.blob_id, attempt=text.attempts + 1)
+                return
+            _log.warning("text.postponed", blob_id=key.blob_id, problem=repr(problem))
+            await retry_until_available(partial(self._texts.interrupted, key))
+        finally:
+            self._parsing.discard(key)
+
+    async def _parse_ahead(self, text: UnparsedText) -> None:
+        key = text.key
         try:
             async with self._store.as_file(original_key(key.blob_id)) as path:
-                document = await self._reader.parse(path, name, key.content_type)
+                document = await self._reader.parse(path, text.name, key.content_type, company_id=text.company_id)
             await self._store_text(key, document)
             await self._texts.parsed({key: self._lengths.pop(key)})
         except Unparsable as problem:
             await self._texts.failed({key: problem})
-        finally:
-            self._parsing.discard(key)
 
     async def _group(self, key: TextKey, items: list[ClaimedItem], *, parsed: bool) -> Sequence[Loaded] | NotLoaded:
         try:

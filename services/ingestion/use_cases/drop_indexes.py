@@ -28,6 +28,10 @@ class DropIndexes:
             except EngineUnavailable as problem:
                 _log.warning("index.not_dropped", index_id=index_id, problem=str(problem))
                 continue
+            except Exception:
+                # Others are not to wait for this one.
+                _log.exception("index.not_dropped", index_id=index_id)
+                continue
             await self.deletion.dropped(index_id)
             _log.info("index.dropped", index_id=index_id)
         await self.deletion.finalize_deletion()

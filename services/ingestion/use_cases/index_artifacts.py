@@ -1,6 +1,5 @@
 """Indexes the documents of sessions."""
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
@@ -11,9 +10,9 @@ import structlog
 
 from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
-from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound, ServiceUnavailable
+from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
 from libs.objects import ObjectStore, one_piece
-from libs.persistence import is_contention, is_outage, renewed_leases, retry_until_available
+from libs.persistence import LeasedWork, retry_until_available
 from services.ingestion.domain.artifacts import (
     ArtifactBytesMissing,
     ArtifactJob,
@@ -23,9 +22,10 @@ from services.ingestion.domain.artifacts import (
     artifact_text_key,
 )
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.embedding import Embedders, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineConflict, EngineUnavailable, IndexedChunk, IndexMissing
+from services.ingestion.domain.embedding import Embedders
+from services.ingestion.domain.engines import EngineConflict, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
+from services.ingestion.domain.outages import is_outage, is_unreachable
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Engines
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
@@ -37,7 +37,6 @@ _MOST_ATTEMPTS: Final = 3
 _WRITTEN_AT_ONCE: Final = 500
 _REMOVED_AT_ONCE: Final = 200
 _BEGUN, _PARSED = 10, 50
-_OUTAGES: Final = (ServiceUnavailable, EngineUnavailable, EmbeddingUnavailable, IndexMissing)
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -55,17 +54,15 @@ class IndexArtifacts:
     at_once: int
 
     async def __call__(self) -> int:
-        """Indexes waiting documents, some at once; returns how many it claimed."""
-        jobs = await self.jobs.claim(self.at_once, _LEASE_SECONDS)
-        if jobs:
-            tokens = [job.token for job in jobs]
-            async with (
-                renewed_leases(lambda: self.jobs.renew(tokens, _LEASE_SECONDS), _LEASE_SECONDS),
-                asyncio.TaskGroup() as group,
-            ):
-                for job in jobs:
-                    group.create_task(self._process(job))
-        return len(jobs)
+        """Indexes documents until none waits, some at once; returns how many it claimed."""
+        return await LeasedWork(
+            claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
+            renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
+            process=self._process,
+            company_of=lambda job: job.company_id,
+            each=self.at_once,
+            lease_seconds=_LEASE_SECONDS,
+        )()
 
     async def _process(self, job: ArtifactJob) -> None:
         """Never raises: documents indexed at the same time go on."""
@@ -163,16 +160,22 @@ class RemoveDeletedArtifacts:
 
     async def __call__(self) -> int:
         """Returns how many documents were removed; 0 when an engine or the store cannot do it now."""
-        deleted = await self.jobs.leaving(_REMOVED_AT_ONCE)
-        try:
-            for artifact_id, place in deleted:
+        removed, staying = [], []
+        for artifact_id, place in await self.jobs.leaving(_REMOVED_AT_ONCE):
+            try:
                 await self.engines[place.engine].delete_files(place.index_id, [artifact_id])
                 await self.store.delete(artifact_text_key(artifact_id))
-        except (ServiceUnavailable, EngineConflict, EngineUnavailable) as problem:
-            _log.warning("artifacts.removal_postponed", problem=repr(problem))
-            return 0
-        await self.jobs.left([artifact_id for artifact_id, _ in deleted])
-        return len(deleted)
+                removed.append(artifact_id)
+            except Exception as problem:
+                if isinstance(problem, EngineConflict) or is_outage(problem):
+                    _log.warning("artifacts.removal_postponed", problem=repr(problem))
+                    break
+                # Others are not to wait for this one.
+                _log.exception("artifact.not_removed", artifact_id=artifact_id)
+                staying.append(artifact_id)
+        await self.jobs.left(removed)
+        await self.jobs.postpone_removal(staying)
+        return len(removed)
 
 
 async def _nothing() -> None:
@@ -181,10 +184,7 @@ async def _nothing() -> None:
 
 def _is_outage(problem: Exception) -> bool:
     """Lock contention is no outage: the work itself may cause it, so it counts as an attempt."""
-    # EngineUnavailable carries the database's error as its cause.
-    if is_contention(problem.__cause__ or problem):
-        return False
-    return isinstance(problem, _OUTAGES) or is_outage(problem)
+    return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 
 def _error(message: str, code: str) -> ErrorInfo:

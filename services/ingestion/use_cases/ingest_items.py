@@ -8,12 +8,10 @@ import structlog
 
 from libs import tracing
 from libs.contracts.api.knowledge import DatasourceError
-from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
-from libs.objects import StoreUnavailable
-from libs.persistence import is_outage
-from services.ingestion.domain.embedding import EmbeddingRefused, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+from services.ingestion.domain.embedding import EmbeddingRefused
+from services.ingestion.domain.engines import IndexMissing
+from services.ingestion.domain.outages import is_outage
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Runs, WorkItems
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
@@ -28,10 +26,6 @@ _BUSY_SECONDS: Final = 1.0
 _OUTAGE_SECONDS: Final = 5.0
 _TRIES: Final = 2
 _MAY_PASS: Final = ("timeout", "memory")
-# An index in use that is missing was lost by its engine, and is about to be replaced.
-_OUTAGES = (
-    EmbeddingUnavailable, EngineUnavailable, IndexMissing, StoreUnavailable, ServiceUnavailable, ConnectionError,
-)  # fmt: skip
 
 
 class IngestItems:
@@ -172,6 +166,9 @@ class IngestItems:
         else:
             _log.exception("ingestion.item_failed", file_ids=[key.file_id for key in keys], exc_info=problem)
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
+            # What cannot be removed is tried again for good, but no run waits for it for ever.
+            for run in {item.run.id: item.run for item in items if item.text is None and item.exhausted}.values():
+                await self._runs.fail(run, f"A file could not be removed from the index ({type(problem).__name__}).")
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:
@@ -191,8 +188,9 @@ def _span(run: RunRef, items: int) -> tracing.Span:
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Lock timeouts included. Outages do not count as attempts; all of them together are bounded in time."""
-    return isinstance(problem, _OUTAGES) or is_outage(problem)
+    """Outages do not count as attempts; all of them together are bounded in time."""
+    # An index in use that is missing was lost by its engine, and is about to be replaced.
+    return isinstance(problem, IndexMissing) or is_outage(problem)
 
 
 def _error(item: ClaimedItem, code: str, message: str, phase: str, retryable: bool) -> DatasourceError:

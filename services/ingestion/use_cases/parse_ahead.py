@@ -1,15 +1,13 @@
 """Parses files of collections before a knowledge base asks for them, when there is nothing else to do."""
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
+from libs.persistence import Capacity, LeasedWork
+from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.ports.knowledge_bases import WorkQueue
 from services.ingestion.domain.runs import Token
 from services.ingestion.use_cases.document_loader import DocumentLoader
-
-_BATCH: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,9 +15,18 @@ class ParseAhead:
     queue: WorkQueue
     loader: DocumentLoader
     claims: Callable[[], Sequence[Token]]
+    at_once: int
 
     async def __call__(self) -> int:
-        """Returns how many texts it found."""
-        found = [] if self.claims() else await self.queue.unparsed(_BATCH)
-        await asyncio.gather(*(self.loader.parse(key, name) for key, name in found))
-        return len(found)
+        """Parses until there is nothing left or something else to do; returns how many texts it claimed."""
+        return await LeasedWork(
+            claim=self._claim,
+            renew=lambda _: self.loader.renew(),
+            process=self.loader.parse_ahead,
+            company_of=lambda text: text.company_id,
+            each=self.at_once,
+            lease_seconds=self.loader.lease_seconds,
+        )()
+
+    async def _claim(self, capacity: Capacity) -> Sequence[UnparsedText]:
+        return [] if self.claims() else await self.loader.claim(await self.queue.unparsed(capacity))

@@ -6,7 +6,7 @@ from typing import Any
 import psycopg
 import pytest
 
-from libs.persistence import ReclaimWork
+from libs.persistence import Capacity, ReclaimWork
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
@@ -14,7 +14,7 @@ from services.ingestion.adapters.postgres.artifact_documents import PostgresArti
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
-from tests.support.artifact_world import World
+from tests.support.artifact_world import World, person
 from tests.support.office_files import xls, xlsx
 
 FARES = [["port", "price", "day"], ["Aberdeen", 12.5, "2026-05-04"], ["Kirkwall", 30, "2026-05-05"]]
@@ -108,7 +108,7 @@ async def test_a_bomb_costs_its_own_process_only(world: World, monkeypatch: pyte
 async def test_another_process_goes_on_after_one_that_died(world: World) -> None:
     artifact = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
     jobs = _tables(world).jobs
-    died = await jobs.claim(5, 60)
+    died = await jobs.claim(Capacity(5, 5), 60)
     assert [job.artifact.id for job in died] == [artifact["artifact_id"]]
     assert await world.maintain("tables.read") == 0, "it is in somebody's hands"
 
@@ -127,7 +127,7 @@ async def test_tables_of_a_killed_process_are_read_before_their_leases_end(world
     jobs = PostgresTableJobs(database, lambda: gone)
     lost = await world.artifact(world.session(), "a.csv", b"a,b\n1,2\n")
     put_off = await world.artifact(world.session(), "b.csv", b"a,b\n1,2\n")
-    claimed = {job.artifact.id: job for job in await jobs.claim(5, 600)}
+    claimed = {job.artifact.id: job for job in await jobs.claim(Capacity(5, 5), 600)}
     await jobs.postpone(claimed[put_off["artifact_id"]].lease, 600, counts=False)
     assert await world.maintain("tables.read") == 0, "it is in somebody's hands"
 
@@ -250,7 +250,7 @@ async def test_a_document_that_cannot_be_read_fails_with_the_reason(world: World
 async def test_indexing_ends_once_however_often_it_is_told_or_begun(world: World) -> None:
     artifact = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
     await world.relay()
-    claimed = await world.indexing.jobs.claim(5, 60)
+    claimed = await world.indexing.jobs.claim(Capacity(5, 5), 60)
     assert len(claimed) == 1
     assert await world.indexing() == 0, "the worker that died still has it"
     await world.rows("ingestion", "UPDATE artifact_documents SET lease_until = now() - interval '1 second'")
@@ -272,7 +272,7 @@ async def test_documents_of_a_killed_process_are_indexed_before_their_leases_end
     lost = await world.artifact(world.session(), "a.txt", b"The ferry leaves at seven.")
     put_off = await world.artifact(world.session(), "b.txt", b"The ferry leaves at eight.")
     await world.relay()
-    claimed = {job.artifact_id: job for job in await jobs.claim(5, 600)}
+    claimed = {job.artifact_id: job for job in await jobs.claim(Capacity(5, 5), 600)}
     await jobs.postpone(claimed[put_off["artifact_id"]], 600, counts=False)
     await reclaim()
     await world.settle()
@@ -355,3 +355,28 @@ async def test_lost_bytes_end_as_a_failure(world: World) -> None:
 def _tables(world: World) -> Any:
     run: Any = next(run for task, run, _ in world.artifacts.lifecycle._background if task == "tables.read")
     return run.__self__.work
+
+
+async def test_companies_take_turns(world: World) -> None:
+    """A claim is of both, however many of one wait longer; who has all of its places is passed over."""
+    for owner, names in ((person(), "abcd"), (person("carol", "company-2"), "e")):
+        session = world.session(owner)
+        for name in names:
+            for ending, content in (("csv", b"a,b\n1,2\n"), ("txt", b"The ferry leaves at seven.")):
+                assert (await world.upload(session, f"{name}.{ending}", content, owner)).status_code == 201
+    await world.relay()
+    both = ["company-1", "company-2"]
+    busy = {"company-1": 2}
+
+    tables = await _tables(world).jobs.claim(Capacity(2, 2), 600)
+    documents = await world.indexing.jobs.claim(Capacity(2, 2), 600)
+    more_tables = await _tables(world).jobs.claim(Capacity(1, 2, busy), 600)
+    more_documents = await world.indexing.jobs.claim(Capacity(1, 2, busy), 600)
+    others_tables = await _tables(world).jobs.claim(Capacity(2, 2, {"company-1": 1}), 600)
+    others_documents = await world.indexing.jobs.claim(Capacity(2, 2, {"company-1": 1}), 600)
+
+    assert sorted(job.artifact.company_id for job in tables) == both
+    assert sorted(job.company_id for job in documents) == both
+    assert (more_tables, more_documents) == ([], [])
+    assert [job.artifact.company_id for job in others_tables] == ["company-1"]
+    assert [job.company_id for job in others_documents] == ["company-1"]

@@ -15,7 +15,7 @@ import pytest
 import xlsxwriter
 
 from libs.contracts.api.artifacts import Artifact, Sheet
-from libs.tables import TableUnreadable
+from libs.documents import DocumentUnreadable
 from services.runtime.adapters.tools.artifacts import table_worker
 from services.runtime.adapters.tools.artifacts.table_query import QueryLimits, TableQuery
 from services.runtime.domain.tools import ToolContext, ToolFailed
@@ -41,7 +41,7 @@ def locked(tmp_path: Path) -> Run:
         job = {"file": str(file), "tables": [table], "sql": sql, "rows": 5, "memory_bytes": 10**9}
         try:
             return table_worker.run_query(job)
-        except TableUnreadable as problem:
+        except DocumentUnreadable as problem:
             return {"error": str(problem)}
 
     return run

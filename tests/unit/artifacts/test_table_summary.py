@@ -6,7 +6,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.tables import CSV, JSON, Table, TableUnreadable
+from libs.documents import CSV, JSON, DocumentUnreadable, Table
 from services.artifacts.adapters.tables.reader import TableProcesses
 from services.artifacts.adapters.tables.summary import KEPT_ROWS, SampleBudget, summarize, summarize_file
 from tests.support.office_files import xlsx
@@ -82,7 +82,7 @@ def test_json_without_a_table_has_no_summary(tmp_path: Path) -> None:
 
 def test_a_workbook_of_too_many_sheets_is_refused(tmp_path: Path) -> None:
     sheets = {f"Sheet {number}": [["a"], [1]] for number in range(257)}
-    with pytest.raises(TableUnreadable, match="more than 256 sheets"):
+    with pytest.raises(DocumentUnreadable, match="more than 256 sheets"):
         summary_of_file(tmp_path, xlsx(sheets), XLSX)
 
 
@@ -93,7 +93,7 @@ async def test_summaries_are_made_in_a_process(tmp_path: Path) -> None:
     (sheet,) = await reader.read(file, CSV) or []
     assert (sheet.headers, sheet.rows) == (["port", "price"], [["Ålesund", 7]])
     file.write_bytes(b"[1,")
-    with pytest.raises(TableUnreadable, match="not valid JSON"):
+    with pytest.raises(DocumentUnreadable, match="not valid JSON"):
         await reader.read(file, JSON)
-    with pytest.raises(TableUnreadable, match="takes more than"):
+    with pytest.raises(DocumentUnreadable, match="takes more than"):
         await TableProcesses(seconds=0.01, memory_bytes=2**30).read(file, CSV)

@@ -194,6 +194,18 @@ def test_folders_that_link_in_a_circle_are_read_once(folder: Path) -> None:
     assert [file.name for file in skipped] == ["program.bin"]
 
 
+def test_links_out_of_a_folder_are_not_followed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    elsewhere = tmp_path_factory.mktemp("elsewhere") / "secret.md"
+    elsewhere.write_text("nothing for others")
+    (folder / "link.md").symlink_to(elsewhere)
+    (folder / "within.md").symlink_to(folder / "sub" / "b.txt")
+
+    files, _ = find_files([folder])
+
+    assert [file.name for file in files] == ["a.md", "b.txt", "c.PDF", "within.md"]
+    assert find_files([folder / "link.md"]) == ([folder / "link.md"], [])
+
+
 def test_an_address_without_its_scheme_is_told_as_such() -> None:
     result = CliRunner().invoke(command.app, ["list", "--base-url", "localhost:8080", "--api-key", "k"])
 

@@ -86,6 +86,22 @@ async def test_a_name_that_is_no_utf_8_is_refused_in_plain_words() -> None:
     assert refused.value.message == "The body is not a valid multipart form: Segment header failed to decode."
 
 
+@pytest.mark.parametrize(
+    ("filename", "name"),
+    [
+        # .NET sends both.
+        (b"=?utf-8?B?R3LDvMOfZS50eHQ=?=\"; filename*=utf-8''Gr%C3%BC%C3%9Fe.txt; x=\"", "Grüße.txt"),
+        (b"=?utf-8?B?R3LDvMOfZS50eHQ=?=", "Grüße.txt"),
+        (b"=?utf-8?Q?Gr=C3=BC=C3=9Fe.txt?=", "Grüße.txt"),
+        (b"a.txt\"; filename*=UTF-8'de'Gr%C3%BC%C3%9Fe.txt; x=\"", "Grüße.txt"),
+        (b"a.txt\"; filename*=klingon''Gr%C3%BC.txt; x=\"", "a.txt"),
+        (b"=?klingon?B?R3I=?=", "=?klingon?B?R3I=?="),
+    ],
+)
+async def test_names_in_the_notations_that_clients_use(filename: bytes, name: str) -> None:
+    assert await names_in(PART % (filename, b"")) == [name]
+
+
 @pytest.mark.parametrize("boundary", ["", "é", '"\n"', '"a\x01"', "x" * 71])
 def test_boundaries_that_cannot_be_told_apart_are_refused(boundary: str) -> None:
     with pytest.raises(UnsupportedMediaType):

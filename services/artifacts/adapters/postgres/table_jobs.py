@@ -3,16 +3,24 @@
 from collections.abc import Callable, Collection, Sequence
 
 from libs.contracts.identifiers import new_id
-from libs.persistence import Database
+from libs.persistence import Capacity, Database
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.ports import TableJob
 
 _PENDING = "state = 'stored' AND status = 'pending' AND strategy = 'structural_parsing'"
+# Of companies the n-th files come before the n+1-th of any.
 _CLAIM = f"""
-    WITH free AS (
-        SELECT id FROM artifacts
+    WITH busy AS (
+        SELECT * FROM unnest(%(companies)s::text[], %(jobs)s::integer[]) AS b (company_id, jobs)
+    ), waiting AS (
+        SELECT a.id, a.created_at,
+               coalesce(b.jobs, 0) + row_number() OVER (PARTITION BY s.company_id ORDER BY a.created_at) AS turn
+        FROM artifacts a JOIN sessions s ON s.id = a.session_id LEFT JOIN busy b USING (company_id)
         WHERE {_PENDING} AND (lease_until IS NULL OR lease_until < now())
-        ORDER BY created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    ), free AS (
+        SELECT a.id FROM artifacts a JOIN waiting w USING (id)
+        WHERE w.turn <= %(each)s AND {_PENDING} AND (a.lease_until IS NULL OR a.lease_until < now())
+        ORDER BY w.turn, w.created_at LIMIT %(free)s FOR UPDATE OF a SKIP LOCKED)
     UPDATE artifacts a
     SET lease = %(lease)s || '/' || a.id, lease_until = now() + %(seconds)s * interval '1 second',
         holder = %(holder)s, attempts = a.attempts + 1
@@ -28,10 +36,10 @@ class PostgresTableJobs:
         self._database = database
         self._holder = holder
 
-    async def claim(self, limit: int, seconds: float) -> list[TableJob]:
+    async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
         jobs = []
         lease = {"lease": new_id(), "seconds": seconds, "holder": self._holder()}
-        for row in await self._database.records(_CLAIM, {"limit": limit, **lease}):
+        for row in await self._database.records(_CLAIM, {**capacity.parameters(), **lease}):
             correlation_id, lease, attempt = row.pop("correlation_id"), row.pop("lease"), row.pop("attempts")
             jobs.append(TableJob(artifact_of(row), correlation_id, lease, attempt))
         return jobs

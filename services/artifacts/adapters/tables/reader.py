@@ -8,7 +8,7 @@ import structlog
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
 from libs.contracts.api.artifacts import Sheet
-from libs.tables import TableUnreadable
+from libs.documents import DocumentUnreadable
 
 _MODULE: Final = "services.artifacts.adapters.tables.summary"
 _log: Final = structlog.get_logger(__name__)
@@ -28,11 +28,11 @@ class TableProcesses:
                 _MODULE, job, seconds=self.seconds, memory_bytes=self.memory_bytes, directory=path.parent
             )
         except JobRefused as refused:
-            raise TableUnreadable(str(refused)) from None
+            raise DocumentUnreadable(str(refused)) from None
         except TimeoutError:
-            raise TableUnreadable(f"Reading the file takes more than {self.seconds:g} seconds.") from None
+            raise DocumentUnreadable(f"Reading the file takes more than {self.seconds:g} seconds.") from None
         except ProcessKilled as killed:
             _log.warning("tables.process_died", status=killed.status, last_words=killed.errors)
-            raise TableUnreadable("Reading the file takes too much memory, or makes the reader crash.") from None
+            raise DocumentUnreadable("Reading the file takes too much memory, or makes the reader crash.") from None
         sheets = answer["sheets"]
         return None if sheets is None else [Sheet(**sheet) for sheet in sheets]

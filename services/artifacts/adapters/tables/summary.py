@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import answer_job
-from libs.tables import Table, TableUnreadable, column_name, is_empty, read_tables, text_type
+from libs.documents import DocumentUnreadable, Table, cell_text, column_name, is_empty, read_tables, text_type
 
 KEPT_ROWS: Final = 100
 _KEPT_COLUMNS: Final = 1000
@@ -23,7 +23,7 @@ _WIDER: Final = {
 
 
 def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
-    """``sheets`` of the file at ``path``, None when it holds no tables. Raises ``TableUnreadable``."""
+    """``sheets`` of the file at ``path``, None when it holds no tables. Raises ``DocumentUnreadable``."""
     tables = read_tables(Path(job["path"]), job["content_type"])
     if tables is None:
         return {"sheets": None}
@@ -31,7 +31,7 @@ def summarize_file(job: dict[str, Any]) -> dict[str, Any]:
     sheets: list[dict[str, Any]] = []
     for table in tables:
         if len(sheets) == _MOST_SHEETS:
-            raise TableUnreadable(f"The workbook has more than {_MOST_SHEETS} sheets.")
+            raise DocumentUnreadable(f"The workbook has more than {_MOST_SHEETS} sheets.")
         sheets.append(summarize(table, budget))
     return {"sheets": sheets}
 
@@ -101,8 +101,10 @@ def _kept(cell: Any) -> Any:
         if not math.isfinite(cell):
             return str(cell)
         return int(cell) if _type(cell) == "integer" else cell
-    if isinstance(cell, datetime.datetime | datetime.date | datetime.time):
+    if isinstance(cell, datetime.datetime):
         return cell.isoformat()
+    if isinstance(cell, datetime.date | datetime.time | datetime.timedelta):
+        return cell_text(cell)
     text = cell if isinstance(cell, str) else json.dumps(cell, ensure_ascii=False, default=str)
     return text[:_KEPT_CHARACTERS]
 

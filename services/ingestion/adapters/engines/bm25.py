@@ -13,6 +13,8 @@ from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2
 B = 0.75
+# Of text without a single term, too, by which lengths are divided.
+LEAST_AVERAGE_LENGTH = 1.0
 # Limit of pgvector's sparsevec; only chunks of a hundred pages have more distinct terms.
 _MOST_TERMS = 16_000
 

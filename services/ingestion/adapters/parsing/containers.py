@@ -1,18 +1,15 @@
-"""Checks office packages before they are unpacked: bombs, encryption, size of sheets."""
+"""Checks office packages before they are unpacked: bombs, encryption."""
 
-import re
 import zipfile
 from pathlib import Path
 
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.tables import too_many_rows
 from services.ingestion.domain.parsing import Unparsable
 
 _OLE = bytes.fromhex("d0cf11e0a1b11ae1")
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 _BOMB_RATIO = 200
 _BOMB_SIZE = 32 * 1024**2
-_DIMENSION = re.compile(rb'<dimension ref="[A-Z]+\d+:[A-Z]+(\d+)"')
 
 
 def check_package(path: Path, limits: Limits) -> None:
@@ -20,16 +17,13 @@ def check_package(path: Path, limits: Limits) -> None:
     with path.open("rb") as file:
         head = file.read(len(_OLE))
         if head == _OLE:
-            _refuse_legacy(head + file.read(64 * 1024))
+            _refuse_legacy(head + file.read())
     try:
         with zipfile.ZipFile(path) as package:
             members = package.infolist()
             if any(member.flag_bits & 1 for member in members):
                 raise Unparsable("encrypted", "The file is protected by a password.")
             _check_size(members, limits)
-            for member in members:
-                if member.filename.startswith("xl/worksheets/"):
-                    _check_rows(package, member, limits)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, ValueError, OSError) as error:
         raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None
 
@@ -48,10 +42,3 @@ def _check_size(members: list[zipfile.ZipInfo], limits: Limits) -> None:
     )
     if bomb or unpacked > limits.unpacked_bytes:
         raise Unparsable("too_large", f"The file would unpack to {unpacked // 1024**2:,} MB, far beyond its own size.")
-
-
-def _check_rows(package: zipfile.ZipFile, sheet: zipfile.ZipInfo, limits: Limits) -> None:
-    with package.open(sheet) as file:
-        found = _DIMENSION.search(file.read(2048))
-    if found and int(found.group(1)) > limits.rows:
-        raise too_many_rows(limits)

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
+from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
 from services.ingestion.adapters.parsing.limits import PartDone
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
@@ -13,10 +14,13 @@ from services.ingestion.domain.documents import ParsedDocument, Segment
 
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
 _HEAD_ELEMENTS = re.compile(r"<title\b[^>]*>[^<]*</title\s*>|<meta\b[^>]*>", re.IGNORECASE)
+# The converter drops what is in it, as if scripts ran.
+_NOSCRIPT = re.compile(r"</?noscript\b[^>]*>", re.IGNORECASE)
 _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
+_HYPHEN = re.compile("\x02[ \t]*\n?[ \t]*")
 # Each call opens the document anew, and recognising a page takes seconds.
 _PAGES_OF_A_PART = 8
 
@@ -24,8 +28,10 @@ _PAGES_OF_A_PART = 8
 def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
     # The converter would put what the head says in front of the text, as if it were part of it.
-    content = _HEAD_ELEMENTS.sub("", text).encode("utf-8", "replace")
-    body = _clean(extracted(content, "text/html").content)
+    content = _NOSCRIPT.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
+    # Its clean-up takes forms and navigation for decoration.
+    converted = extracted(content, "text/html", html_options={"preprocessing": {"enabled": False}})
+    body = without_data_images(_clean(converted.content))
     name = " ".join(unescape(title.group(1)).split()) if title else ""
     if name and name not in body[:_TITLE_SHOWN]:
         body = f"{name}\n\n{body}"
@@ -50,8 +56,8 @@ def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     pages = PageConfig(extract_pages=True)
     result = extracted(path, "application/pdf", output="plain", pages=pages)
     if not result.pages:
-        return ParsedDocument(_clean(result.content))
-    texts = {page["page_number"]: _clean(page["content"]).strip() for page in result.pages}
+        return ParsedDocument(_joined(_clean(result.content)))
+    texts = {page["page_number"]: _joined(_clean(page["content"])).strip() for page in result.pages}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
         for start in range(0, len(blank), _PAGES_OF_A_PART):
@@ -76,6 +82,11 @@ def _pages(texts: Mapping[int, str]) -> ParsedDocument:
         segments.append(Segment(length, length + len(text), number))
         length += len(text) + len(_PAGE_BREAK)
     return ParsedDocument(_PAGE_BREAK.join(parts), tuple(segments), {"pages": len(texts)})
+
+
+def _joined(text: str) -> str:
+    """Without the hyphens at ends of lines, for which pdfium writes U+0002: a search looks for the whole word."""
+    return _HYPHEN.sub("", text)
 
 
 def _clean(text: str) -> str:

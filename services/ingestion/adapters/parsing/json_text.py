@@ -1,18 +1,18 @@
 """Reads JSON: arrays of objects as tables, anything else as indented text."""
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
-import orjson
-
+from libs.documents import read_json
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.tables import TableText
+from services.ingestion.adapters.parsing.tables import TableText, unparsable
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.parsing import Unparsable
 
 
 def from_json(text: str, limits: Limits) -> ParsedDocument:
-    value = _value(text)
+    with unparsable():
+        value = read_json(text)
     if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
         table = TableText(limits)
         for number, item in enumerate(value, 1):
@@ -21,26 +21,14 @@ def from_json(text: str, limits: Limits) -> ParsedDocument:
     return ParsedDocument("" if value in (None, {}, []) else _written(value, text))
 
 
-def _written(value: Any, text: str, option: int = orjson.OPT_INDENT_2) -> str:
+def _written(value: Any, text: str, indent: int | None = 2) -> str:
     try:
-        return orjson.dumps(value, option=option).decode()
-    except orjson.JSONEncodeError:
+        separators = None if indent else (",", ":")
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    except RecursionError:
         # Nested deeper than it can be written.
         return text
 
 
-def _value(text: str) -> Any:
-    try:
-        return orjson.loads(text)
-    except orjson.JSONDecodeError as error:
-        lines = [line for line in text.splitlines() if line.strip()]
-        try:
-            if len(lines) > 1:
-                return [orjson.loads(line) for line in lines]
-        except orjson.JSONDecodeError:
-            pass
-        raise Unparsable("damaged", f"The file is not valid JSON: {error}.") from None
-
-
 def _cell(value: Any) -> str:
-    return " ".join(value.split()) if isinstance(value, str) else _written(value, str(value), 0)
+    return " ".join(value.split()) if isinstance(value, str) else _written(value, str(value), None)

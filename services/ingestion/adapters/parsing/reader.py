@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Final
 
+from libs.documents import decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
-from services.ingestion.adapters.parsing.encodings import decode
+from services.ingestion.adapters.parsing.data_images import without_data_images
 from services.ingestion.adapters.parsing.json_text import from_json
 from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
-from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text
+from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text, unparsable
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
@@ -75,7 +76,9 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
         case ".xls":
             return from_workbook(path, limits, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
-            return _text(decode(path.read_bytes(), declares=extension == ".html"), extension, limits, part_done)
+            with unparsable():
+                text = decode(path.read_bytes(), declares=extension == ".html")
+            return _text(text, extension, limits, part_done)
         case _:
             return extraction.image(path, mime_type)
 
@@ -92,16 +95,18 @@ def _text(text: str, extension: str, limits: Limits, part_done: PartDone) -> Par
             return from_csv(text, limits, part_done)
         case ".json":
             return from_json(text, limits)
+        case ".md":
+            return _plain(without_data_images(text))
         case _:
-            return ParsedDocument(text, _printed_pages(text))
+            return _plain(text)
 
 
-def _printed_pages(text: str) -> tuple[Segment, ...]:
-    """Plain text made for printers separates its pages by form feeds."""
+def _plain(text: str) -> ParsedDocument:
+    """Text made for printers separates its pages by form feeds."""
     if "\f" not in text:
-        return ()
+        return ParsedDocument(text)
     segments, start = [], 0
     for page, content in enumerate(text.split("\f"), 1):
         segments.append(Segment(start, start + len(content), page))
         start += len(content) + 1
-    return tuple(segments)
+    return ParsedDocument(text, tuple(segments))

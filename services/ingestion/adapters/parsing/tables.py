@@ -1,19 +1,16 @@
 """Renders tables as text with one line and one segment per row, each value with the name of its column."""
 
-import datetime
 import io
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
 
-from libs.tables import TableUnreadable, WorkbookEncrypted, csv_rows, delimiter, workbook_sheets
+from libs.documents import CsvDialect, DocumentEncrypted, DocumentUnreadable, cell_text, is_heading, workbook_sheets
 from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 
-_EPOCH: Final = datetime.datetime(1899, 12, 31)
 _ROWS_OF_A_PART: Final = 5_000
 
 
@@ -45,14 +42,15 @@ class TableText:
         if self._length > self._limits.text_characters:
             raise too_much_text(self._limits)
 
-    def sheet(self, rows: Iterable[Sequence[str]], page: int | None = None) -> None:
+    def sheet(self, rows: Iterable[Sequence[Any]], page: int | None = None) -> None:
         """The first row names the columns when it can be a heading; numbers are those a spreadsheet shows."""
         heading: Sequence[str] | None = None
         first = True
-        for number, cells in enumerate(rows, 1):
+        for number, row in enumerate(rows, 1):
+            cells = [cell_text(cell) for cell in row]
             if not any(cell.strip() for cell in cells):
                 continue
-            if first and _is_heading(cells):
+            if first and is_heading(row):
                 heading, first = [_flat(cell) for cell in cells], False
                 held = number
                 continue
@@ -77,59 +75,34 @@ def too_much_text(limits: Limits) -> Unparsable:
 
 def from_csv(text: str, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
     table = TableText(limits, part_done)
-    with _unparsable():
-        table.sheet(csv_rows(io.StringIO(text, newline=""), delimiter(text[:16_384])))
+    with unparsable():
+        table.sheet(CsvDialect.of(text).rows(io.StringIO(text, newline="")))
     return table.document()
 
 
 def from_workbook(path: Path, limits: Limits, part_done: PartDone = no_parts) -> ParsedDocument:
     """An XLSX or XLS file; sheets are pages when there are several. Raises Unparsable."""
     table = TableText(limits, part_done)
-    with _unparsable():
+    with unparsable():
         sheets = list(enumerate(workbook_sheets(path), 1))
     filled = [(page, sheet) for page, sheet in sheets if sheet.height]
     for page, sheet in filled:
         if len(filled) > 1:
             table.title(sheet.name)
-        rows = ([_text(cell) for cell in row] for row in sheet.iter_rows())
-        table.sheet(rows, page if len(sheets) > 1 else None)
+        table.sheet(sheet.iter_rows(), page if len(sheets) > 1 else None)
         part_done()
     return table.document()
 
 
 @contextmanager
-def _unparsable() -> Iterator[None]:
+def unparsable() -> Iterator[None]:
+    """Translates refusals."""
     try:
         yield
-    except WorkbookEncrypted:
+    except DocumentEncrypted:
         raise Unparsable("encrypted", "The file is protected by a password.") from None
-    except TableUnreadable as problem:
+    except DocumentUnreadable as problem:
         raise Unparsable("damaged", str(problem)) from None
-
-
-def _text(cell: Any) -> str:
-    """The cell of a workbook; what is a date or a time in it counts from the end of 1899."""
-    if isinstance(cell, bool):
-        return str(cell).lower()
-    if isinstance(cell, float):
-        text = repr(cell).removesuffix(".0")
-        return format(Decimal(text), "f") if "e" in text else text
-    if isinstance(cell, datetime.time):
-        cell = datetime.datetime.combine(_EPOCH, cell)
-    elif isinstance(cell, datetime.timedelta):
-        cell = _EPOCH + cell
-    if isinstance(cell, datetime.date):
-        return f"{cell:%Y-%m-%d %H:%M:%S}"
-    return str(cell)
-
-
-def _is_heading(cells: Sequence[str]) -> bool:
-    names = [cell.strip() for cell in cells if cell.strip()]
-    return len(names) == len(set(names)) and len(cells) - len(names) <= len(cells) // 2 and not any(map(_number, names))
-
-
-def _number(text: str) -> bool:
-    return text.replace(".", "").replace(",", "").replace("-", "").strip().isdigit()
 
 
 def _line(cells: Sequence[str], heading: Sequence[str] | None) -> str:

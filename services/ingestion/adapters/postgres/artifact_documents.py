@@ -9,17 +9,34 @@ from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, A
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
 from libs.eventing import MessageContext, Outbox, Transaction
-from libs.persistence import Database
+from libs.persistence import Capacity, Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed
 
 _OURS = "artifact_id = %(artifact)s AND token = %(token)s AND state = 'pending'"
+# Of companies the n-th documents come before the n+1-th of any; those of lost indexes come last.
 _CLAIM = """
-    WITH free AS (
-        SELECT artifact_id FROM artifact_documents
-        WHERE state = 'pending' AND (lease_until IS NULL OR lease_until < now())
-        ORDER BY lost_at IS NOT NULL, created_at LIMIT %(limit)s FOR UPDATE SKIP LOCKED)
+    WITH RECURSIVE companies (id) AS (
+        (SELECT company_id FROM artifact_documents WHERE state = 'pending' ORDER BY company_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT d.company_id FROM artifact_documents d
+                WHERE d.state = 'pending' AND d.company_id > c.id ORDER BY d.company_id LIMIT 1)
+        FROM companies c WHERE c.id IS NOT NULL
+    ), busy AS (
+        SELECT * FROM unnest(%(companies)s::text[], %(jobs)s::integer[]) AS b (company_id, jobs)
+    ), waiting AS (
+        SELECT d.artifact_id, d.lost, d.created_at, coalesce(b.jobs, 0) + d.place AS turn
+        FROM companies c LEFT JOIN busy b ON b.company_id = c.id CROSS JOIN LATERAL (
+            SELECT artifact_id, lost_at IS NOT NULL AS lost, created_at,
+                   row_number() OVER (ORDER BY lost_at IS NOT NULL, created_at) AS place
+            FROM artifact_documents
+            WHERE state = 'pending' AND company_id = c.id AND (lease_until IS NULL OR lease_until < now())
+            ORDER BY lost_at IS NOT NULL, created_at LIMIT %(each)s) d
+    ), free AS (
+        SELECT d.artifact_id FROM artifact_documents d JOIN waiting w USING (artifact_id)
+        WHERE w.turn <= %(each)s AND d.state = 'pending' AND (d.lease_until IS NULL OR d.lease_until < now())
+        ORDER BY w.lost, w.turn, w.created_at LIMIT %(free)s FOR UPDATE OF d SKIP LOCKED)
     UPDATE artifact_documents d
     SET token = %(token)s || '/' || d.artifact_id, lease_until = now() + %(seconds)s * interval '1 second',
         holder = %(holder)s, attempts = attempts + 1, changed_at = now()
@@ -76,9 +93,9 @@ class PostgresArtifactJobs:
         self._outbox = outbox
         self._holder = holder
 
-    async def claim(self, limit: int, seconds: float) -> list[ArtifactJob]:
+    async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
         lease = {"token": new_id(), "seconds": seconds, "holder": self._holder()}
-        claimed = await self._database.records(_CLAIM, {"limit": limit, **lease})
+        claimed = await self._database.records(_CLAIM, {**capacity.parameters(), **lease})
         return [ArtifactJob(**row) for row in claimed]
 
     async def renew(self, tokens: Collection[str], seconds: float) -> None:
@@ -146,6 +163,16 @@ class PostgresArtifactJobs:
             return
         await self._database.execute(
             """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
+                   SELECT artifact_id FROM artifact_documents
+                   WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
+            (list(artifact_ids),),
+        )
+
+    async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
+        if not artifact_ids:
+            return
+        await self._database.execute(
+            """UPDATE artifact_documents SET changed_at = now() WHERE artifact_id IN (
                    SELECT artifact_id FROM artifact_documents
                    WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
             (list(artifact_ids),),

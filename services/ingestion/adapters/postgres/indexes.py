@@ -64,7 +64,8 @@ class PostgresIndexDeletion:
 
     async def mark_for_deletion(self, index_id: str) -> None:
         await self._database.execute(
-            "UPDATE knowledge_base_indexes SET state = 'dropping' WHERE id = %s AND drop_after <= now()",
+            """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
+               WHERE id = %s AND drop_after <= now()""",
             (index_id,),
         )
 

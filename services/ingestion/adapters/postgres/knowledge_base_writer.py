@@ -9,13 +9,13 @@ from dataclasses import replace
 from psycopg.types.json import Json
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
-from libs.contracts.errors import Conflict
+from libs.contracts.errors import Conflict, ErrorKind
 from libs.eventing import Transaction
 from libs.persistence import Connection, fetch_value
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.adapters.postgres.knowledge_bases import find, settings_json, view_of
-from services.ingestion.adapters.postgres.run_events import publish_superseded
+from services.ingestion.adapters.postgres.run_events import publish_failure
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseView, StoredKnowledgeBase
 from services.ingestion.domain.runs import RunRef
 
@@ -76,8 +76,8 @@ class PostgresKnowledgeBaseWriter:
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
-            f"""UPDATE ingestion_runs SET state = 'planning', planned_to = '', sent_at = NULL, retry_at = NULL,
-                    token = NULL, lease_until = NULL, changed_at = now()
+            f"""UPDATE ingestion_runs SET state = 'planning', planned_to = '', attempts = 0, sent_at = NULL,
+                    retry_at = NULL, token = NULL, lease_until = NULL, changed_at = now()
                 WHERE knowledge_base_id = %s AND index_id = %s AND {_ACTIVE}
                 RETURNING id, correlation_id, causation_id, traceparent""",
             (knowledge_base.id, index_id),
@@ -157,7 +157,7 @@ class PostgresKnowledgeBaseWriter:
             (knowledge_base_id,),
         )
         for row in await ended.fetchall():
-            await publish_superseded(self._transaction, RunRef(*row), reason)
+            await publish_failure(self._transaction, RunRef(*row), ErrorKind.CONFLICT, reason)
 
     async def _add_run(self, run: RunRef, state: str) -> None:
         await self._connection.execute(

@@ -53,7 +53,7 @@ _SOURCES: Final = f"""
     WHERE f.deleted_at IS NULL AND f.company_id = wanted.company_id AND d.state IS DISTINCT FROM 'removing'
     ORDER BY f.id
 """
-_RUN_STATES: Final = "SELECT id, state FROM ingestion_runs WHERE id = ANY (%s)"
+_RUNS: Final = "SELECT id, state, failure FROM ingestion_runs WHERE id = ANY (%s)"
 
 
 def settings_of(stored: Mapping[str, Any]) -> IndexSettings:
@@ -92,10 +92,9 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
     found = await connection.execute(_SOURCES, {"ids": list(sources)})
     for base_id, *source in await found.fetchall():
         sources[base_id].append(_source_of(source))
-    states: dict[str | None, Any] = dict(
-        await (await connection.execute(_RUN_STATES, ([base.run_id for base in bases],))).fetchall()
-    )
-    return [KnowledgeBaseView(base, tuple(sources[base.id]), states.get(base.run_id)) for base in bases]
+    found = await connection.execute(_RUNS, ([base.run_id for base in bases],))
+    runs: dict[str | None, Any] = {run_id: run for run_id, *run in await found.fetchall()}
+    return [KnowledgeBaseView(base, tuple(sources[base.id]), *runs.get(base.run_id, ())) for base in bases]
 
 
 class PostgresKnowledgeBaseReader:

@@ -40,10 +40,10 @@ def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) ->
     transaction.emit(completed, subject=run.knowledge_base_id, context=message_context_of(run))
 
 
-async def publish_superseded(transaction: Transaction, run: RunRef, message: str) -> None:
-    """Emits the failure of a run that another one or a deletion replaces."""
+async def publish_failure(transaction: Transaction, run: RunRef, kind: ErrorKind, message: str) -> None:
+    """Emits the failure of a run that does not finish."""
     progress = await count_items(transaction.connection, run.index_id)
-    _publish_failure(transaction, run, progress, ErrorInfo(type=ErrorKind.CONFLICT, message=message))
+    _publish_failure(transaction, run, progress, ErrorInfo(type=kind, message=message))
 
 
 def _publish_failure(transaction: Transaction, run: RunRef, progress: Progress, error: ErrorInfo) -> None:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
+from libs.contracts.errors import ErrorKind
 from libs.contracts.events.ingestion import IngestionProgress
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, fetch_value
@@ -11,19 +12,20 @@ from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.adapters.postgres.knowledge_base_writer import set_status
 from services.ingestion.adapters.postgres.knowledge_bases import settings_of
-from services.ingestion.adapters.postgres.run_events import count_items, publish_ending
+from services.ingestion.adapters.postgres.run_events import count_items, publish_ending, publish_failure
 from services.ingestion.adapters.postgres.work_items import message_context_of
 from services.ingestion.domain.knowledge_bases import Progress
 from services.ingestion.domain.runs import ClaimedRun, RunKey, RunOutcome, RunRef, Token
 
 _CLAIM: Final = """
     UPDATE ingestion_runs r
-    SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second', holder = %(holder)s
+    SET token = %(token)s, lease_until = now() + %(seconds)s * interval '1 second', holder = %(holder)s,
+        attempts = attempts + 1
     FROM knowledge_base_indexes i
     WHERE r.id = %(id)s AND r.state IN ('planning', 'finishing') AND i.id = r.index_id
       AND (r.lease_until IS NULL OR r.lease_until < now())
     RETURNING r.id, r.knowledge_base_id, r.company_id, r.index_id, r.correlation_id, r.causation_id, r.traceparent,
-              r.state, i.settings
+              r.state, i.settings, r.attempts
 """
 # The files are locked until their items are committed, so that a deletion finds the items.
 _NEXT: Final = """
@@ -100,7 +102,10 @@ class PostgresRuns:
     async def claim(self, key: RunKey, token: Token) -> ClaimedRun | None:
         lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
         rows = await self._database.execute(_CLAIM, {"id": key.run_id, **lease})
-        return ClaimedRun(RunRef(*rows[0][:7]), rows[0][7], token, settings_of(rows[0][8])) if rows else None
+        if not rows:
+            return None
+        [[*ref, state, settings, attempts]] = rows
+        return ClaimedRun(RunRef(*ref), state, token, settings_of(settings), attempts)
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         async with self._database.transaction() as connection:
@@ -128,12 +133,30 @@ class PostgresRuns:
             await _release(connection, run, "running")
             return False
 
-    async def release(self, run: ClaimedRun, *, seconds: float) -> None:
+    async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
         await self._database.execute(
-            """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL,
+            """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
-            (seconds, run.run.id, run.token),
+            (0 if counts else 1, seconds, run.run.id, run.token),
         )
+
+    async def fail(self, run: RunRef, reason: str, token: Token | None = None) -> bool:
+        async with self._outbox.transaction(message_context_of(run)) as transaction:
+            if await _locked_base(transaction.connection, run) is None:
+                return False
+            failed = await transaction.connection.execute(
+                """UPDATE ingestion_runs SET state = 'failed', failure = %(reason)s, token = NULL, lease_until = NULL,
+                       retry_at = NULL, changed_at = now()
+                   WHERE id = %(id)s AND state IN ('planning', 'running', 'finishing')
+                     AND token IS NOT DISTINCT FROM coalesce(%(token)s, token)""",
+                {"reason": reason, "id": run.id, "token": token},
+            )
+            if failed.rowcount == 0:
+                return False
+            await set_status(transaction.connection, run.knowledge_base_id, "failed")
+            await publish_failure(transaction, run, ErrorKind.INTERNAL, reason)
+        metrics.RUNS.labels("failed").inc()
+        return True
 
     async def complete(self, run_id: str) -> bool:
         async with self._database.transaction() as connection:
@@ -143,8 +166,8 @@ class PostgresRuns:
             if index_id is None or await _unfinished(connection, index_id):
                 return False
             await connection.execute(
-                """UPDATE ingestion_runs SET state = 'finishing', sent_at = NULL, retry_at = NULL, changed_at = now()
-                   WHERE id = %s""",
+                """UPDATE ingestion_runs SET state = 'finishing', attempts = 0, sent_at = NULL, retry_at = NULL,
+                       changed_at = now() WHERE id = %s""",
                 (run_id,),
             )
             return True

@@ -73,6 +73,13 @@ class PostgresTexts:
                 ],
             )
 
+    async def interrupted(self, text: TextKey) -> None:
+        await self._database.execute(
+            """UPDATE texts SET attempts = attempts - 1
+               WHERE blob_id = %s AND content_type = %s AND state = 'running'""",
+            (text.blob_id, text.content_type),
+        )
+
 
 def _order(key: TextKey) -> tuple[str, str]:
     return key.blob_id, key.content_type

@@ -75,8 +75,8 @@ class PostgresUploadWriter:
             kept[file.id] = await self._keep(company_id, file)
         for file in files:
             await self._connection.execute(
-                "INSERT INTO texts (blob_id, content_type) VALUES (%s, %s) ON CONFLICT DO NOTHING",
-                (kept[file.id], file.content_type),
+                "INSERT INTO texts (blob_id, content_type, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (kept[file.id], file.content_type, company_id),
             )
             await self._connection.execute(
                 """INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)

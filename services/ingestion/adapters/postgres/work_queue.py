@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import structlog
 
-from libs.persistence import Connection, Database, fetch_value, is_outage
+from libs.persistence import Capacity, Connection, Database, fetch_value, is_outage
 from services.ingestion.adapters.metrics import WAITING
-from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
 
 # Several times a second there is mostly nothing: that costs one statement, and no transaction.
@@ -130,10 +130,26 @@ _UNSENT_ITEMS: Final = """
     WHERE (d.index_id, d.file_id) = (unsent.index_id, unsent.file_id)
 """
 _UNPARSED: Final = """
-    SELECT t.blob_id, t.content_type, f.name FROM texts t CROSS JOIN LATERAL (
-        SELECT f.name FROM files f JOIN collection_files cf ON cf.file_id = f.id
-        WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
-    WHERE t.state IN ('pending', 'running') AND (t.state = 'pending' OR t.lease_until < now()) LIMIT %s
+    WITH RECURSIVE companies (id) AS (
+        (SELECT company_id FROM texts WHERE state IN ('pending', 'running') ORDER BY company_id LIMIT 1)
+        UNION ALL
+        SELECT (SELECT t.company_id FROM texts t
+                WHERE t.state IN ('pending', 'running') AND t.company_id > c.id ORDER BY t.company_id LIMIT 1)
+        FROM companies c WHERE c.id IS NOT NULL
+    ), busy AS (
+        SELECT * FROM unnest(%(companies)s::text[], %(jobs)s::integer[]) AS b (company_id, jobs)
+    ), waiting AS (
+        SELECT t.*, coalesce(b.jobs, 0) + row_number() OVER (PARTITION BY c.id) AS turn
+        FROM companies c LEFT JOIN busy b ON b.company_id = c.id CROSS JOIN LATERAL (
+            SELECT t.blob_id, t.content_type, f.name, t.company_id, t.attempts FROM texts t CROSS JOIN LATERAL (
+                SELECT f.name FROM files f JOIN collection_files cf ON cf.file_id = f.id
+                WHERE f.blob_id = t.blob_id AND f.content_type = t.content_type LIMIT 1) f
+            WHERE t.company_id = c.id AND t.state IN ('pending', 'running')
+              AND (t.state = 'pending' OR t.lease_until < now())
+            LIMIT %(each)s) t
+    )
+    SELECT blob_id, content_type, name, company_id, attempts FROM waiting
+    WHERE turn <= %(each)s ORDER BY turn LIMIT %(free)s
 """
 MOST_ON_THE_WAY: Final = 500
 """Items of a company that may be in the topic before more of it are sent there."""
@@ -186,8 +202,9 @@ class PostgresWorkQueue:
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
-    async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
-        return [(TextKey(row[0], row[1]), row[2]) for row in await self._database.execute(_UNPARSED, (limit,))]
+    async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
+        found = await self._database.execute(_UNPARSED, capacity.parameters())
+        return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 
 
 _log = structlog.get_logger(__name__)

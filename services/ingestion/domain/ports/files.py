@@ -200,3 +200,6 @@ class Texts(Protocol):
         """Marks stored texts as parsed, with their numbers of characters."""
 
     async def failed(self, failures: Mapping[TextKey, Unparsable]) -> None: ...
+
+    async def interrupted(self, text: TextKey) -> None:
+        """Takes an attempt back that an outage ended. The lease stays, as the pause until the next one."""

@@ -5,8 +5,9 @@ from typing import Protocol
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.api.pages import Page
+from libs.persistence import Capacity
 from services.ingestion.domain.engines import Engine
-from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.knowledge_bases import (
     KnowledgeBaseView,
     LiveIndex,
@@ -141,7 +142,14 @@ class Runs(Protocol):
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
         """Makes items of the next files; False when there were no more and the run has left planning."""
 
-    async def release(self, run: ClaimedRun, *, seconds: float) -> None: ...
+    async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
+        """Queues the run again after ``seconds``; ``counts``: as one of few attempts."""
+
+    async def fail(self, run: RunRef, reason: str, token: Token | None = None) -> bool:
+        """Ends an active run, that of the claim if a ``token`` is given, and emits its failure with the reason.
+
+        What is searched stays as it is. False when the run has ended, or is not that claim's any more.
+        """
 
     async def complete(self, run_id: str) -> bool:
         """Moves a running run without unfinished items to finishing, under its lock; False when it stays."""
@@ -173,8 +181,8 @@ class WorkQueue(Protocol):
     async def stuck(self, seconds: float) -> bool:
         """Whether unleased work waits and nothing has changed for that long."""
 
-    async def unparsed(self, limit: int) -> list[tuple[TextKey, str]]:
-        """Unclaimed texts of files in collections, each with the name of such a file."""
+    async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
+        """Unclaimed texts of files in collections; companies take turns."""
 
 
 class IndexDeletion(Protocol):
@@ -184,7 +192,7 @@ class IndexDeletion(Protocol):
         """Ids and engines of indexes whose grace period is over."""
 
     async def mark_for_deletion(self, index_id: str) -> None:
-        """Stops writes to the index."""
+        """Stops writes to the index. Until it is dropped, it comes after all others that are pending."""
 
     async def dropped(self, index_id: str) -> None:
         """Records that the engine dropped it. The last index of a deleted knowledge base ends the deletion."""

@@ -49,6 +49,15 @@ async def test_a_keyword_search_finds_nothing_where_no_word_occurs(engine: Engin
     assert await engine.search(index_id, query("the and of", mode="keyword")) == []
 
 
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_index_without_a_single_term_is_completed_and_searched(
+    engine: Engine, index_id: str, mode: Mode
+) -> None:
+    await filled(engine, index_id, [chunk("signs", "--- *** ???", SEA), chunk("word", "before", CITY, position=1)])
+    hits = await engine.search(index_id, query("ferry", SEA, mode=mode))
+    assert ids(hits)[:1] == ([] if mode == "keyword" else ["signs"])
+
+
 async def test_rare_words_count_more_than_common_ones(engine: Engine, index_id: str) -> None:
     common = [chunk(f"c{n}", f"invoice number {n} of the year", SEA, file_id=f"f{n}") for n in range(30)]
     rare = chunk("rare", "a giraffe of the year", SEA, file_id="zoo")

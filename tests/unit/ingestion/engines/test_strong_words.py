@@ -87,3 +87,9 @@ def test_a_word_that_is_strong_everywhere_is_compared() -> None:
 
     assert words.weights.dtype == np.float32
     assert telling_words(words, Frequencies(frequencies, CHUNKS, have_levels=True)) is None
+
+
+def test_an_empty_index_has_no_chunks_to_choose() -> None:
+    assert strong_words([(1, 0.5)], {}, 0.0, MOST) == ([], 0.0)
+    words = query_weights({1: 1}, {1: 0.0}, 0.0)
+    assert telling_words(words, Frequencies({1: 0.0}, 0.0, have_levels=True)) is None

@@ -3,6 +3,7 @@
 from psycopg.sql import SQL, Composed
 
 from libs.persistence import Connection
+from services.ingestion.adapters.engines.bm25 import LEAST_AVERAGE_LENGTH
 from services.ingestion.adapters.engines.pgvector.catalog import Index
 from services.ingestion.adapters.engines.pgvector.recompute_weights import recompute_weights
 
@@ -16,7 +17,7 @@ async def finish(connection: Connection, index: Index, indexed_from: int) -> Non
     chunks, terms = await _size(connection, index)
     has_levels = index.has_levels
     if chunks and not index.has_graph:
-        await recompute_weights(connection, index, terms / chunks)
+        await recompute_weights(connection, index, max(terms / chunks, LEAST_AVERAGE_LENGTH))
         has_levels = True
     counted = index.counted_chunks
     changed = counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted

@@ -54,7 +54,7 @@ HYBRID = SQL(
     scored AS (
         SELECT passages.ctid AS place,
             {{share}} * greatest(0, -(embedding <#> %(vector)s::halfvec))
-            + (1 - {{share}}) * coalesce(-(weights <#> %(words)s::sparsevec) / best.score, 0) AS score
+            + (1 - {{share}}) * coalesce(-(weights <#> %(words)s::sparsevec) / nullif(best.score, 0), 0) AS score
         FROM found JOIN {{table}} AS passages ON passages.ctid = found.place CROSS JOIN best
         ORDER BY score DESC, file_id, position LIMIT {{limit}}
     )

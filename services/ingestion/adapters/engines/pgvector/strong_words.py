@@ -25,6 +25,8 @@ def strong_words(
     ``chunks`` a number occurs, of terms as if they were independent of each other. The chunks of the highest scores
     are taken first, up to about ``most``, but all of the best levels.
     """
+    if not chunks:
+        return [], 0.0
     heaviest = sorted(terms, key=lambda each: -each[1])[:_MOST_WORDS]
     shares = [_shares(term, chunks_with, chunks) for term, _ in heaviest]
     by_score = sorted(product(_LEVELS, repeat=len(heaviest)), key=lambda levels: (_score(levels, heaviest), levels))

@@ -45,6 +45,8 @@ def telling_words(words: TermWeights, seen: Frequencies) -> TellingWords | None:
     Of words that are in too many chunks several have to be in a chunk: those that rank high have more than one. None
     when comparing all chunks is faster.
     """
+    if not seen.chunks:
+        return None
     weight_of = dict(zip(words.terms.tolist(), words.weights.tolist(), strict=True))
     known = sorted((term for term in weight_of if term in seen.of_terms), key=lambda term: seen.of_terms[term])
     missing = _TELLING_SHARE * sum(weight_of[term] for term in known)

@@ -3,6 +3,7 @@
 import csv
 import json
 from collections.abc import Iterable, Sequence
+from datetime import timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Final
@@ -10,7 +11,7 @@ from typing import Any, Final
 import duckdb
 
 from libs.confined import answer_job
-from libs.tables import CSV, JSON, CsvFormat, TableUnreadable, distinct_names, is_heading, read_tables
+from libs.documents import CSV, JSON, CsvFormat, DocumentUnreadable, cell_text, distinct_names, is_heading, read_tables
 
 _CONTENT_TYPES: Final = {".csv": CSV, ".json": JSON}
 _COLUMN_TYPES: Final = {
@@ -29,7 +30,7 @@ Table = dict[str, Any]
 
 
 def run_query(job: dict[str, Any]) -> dict[str, Any]:
-    """Columns and rows. Raises ``TableUnreadable`` for a file or query that fails."""
+    """Columns and rows. Raises ``DocumentUnreadable`` for a file or query that fails."""
     file = Path(job["file"])
     try:
         with duckdb.connect(":memory:", config=_settings(job["memory_bytes"])) as database:
@@ -38,9 +39,9 @@ def run_query(job: dict[str, Any]) -> dict[str, Any]:
                 database.execute(f"SET {lock}")
             return _query(database, job["sql"], job["rows"])
     except (MemoryError, duckdb.OutOfMemoryException):
-        raise TableUnreadable("this needs too much memory: select fewer rows or columns, or aggregate") from None
+        raise DocumentUnreadable("this needs too much memory: select fewer rows or columns, or aggregate") from None
     except duckdb.Error as problem:
-        raise TableUnreadable(str(problem)[:2_000]) from None
+        raise DocumentUnreadable(str(problem)[:2_000]) from None
 
 
 def _settings(memory_bytes: int) -> dict[str, Any]:
@@ -62,7 +63,7 @@ def _settings(memory_bytes: int) -> dict[str, Any]:
 def _query(database: Any, sql: str, most: int) -> dict[str, Any]:
     statements = duckdb.extract_statements(sql)
     if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
-        raise TableUnreadable("only a single SELECT is allowed")
+        raise DocumentUnreadable("only a single SELECT is allowed")
     result = database.execute(statements[0])
     rows = result.fetchmany(most + 1)
     columns = [column[0] for column in result.description]
@@ -92,7 +93,7 @@ def _load(database: Any, file: Path, tables: list[Table]) -> None:
         return
     found = read_tables(file, content_type)
     if found is None:
-        raise TableUnreadable("only a JSON array of objects can be queried")
+        raise DocumentUnreadable("only a JSON array of objects can be queried")
     by_sheet = {table["sheet"]: table for table in tables}
     for each in found:
         if table := by_sheet.get(each.name):
@@ -103,10 +104,10 @@ def _load_csv(database: Any, file: Path, table: Table) -> bool:
     """Loads the file as it is, the quickest way in. False when DuckDB cannot read it."""
     form = CsvFormat.of(file)
     first = next(form.rows(file), [])
-    if form.encoding != "utf-8-sig" or not first:
+    if form.encoding != "utf-8-sig" or form.dialect.declared or not first:
         return False
     try:
-        _create(database, file, table, delimiter=form.delimiter, heading=is_heading(first))
+        _create(database, file, table, delimiter=form.dialect.delimiter, heading=is_heading(first))
     except duckdb.OutOfMemoryException:
         raise
     except duckdb.Error:
@@ -152,6 +153,8 @@ def _written(cell: Any) -> Any:
         return ""
     if isinstance(cell, float) and cell.is_integer() and abs(cell) < 2**53:
         return int(cell)
+    if isinstance(cell, timedelta):
+        return cell_text(cell)
     return json.dumps(cell) if isinstance(cell, dict | list) else cell
 
 

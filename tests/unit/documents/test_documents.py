@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from libs.tables import (
+from libs.documents import (
     CSV,
     JSON,
-    TableUnreadable,
+    DocumentUnreadable,
     column_name,
     distinct_names,
     read_tables,
@@ -44,7 +44,7 @@ def test_blank_lines_are_left_out(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(TableUnreadable, match="no text"):
+    with pytest.raises(DocumentUnreadable, match="no text"):
         read(tmp_path, b"\xff\xfea\x00\x00\xd8,\x00", CSV)
 
 
@@ -62,7 +62,7 @@ def test_json_without_a_table(tmp_path: Path, content: bytes) -> None:
     "content", [b"{", b"[1,", b"\xff\xfe\x00", b"[" * 100_000], ids=["half", "list", "bytes", "deep"]
 )
 def test_what_is_no_json_is_refused(tmp_path: Path, content: bytes) -> None:
-    with pytest.raises(TableUnreadable) as refusal:
+    with pytest.raises(DocumentUnreadable) as refusal:
         read(tmp_path, content, JSON)
     assert "recursion" not in str(refusal.value)
     assert "codec" not in str(refusal.value)
@@ -75,9 +75,9 @@ def test_numbers_longer_than_python_converts_are_text(tmp_path: Path) -> None:
 
 def test_a_workbook_that_is_none_or_too_large_unpacked_is_refused(tmp_path: Path) -> None:
     for content in (b"PK\x03\x04", b"", _package({"other.xml": b"x"})):
-        with pytest.raises(TableUnreadable):
+        with pytest.raises(DocumentUnreadable):
             read(tmp_path, content, XLSX)
-    with pytest.raises(TableUnreadable, match="too large"):
+    with pytest.raises(DocumentUnreadable, match="too large"):
         read(tmp_path, _claiming(2**31), XLSX)
 
 

@@ -2,7 +2,10 @@
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from itertools import pairwise
 from typing import Any, Final
+
+from libs.documents._cells import cell_text
 
 _LONGEST_NAME: Final = 500
 _INTEGER: Final = re.compile(r"[+-]?(0|[1-9]\d{0,17})", re.ASCII)
@@ -16,19 +19,35 @@ def is_empty(cell: Any) -> bool:
 
 
 def is_heading(row: Sequence[Any]) -> bool:
-    """Whether the row names columns: texts that are no numbers or dates, in at least half of its cells."""
-    named = [cell for cell in row if not is_empty(cell)]
-    return (
-        bool(named)
-        and all(isinstance(cell, str) and text_type(cell) in ("text", "boolean") for cell in named)
-        and len(row) - len(named) <= len(row) // 2
-    )
+    """Whether the row names columns: texts that are no numbers, dates or times, in at least half of its cells.
+
+    Years that follow each other are names, too, beside one of those.
+    """
+    filled = [cell for cell in row if not is_empty(cell)]
+    others = [cell for cell in filled if not _is_name(cell)]
+    names = len(filled) - len(others)
+    return names > 0 and (not others or _are_years(others)) and len(row) - len(filled) <= len(row) // 2
+
+
+def _is_name(cell: Any) -> bool:
+    # Without a letter, digits are an amount, a date or a time in any notation.
+    return isinstance(cell, str) and (any(map(str.isalpha, cell)) or not any(map(str.isdigit, cell)))
+
+
+def _are_years(cells: Sequence[Any]) -> bool:
+    """At least two whole numbers of this age, each one more than the last, or one less."""
+    try:
+        years = [int(cell) if isinstance(cell, str) or cell == int(cell) else 0 for cell in cells]
+    except (TypeError, ValueError, OverflowError):
+        return False
+    steps = {later - earlier for earlier, later in pairwise(years)}
+    return all(1800 <= year <= 2200 for year in years) and steps in ({1}, {-1})
 
 
 def headings(row: Sequence[Any]) -> list[str]:
     """Distinct names of columns; one without a name gets its letter."""
     return distinct_names(
-        column_name(place) if is_empty(cell) else " ".join(str(cell).split())[:_LONGEST_NAME]
+        column_name(place) if is_empty(cell) else " ".join(cell_text(cell).split())[:_LONGEST_NAME]
         for place, cell in enumerate(row)
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,8 +10,11 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from libs.tables._csv import CsvFormat, TableUnreadable
-from libs.tables._headings import column_name, headings, is_empty, is_heading
+from libs.documents._csv import CsvFormat
+from libs.documents._encodings import decoded
+from libs.documents._errors import DocumentEncrypted, DocumentUnreadable
+from libs.documents._headings import column_name, headings, is_empty, is_heading
+from libs.documents._json import read_json
 
 if TYPE_CHECKING:
     from python_calamine import CalamineSheet
@@ -19,13 +22,13 @@ if TYPE_CHECKING:
 CSV: Final = "text/csv"
 JSON: Final = "application/json"
 _UNPACKED_BYTES: Final = 1024**3
-# An int of more digits has more than 64 bits, and Python refuses to convert very long ones.
-_INTEGER_DIGITS: Final = 20
-
-
-class WorkbookEncrypted(TableUnreadable):
-    def __init__(self) -> None:
-        super().__init__("The workbook is protected by a password.")
+_OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
+_ENCRYPTED_PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
+# The password's record follows the first one, of Excel 97 or of Excel 5, or one that forbids to write.
+_ENCRYPTED_BIFF: Final = re.compile(
+    rb"\x09\x08(?:\x10\x00\x00\x06\x05\x00.{12}|\x08\x00\x00\x05\x05\x00.{4})(?:\x86\x00\x00\x00)?\x2f\x00",
+    re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,7 @@ class Table:
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
     """The tables of a CSV, JSON or Excel file, None for JSON that is no array of objects.
 
-    Raises ``TableUnreadable``, also while tables and rows are taken.
+    Raises ``DocumentUnreadable``, also while tables and rows are taken.
     """
     if content_type == CSV:
         return iter([Table.of("Sheet1", CsvFormat.of(path).rows(path), typed=False)])
@@ -68,10 +71,11 @@ def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
 def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
     """The sheets of an XLSX or XLS file but those of charts, each loaded when it is reached.
 
-    Raises ``TableUnreadable``, for an encrypted file ``WorkbookEncrypted``.
+    Raises ``DocumentUnreadable``, for an encrypted file ``DocumentEncrypted``.
     """
     import python_calamine
 
+    _check_encrypted(path)
     _check_unpacked(path)
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
@@ -79,31 +83,30 @@ def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
             if each.typ != python_calamine.SheetTypeEnum.ChartSheet:
                 yield book.get_sheet_by_name(each.name)
     except python_calamine.PasswordError:
-        raise WorkbookEncrypted from None
+        raise DocumentEncrypted from None
     except (python_calamine.CalamineError, OSError, ValueError) as problem:
-        raise TableUnreadable(f"The workbook is damaged: {problem}.") from None
+        raise DocumentUnreadable(f"The workbook is damaged: {problem}.") from None
 
 
 def _objects(path: Path) -> list[dict[str, Any]] | None:
-    try:
-        found = json.loads(path.read_bytes(), parse_int=_integer)
-    except RecursionError:
-        raise TableUnreadable("The file is not valid JSON: it is nested too deeply.") from None
-    except UnicodeDecodeError:
-        raise TableUnreadable("The file is not valid JSON: it is not encoded as UTF-8.") from None
-    except ValueError as problem:
-        raise TableUnreadable(f"The file is not valid JSON: {problem}.") from None
+    found = read_json(decoded(path.read_bytes()))
     is_table = isinstance(found, list) and all(isinstance(each, dict) for each in found)
     return found if is_table else None
-
-
-def _integer(digits: str) -> int | str:
-    return int(digits) if len(digits) <= _INTEGER_DIGITS else digits
 
 
 def _table_of(objects: list[dict[str, Any]]) -> Table:
     names = list(dict.fromkeys(name for each in objects for name in each))
     return Table("Sheet1", headings(names), ([each.get(name) for name in names] for each in objects), typed=True)
+
+
+def _check_encrypted(path: Path) -> None:
+    """Calamine calls such workbooks damaged, or takes what is obfuscated for the cells."""
+    with path.open("rb") as file:
+        if file.read(len(_OLE)) != _OLE:
+            return
+        content = file.read()
+    if _ENCRYPTED_PACKAGE in content or _ENCRYPTED_BIFF.search(content):
+        raise DocumentEncrypted
 
 
 def _check_unpacked(path: Path) -> None:
@@ -113,6 +116,6 @@ def _check_unpacked(path: Path) -> None:
         with zipfile.ZipFile(path) as package:
             unpacked = sum(each.file_size for each in package.infolist())
     except zipfile.BadZipFile as problem:
-        raise TableUnreadable(f"The workbook is damaged: {problem}.") from None
+        raise DocumentUnreadable(f"The workbook is damaged: {problem}.") from None
     if unpacked > _UNPACKED_BYTES:
-        raise TableUnreadable("The workbook is too large when unpacked.")
+        raise DocumentUnreadable("The workbook is too large when unpacked.")

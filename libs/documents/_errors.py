@@ -1,0 +1,12 @@
+"""Refusals of files."""
+
+from libs.confined import JobRefused
+
+
+class DocumentUnreadable(JobRefused):
+    """The file cannot be read; the message is for its owner."""
+
+
+class DocumentEncrypted(DocumentUnreadable):
+    def __init__(self) -> None:
+        super().__init__("The file is protected by a password.")

@@ -1,0 +1,76 @@
+"""Works at jobs that are claimed under leases, fairly among companies."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Generic, TypeVar
+
+from libs.persistence._leases import renewed_leases
+
+Job = TypeVar("Job")
+# New jobs are looked for that often while others run.
+_LOOK_SECONDS: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Jobs that may be claimed: ``free``, and of a company ``each`` less those that it has in ``busy``."""
+
+    free: int
+    each: int
+    busy: Mapping[str, int] = field(default_factory=dict)
+
+    def parameters(self) -> dict[str, object]:
+        """Parameters of a claiming statement."""
+        companies, jobs = list(self.busy), list(self.busy.values())
+        return {"free": self.free, "each": self.each, "companies": companies, "jobs": jobs}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeasedWork(Generic[Job]):
+    """Works at up to ``each`` jobs of a company at once; one more is for another company beside it.
+
+    A place that becomes free is taken at once, so that short jobs do not wait for a long one. ``process`` must not
+    raise.
+    """
+
+    claim: Callable[[Capacity], Awaitable[Sequence[Job]]]
+    renew: Callable[[Collection[Job]], Awaitable[None]]
+    process: Callable[[Job], Coroutine[Any, Any, None]]
+    company_of: Callable[[Job], str]
+    each: int
+    lease_seconds: float
+
+    async def __call__(self) -> int:
+        """Works until nothing waits; returns how many jobs were claimed. Raises what ``claim`` raises, in the end."""
+        running: dict[asyncio.Task[None], Job] = {}
+        count = 0
+
+        async def renew() -> None:
+            if running:
+                await self.renew(list(running.values()))
+
+        async with renewed_leases(renew, self.lease_seconds):
+            try:
+                while True:
+                    if free := self.each + 1 - len(running):
+                        busy = Counter(map(self.company_of, running.values()))
+                        for job in await self.claim(Capacity(free, self.each, busy)):
+                            running[asyncio.create_task(self.process(job))] = job
+                            count += 1
+                    if not running:
+                        return count
+                    pause = _LOOK_SECONDS if len(running) <= self.each else None
+                    done, _ = await asyncio.wait(running, timeout=pause, return_when=asyncio.FIRST_COMPLETED)
+                    for task in done:
+                        del running[task]
+                        task.result()
+            except Exception:
+                if running:
+                    await asyncio.wait(running)
+                raise
+            finally:
+                for task in running:
+                    task.cancel()
+                await asyncio.gather(*running, return_exceptions=True)

@@ -1,0 +1,43 @@
+"""Takes images out of texts that hold them as `data:` addresses; what describes them stays."""
+
+import re
+from html import unescape
+from typing import Final
+
+# Texts in brackets are bounded, since a text of opening ones would be searched from each of them to its end.
+_INLINE: Final = re.compile(r"!?\[([^\]]{0,1000})\]\(\s*<?data:(?:[^()]|\([^()]*\))*\)", re.IGNORECASE)
+_DEFINITION: Final = re.compile(r"^ {0,3}\[([^\]\n]{1,1000})\]:[ \t]*<?data:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
+_REFERENCE: Final = re.compile(r"!\[([^\]]{0,1000})\](?:\[([^\]]{0,1000})\])?")
+_ATTRIBUTE: Final = re.compile(
+    r"(\b(?:src|srcset|href|poster|data)\s*=\s*)(?:\"\s*data:[^\"]*\"|'\s*data:[^']*'|data:[^\s>]+)", re.IGNORECASE
+)
+_TAG: Final = re.compile(r"<img\b([^>]{0,2000})>", re.IGNORECASE)
+_ALT: Final = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+
+
+def emptied_addresses(html: str) -> str:
+    """HTML whose `data:` addresses hold nothing."""
+    return _ATTRIBUTE.sub(r'\1"data:"', html)
+
+
+def without_data_images(markdown: str) -> str:
+    """Markdown with the alternative texts of such images, and the texts of such links, in their place."""
+    if "data:" not in markdown.lower():
+        return markdown
+    text = _TAG.sub(_alternative, emptied_addresses(markdown))
+    text = _INLINE.sub(lambda image: image.group(1), text)
+    defined = {label.casefold() for label in _DEFINITION.findall(text)}
+    if not defined:
+        return text
+    text = _DEFINITION.sub("", text)
+    return _REFERENCE.sub(
+        lambda image: image.group(1) if (image.group(2) or image.group(1)).casefold() in defined else image.group(),
+        text,
+    )
+
+
+def _alternative(image: re.Match[str]) -> str:
+    if 'src="data:"' not in image.group(1).replace("SRC", "src").replace(" ", ""):
+        return image.group()
+    found = _ALT.search(image.group(1))
+    return unescape(found.group(1) or found.group(2) or "") if found else ""
