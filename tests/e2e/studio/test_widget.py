@@ -74,7 +74,7 @@ def test_a_visitor_talks_and_goes_on_after_a_reload(visit: Visit) -> None:
     expect(log).to_contain_text("Ask about your crossing.")
     say(page, "What is 6 * 7?")
     expect(log).to_contain_text("6 * 7 = 42")
-    expect(log).to_contain_text("calculator")
+    expect(log).not_to_contain_text("calculator")
     assert violations(page) == []
     page.reload()
     page.get_by_role("button", name="Chat").click()
@@ -105,7 +105,7 @@ def test_the_page_answers_client_tools(visit: Visit, model: HeldModel) -> None:
     page.get_by_role("button", name="Chat").click()
     say(page, question := unique("where"))
     expect(page.get_by_role("log")).to_contain_text("answers with this fixed text")
-    expect(page.get_by_role("log")).to_contain_text("order_status was used")
+    expect(page.get_by_role("log")).not_to_contain_text("order_status")
     results = [message["content"] for message in model.asked(question)[-1]["messages"] if message["role"] == "tool"]
     assert "shipped" in results[0]
 
@@ -114,7 +114,7 @@ def test_an_approval_is_not_for_visitors(visit: Visit) -> None:
     page = visit(tools=["calculator"], tool_policies={"calculator": {"approval": "always"}})
     page.get_by_role("button", name="Chat").click()
     say(page, "What is 6 * 7?")
-    expect(page.get_by_role("log")).to_contain_text("waits for somebody's approval")
+    expect(page.get_by_role("log")).to_contain_text("Waits for somebody's approval")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
 
 

@@ -123,7 +123,7 @@ def happen(public: Gateway, sent: Sent, event: Event) -> None:
         sequence=recorded.envelope.sequence,
         session_id=SESSION,
         turn_id=sent.command_id,
-        owner_id="user-1",
+        owner_id=sent.identity.user_id,
         data=recorded.payload,
     )
     public.api.feeds.wake("company-1", stored.id)

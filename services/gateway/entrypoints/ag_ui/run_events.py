@@ -32,7 +32,7 @@ from ag_ui.core import (
     ToolMessage,
 )
 
-from libs.contracts.api.sessions import ExecuteReply, RequiredAction
+from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Usage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.events.runtime import (
     OutputInvalid,
@@ -255,7 +255,10 @@ def _result_of(reply: ExecuteReply) -> dict[str, Any]:
     return {**ids, **{name: value for name, value in response.items() if value}}
 
 
-def _usage_of(reply: ExecuteReply) -> list[TokenUsage]:
+def _usage_of(reply: ExecuteReply) -> list[TokenUsage] | None:
     usage = reply.usage
+    if usage == Usage():
+        # Public principals are not told.
+        return None
     total = usage.input_tokens + usage.output_tokens
     return [TokenUsage(input_tokens=usage.input_tokens, output_tokens=usage.output_tokens, total_tokens=total)]

@@ -9,10 +9,12 @@ from typing import Any, Final
 import orjson
 from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
 
-from libs.contracts.api.sessions import ExecuteBody, OpenAction, ResolveActionBody, Turn, TurnOptions
+from libs.contracts.api.sessions import ExecuteBody, OpenAction, RequiredAction, ResolveActionBody, Turn, TurnOptions
 from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
+from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.public_view import public_action, public_event
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.ag_ui.run_events import RunEvents
@@ -152,7 +154,8 @@ class Runs:
     ) -> AsyncGenerator[BaseEvent | None, None]:
         run = RunEvents(given, session_id, turn_id)
         up_to_wait = FollowUpToWait(self.use.turns.read)
-        async with aclosing(up_to_wait(self.caller.identity, follow, answered=answered)) as parts:
+        shown = follow if self.caller.public is None else self._for_public(given, follow)
+        async with aclosing(up_to_wait(self.caller.identity, shown, answered=answered)) as parts:
             has_begun = False
             async for part in parts:
                 if not has_begun:
@@ -164,8 +167,24 @@ class Runs:
                 if part is None:
                     yield None
                     continue
-                for event in run.waiting(part.required_actions) if isinstance(part, Turn) else run.take(part):
+                for event in run.waiting(self._actions(part)) if isinstance(part, Turn) else run.take(part):
                     yield event
+
+    async def _for_public(
+        self, given: RunAgentInput, follow: AsyncGenerator[StreamedEvent | None, None]
+    ) -> AsyncGenerator[StreamedEvent | None, None]:
+        own = {tool.name for tool in given.tools or ()}
+        async with aclosing(follow):
+            async for event in follow:
+                if event is None:
+                    yield None
+                else:
+                    yield event._replace(payload=public_event(public_name(event.type), event.payload, own))
+
+    def _actions(self, turn: Turn) -> Sequence[RequiredAction]:
+        if self.caller.public is None:
+            return turn.required_actions
+        return [public_action(action) for action in turn.required_actions]
 
     def _repeatable(self, given: RunAgentInput) -> Write:
         """The write of a run, which is carried out once for its id, whatever of its history has come to the session."""

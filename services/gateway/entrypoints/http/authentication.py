@@ -54,6 +54,7 @@ class Authentication:
             principal = await self._principals.by_token(presented)
         else:
             principal = await self._by_public_key(request, takes_public_keys)
+        request.state.principal = principal
         await self.count(principal)
         return principal
 
@@ -114,7 +115,6 @@ class Authenticated(Described):
         authentication: Authentication = request.app.state.authentication
         principal = await authentication.authenticate(request, takes_public_keys=self.takes_public_keys)
         require_scopes(principal, needed.scopes)
-        request.state.principal = principal
         _begin_span(request)
         return principal
 

@@ -7,6 +7,7 @@ from typing import Final
 import structlog
 from fastapi import FastAPI, Request
 from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
 from starlette.responses import Response
 
 from libs.contracts.errors import (
@@ -19,6 +20,8 @@ from libs.contracts.errors import (
 )
 from libs.persistence import is_outage
 from libs.service_defaults.errors import STATUSES, error_body, error_response
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.public_view import public_error
 from services.gateway.entrypoints.http.event_streams import render_event
 from services.gateway.entrypoints.http.metrics import REFUSALS
 from services.gateway.entrypoints.http.routing import methods_of, routes_at
@@ -54,9 +57,9 @@ NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
 def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
     """Makes refusals, unknown paths and methods leave an application in that shape."""
 
-    async def refused(_: Request, problem: Exception) -> Response:
+    async def refused(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, ServiceError)
-        return refusal(problem, shape)
+        return refusal(problem, shape, request)
 
     async def no_such_operation(request: Request, problem: Exception) -> Response:
         assert isinstance(problem, HTTPException)
@@ -71,10 +74,10 @@ def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
     app.add_exception_handler(HTTPException, no_such_operation)
 
 
-def refusal(problem: ServiceError, shape: ErrorShape = NATIVE) -> Response:
+def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConnection | None = None) -> Response:
     """The answer to a request that is not carried out; it is counted as such."""
     REFUSALS.labels(problem.kind.value).inc()
-    response = shape.response(problem.info())
+    response = shape.response(problem.info() if request is None else info_for(request, problem))
     if problem.kind is ErrorKind.TOO_LARGE:
         # The rest of the body may still be on its way: this connection cannot carry another request.
         response.headers["Connection"] = "close"
@@ -93,6 +96,13 @@ def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
     response = shape.response(ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}."))
     response.headers["Allow"] = methods
     return response
+
+
+def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
+    """The error as the caller of the request gets it: a public principal in neutral words."""
+    caller: Principal | None = getattr(request.state, "principal", None)
+    is_public = caller is not None and caller.public is not None
+    return public_error(problem.info()) if is_public else problem.info()
 
 
 def as_service_error(problem: Exception) -> ServiceError:

@@ -10,6 +10,7 @@ from libs.eventing import Received
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
+from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 
@@ -39,6 +40,13 @@ class Forwarder:
 def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Ends with a line break, as a terminal wants it."""
     return Response(body + b"\n", status, headers, media_type="application/json")
+
+
+def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) -> Response:
+    """A turn's state, as the caller may see it."""
+    if caller.public is None:
+        return json_answer(bytes(turn), status)
+    return json_answer(orjson.dumps(public_turn(orjson.loads(turn))), status)
 
 
 def created(body: bytes, location: str | None) -> Response:

@@ -4,11 +4,11 @@ import asyncio
 from typing import Final
 
 import structlog
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import ServiceError, ServiceUnavailable
-from services.gateway.entrypoints.http.errors import NATIVE, ErrorShape, as_service_error
+from services.gateway.entrypoints.http.errors import NATIVE, ErrorShape, as_service_error, info_for
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE
 from services.gateway.entrypoints.http.metrics import REFUSALS, WAITING
 
@@ -141,9 +141,10 @@ class _Response:
         await self._send(message)
 
     async def fail(self, problem: ServiceError, scope: Scope, receive: Receive) -> None:
+        info = info_for(HTTPConnection(scope), problem)
         if not self._started:
-            await self._shape.response(problem.info())(scope, receive, self.send)
+            await self._shape.response(info)(scope, receive, self.send)
         elif self._is_event_stream and not self._ended:
-            await self.send({"type": "http.response.body", "body": self._shape.event(problem.info())})
+            await self.send({"type": "http.response.body", "body": self._shape.event(info)})
         else:
             _log.warning("response.aborted", problem=problem.message)

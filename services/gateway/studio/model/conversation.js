@@ -99,6 +99,8 @@ export class Turn {
   attempt = 1;
   answer = null;
   problem = "";
+  /** By which operators find why it has failed. */
+  reference = null;
   usage = null;
   citations = [];
   artifacts = [];
@@ -174,7 +176,8 @@ export class Turn {
 
   ["turn.action_required"]({ step, action }) {
     const { id, name, arguments: given } = action.tool_call;
-    Object.assign(this.#call(step, id, name), { arguments: given, status: "waiting", action });
+    // Visitors are told the name of a call with what their page is to do, and not before.
+    Object.assign(this.#call(step, id, name), { name, arguments: given, status: "waiting", action });
     this.status = "waiting";
   }
 
@@ -204,7 +207,10 @@ export class Turn {
       call.action = null;
       if (call.status === "running" || call.status === "waiting") call.status = "unknown";
     }
-    if (status === "failed") this.problem = data.error?.message ?? "The turn has failed.";
+    if (status === "failed") {
+      this.problem = data.error?.message ?? "The turn has failed.";
+      this.reference = data.error?.correlation_id ?? null;
+    }
     if (status !== "completed") return;
     const { content, citations, artifacts, tool_calls: calls } = data.response;
     Object.assign(this, { answer: content, citations: citations ?? [], artifacts: artifacts ?? [], usage: data.usage ?? null });

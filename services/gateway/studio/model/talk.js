@@ -89,7 +89,7 @@ export class Talk {
         },
       });
     } catch (problem) {
-      Object.assign(turn, { status: turn.id ? "failed" : "refused", problem: sentenceOf(problem) });
+      Object.assign(turn, { status: turn.id ? "failed" : "refused", problem: sentenceOf(problem), reference: problem.correlationId ?? null });
     }
     this.changed();
   }
@@ -153,7 +153,11 @@ export class Talk {
   }
 }
 
+const TIMES = /\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z/g;
+
+/** What went wrong; a detail that the message has told already is left out. */
 export function sentenceOf(problem) {
-  const details = (problem.details ?? []).map(({ message }) => message).filter(Boolean);
-  return [problem.message, ...details].join(" ");
+  const whole = problem.message.toLowerCase();
+  const details = (problem.details ?? []).map(({ message }) => message).filter((each) => each && !whole.includes(each.toLowerCase()));
+  return [problem.message, ...details].join(" ").replace(TIMES, (time) => new Date(time).toLocaleString());
 }

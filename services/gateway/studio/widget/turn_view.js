@@ -8,7 +8,6 @@ const STATES = {
   running: "Working…",
   cancelled: "This answer was stopped.",
 };
-const CALLS = { running: "is used…", waiting: "waits…", completed: "was used", failed: "did not work", unknown: "did not work" };
 
 export class TurnView {
   #texts = new Map();
@@ -35,15 +34,15 @@ export class TurnView {
     this.#facts(turn);
   }
 
-  #step({ number, text, calls }) {
+  /** What was said before the agent used its tools, which are not for visitors. */
+  #step({ number, text }) {
     let view = this.#texts.get(number);
     if (!view) {
-      view = { markdown: new Markdown(), calls: element("div") };
+      view = new Markdown();
       this.#texts.set(number, view);
-      this.steps.append(element("div", {}, view.markdown.node, view.calls));
+      this.steps.append(view.node);
     }
-    view.markdown.show(text);
-    view.calls.replaceChildren(...calls.map((call) => element("p", { className: "note" }, element("b", {}, call.name), ` ${saidOf(call)}`)));
+    view.show(text);
   }
 
   /** What follows the text is made anew only when it says something else, so that what is open stays open. */
@@ -66,14 +65,13 @@ function stateLine(turn, { text }) {
 }
 
 function stateOf(turn) {
-  if (turn.status === "failed" || turn.status === "refused") return { text: turn.problem || "This did not work.", isProblem: true };
+  if (turn.status === "failed" || turn.status === "refused") {
+    const reference = turn.reference && `Reference: ${turn.reference}`;
+    return { text: [turn.problem || "This did not work.", reference].filter(Boolean).join(" "), isProblem: true };
+  }
   if (turn.status === "completed" || (turn.status === "running" && turn.text)) return null;
+  if (turn.calls.some(({ action }) => action?.kind === "approval")) return { text: "Waits for somebody's approval…" };
   return { text: turn.status === "waiting" ? "Waits for an answer…" : STATES[turn.status] };
-}
-
-function saidOf({ action, status }) {
-  if (action?.kind === "approval") return "waits for somebody's approval";
-  return CALLS[status] ?? status;
 }
 
 function sources(citations) {

@@ -66,6 +66,14 @@ def test_a_call_waits_is_allowed_and_ends(run: Run) -> None:
     assert (ended["status"], ended["calls"]) == ("running", [["refund", "completed", "ok"]])
 
 
+def test_a_visitor_learns_the_name_of_a_call_when_its_page_is_to_make_it(run: Run) -> None:
+    call: Event = ("turn.tool_call.started", {"step": 1, "call_id": "c", "name": "tool", "arguments": {}})
+    own = {"id": "c", "name": "order_status", "arguments": {"order": 1}}
+    action = {"action_id": "a", "kind": "tool_result", "tool_call": own}
+    found = shown(run, started(), call, ("turn.action_required", {"step": 1, "action": action}))
+    assert found["calls"] == [["order_status", "waiting", None]]
+
+
 def test_what_was_open_at_the_end_has_no_outcome(run: Run) -> None:
     call: Event = ("turn.tool_call.started", {"step": 1, "call_id": "c", "name": "slow", "arguments": {}})
     found = shown(run, started(), call, ("turn.cancelled", {"reason": "cancelled"}))
@@ -176,3 +184,13 @@ def test_html_in_markdown_is_text_and_links_lead_to_the_web_only(run: Run) -> No
     assert set(found["attributes"]) <= {"class", "href", "target", "rel", "tabindex", "align"}, json.dumps(found)
     assert "<script>document.title='x'</script>" in found["text"]
     assert found["title"] == "tests"
+
+
+def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) -> None:
+    message = "A budget of the company is used up: cost 25 of 1; it renews at 2026-12-01T00:00:00.000000Z"
+    problem = {"message": f"{message}.", "details": [{"message": message}, {"message": "Ask for more."}]}
+    said = run("model/talk.js", "m.sentenceOf(given)", problem)
+    assert said.count("budget") == 1
+    assert said.endswith("Ask for more.")
+    assert "T00:00" not in said
+    assert "2026" in said

@@ -17,7 +17,7 @@ from services.gateway.entrypoints.http.authentication import (
 )
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, json_answer
+from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, turn_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.reference.parameters import query_parameter
 from services.gateway.entrypoints.http.reference.texts import RESOLVE
@@ -47,7 +47,7 @@ async def resolve_action(
 ) -> Response:
     require_scopes(caller, [scope_for(body)])
     command = resolve_command(session_id, turn_id, action_id, body)
-    return json_answer(entity_in(await use.commands.run(write, command, subject=command.turn_id), "turn"))
+    return turn_answer(entity_in(await use.commands.run(write, command, subject=command.turn_id), "turn"), caller)
 
 
 def scope_for(body: ResolveActionBody) -> Scope:

@@ -1,6 +1,7 @@
 """``/events/``: the company's timeline, read by pages or followed."""
 
 from collections.abc import AsyncGenerator, Sequence
+from dataclasses import replace
 from typing import Annotated, Final
 
 from fastapi import Depends, Request, Security
@@ -8,7 +9,8 @@ from starlette.responses import Response
 
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.timeline import TimelineEvent, TimelinePage
+from services.gateway.domain.public_view import public_event
+from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage
 from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
 from services.gateway.entrypoints.http.dependencies import UseCasesDep, wants_events
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, in_pieces, render_event
@@ -47,24 +49,26 @@ async def list_events(
         # A client that reconnects sends the same query again, and after which event it goes on.
         seen = last_event_id(request.headers.get("last-event-id"))
         after = wanted.after if seen is None else seen
-        events = _rendered(use.follow_timeline(caller, wanted.query, after=after))
+        events = _rendered(use.follow_timeline(caller, wanted.query, after=after), _form_for(caller, _streamed))
         return await use.streams.respond(events, caller)
+    form = _form_for(caller, TimelineEvent.to_json)
     if wanted.newest_first:
-        return json_answer(
-            _page(await use.read_timeline_back(caller, wanted.query, before=wanted.before, limit=wanted.limit))
-        )
-    page = await use.read_timeline(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
-    return json_answer(_page(page))
+        page = await use.read_timeline_back(caller, wanted.query, before=wanted.before, limit=wanted.limit)
+    else:
+        page = await use.read_timeline(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
+    return json_answer(_page(page, form))
 
 
-async def _rendered(events: AsyncGenerator[Sequence[TimelineEvent] | int, None]) -> AsyncGenerator[bytes, None]:
+async def _rendered(
+    events: AsyncGenerator[Sequence[TimelineEvent] | int, None], form: Form
+) -> AsyncGenerator[bytes, None]:
     try:
         async for some in events:
             if isinstance(some, int):
                 # Without data it is no event, but clients keep the id to go on after.
                 yield b": keep-alive\nid: %d\n\n" % some
             else:
-                for piece in in_pieces(each.rendered_as(_streamed) for each in some):
+                for piece in in_pieces(each.rendered_as(form) for each in some):
                     yield piece
     finally:
         await events.aclose()
@@ -75,7 +79,26 @@ def _streamed(event: TimelineEvent) -> bytes:
     return render_event(event.type, event.to_json(), event_id=str(event.position))
 
 
-def _page(page: TimelinePage) -> bytes:
-    events = b",".join(event.to_json() for event in page.events)
+def _streamed_to_public(event: TimelineEvent) -> bytes:
+    return _streamed(_public(event))
+
+
+def _page_of_public(event: TimelineEvent) -> bytes:
+    return _public(event).to_json()
+
+
+def _public(event: TimelineEvent) -> TimelineEvent:
+    return replace(event, data=public_event(event.type, event.data))
+
+
+_PUBLIC_FORMS: Final[dict[Form, Form]] = {_streamed: _streamed_to_public, TimelineEvent.to_json: _page_of_public}
+
+
+def _form_for(caller: Principal, form: Form) -> Form:
+    return form if caller.public is None else _PUBLIC_FORMS[form]
+
+
+def _page(page: TimelinePage, form: Form) -> bytes:
+    events = b",".join(map(form, page.events))
     rest = b'],"has_more":%s,"next":%d}' % (b"true" if page.has_more else b"false", page.next)
     return b'{"events":[' + events + rest

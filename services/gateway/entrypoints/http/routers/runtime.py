@@ -1,6 +1,6 @@
 """``/runtime/{session_id}/…``: executes messages; reads, follows and cancels their turns."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Annotated, Final
 
@@ -14,6 +14,7 @@ from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.http import examples
@@ -28,7 +29,7 @@ from services.gateway.entrypoints.http.dependencies import (
     wants_events,
 )
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
-from services.gateway.entrypoints.http.forwarding import Upstream, json_answer
+from services.gateway.entrypoints.http.forwarding import Upstream, json_answer, turn_answer
 from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer, errors
 from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
@@ -37,6 +38,7 @@ from services.gateway.entrypoints.http.schemas import TurnCancelledReply
 from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
 
 router = public_router("/runtime", "Runtime")
+Form = Callable[[StreamedEvent], bytes]
 Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])]
 _STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn": {"value": EVENTS}}}}
@@ -66,38 +68,46 @@ async def execute(
     preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}
-        events = _events(use.submit_turn, write, session_id, body, headers)
+        events = _events(use.submit_turn, write, session_id, body, headers, _form_for(caller))
         return await use.streams.respond(events, caller, headers)
     session_id = id_of(session_id, "session")
     async with use.submit_turn(write, session_id, body, stream=False) as turn:
         end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
         if isinstance(end, Unfinished):
-            return _accepted(write, session_id, turn.command_id, end, preference)
-        return json_answer(end.payload)
+            return _accepted(write, session_id, turn.command_id, end, preference, caller)
+        return json_answer(end.payload if caller.public is None else public_reply(end.payload))
 
 
 async def _events(
-    submit_turn: SubmitTurn, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str]
+    submit_turn: SubmitTurn, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
     """``headers`` of the response are filled before the first event."""
     async with submit_turn(write, id_of(session_id, "session"), body, stream=True) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
         async with aclosing(turn.follow()) as events:
             async for event in events:
-                yield _rendered(event)
+                yield KEEP_ALIVE if event is None else form(event)
 
 
-def _rendered(event: StreamedEvent | None) -> bytes:
-    if event is None:
-        return KEEP_ALIVE
+def _rendered(event: StreamedEvent) -> bytes:
     return render_event(public_name(event.type), event.payload, event_id=str(event.id))
+
+
+def _rendered_for_public(event: StreamedEvent) -> bytes:
+    return _rendered(event._replace(payload=public_event(public_name(event.type), event.payload)))
+
+
+def _form_for(caller: Principal) -> Form:
+    return _rendered if caller.public is None else _rendered_for_public
 
 
 def _path(session_id: str, turn_id: str) -> str:
     return f"{PREFIX}/runtime/{session_id}/turns/{turn_id}/"
 
 
-def _accepted(write: Write, session_id: str, turn_id: str, end: Unfinished, preference: Preference) -> Response:
+def _accepted(
+    write: Write, session_id: str, turn_id: str, end: Unfinished, preference: Preference, caller: Principal
+) -> Response:
     accepted = TurnAccepted(
         turn_id=turn_id,
         session_id=session_id,
@@ -105,7 +115,7 @@ def _accepted(write: Write, session_id: str, turn_id: str, end: Unfinished, pref
         correlation_id=write.correlation_id,
         required_actions=list(end.required_actions),
     )
-    response = json_answer(accepted.model_dump_json().encode(), 202)
+    response = turn_answer(accepted.model_dump_json().encode(), caller, 202)
     response.headers["Location"] = _path(session_id, turn_id)
     if preference.applied:
         response.headers["Preference-Applied"] = preference.applied
@@ -133,7 +143,7 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
 )
 async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upstream) -> Response:
     path = f"/internal/sessions/{id_of(session_id, 'session')}/turns/{id_of(turn_id, 'turn')}"
-    return await upstream.get(caller, "runtime", path)
+    return turn_answer((await upstream.get(caller, "runtime", path)).body, caller)
 
 
 @router.get(
@@ -151,13 +161,13 @@ async def follow_turn(request: Request, session_id: str, turn_id: str, caller: R
     seen = request.headers.get("last-event-id")
     after = Cursor.parse(seen) if seen else START
     events = use.follow_turn(caller.identity, id_of(session_id, "session"), id_of(turn_id, "turn"), after)
-    return await use.streams.respond(_all_rendered(events), caller)
+    return await use.streams.respond(_all_rendered(events, _form_for(caller)), caller)
 
 
-async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None]) -> AsyncGenerator[bytes, None]:
+async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None], form: Form) -> AsyncGenerator[bytes, None]:
     async with aclosing(events):
         async for event in events:
-            yield _rendered(event)
+            yield KEEP_ALIVE if event is None else form(event)
 
 
 @router.post(

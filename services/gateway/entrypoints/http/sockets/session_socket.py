@@ -25,12 +25,13 @@ from libs.service_defaults.errors import error_body
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.public_view import public_event
 from services.gateway.domain.session_stream import TURN_ENDS, SessionCursor, SessionMessage
 from services.gateway.domain.timeline_reading import Restarting
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.http.authentication import Authentication, require_scopes
 from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
-from services.gateway.entrypoints.http.errors import as_service_error
+from services.gateway.entrypoints.http.errors import as_service_error, info_for
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import OPEN_SOCKETS, REFUSALS
 from services.gateway.entrypoints.http.routers.actions import resolve_command, scope_for
@@ -103,7 +104,7 @@ async def _accept(websocket: WebSocket, offered: list[str]) -> None:
 
 async def _close(websocket: WebSocket, problem: ServiceError) -> None:
     REFUSALS.labels(problem.kind.value).inc()
-    reason = problem.message.encode()[:_LONGEST_REASON].decode(errors="ignore")
+    reason = info_for(websocket, problem).message.encode()[:_LONGEST_REASON].decode(errors="ignore")
     code = _RESTART if isinstance(problem, Restarting) else _CODES.get(problem.kind, _TRY_AGAIN_LATER)
     with suppress(WebSocketDisconnect, RuntimeError):
         # It may be closed already.
@@ -272,13 +273,15 @@ class SessionSocket:
             await _close(self._websocket, as_service_error(problem))
 
     async def _show(self, message: SessionMessage) -> None:
-        shown = {"type": message.type, "id": str(message.id), "data": orjson.Fragment(message.payload)}
+        is_public = self._caller.public is not None
+        data = public_event(message.type, message.payload) if is_public else message.payload
+        shown = {"type": message.type, "id": str(message.id), "data": orjson.Fragment(data)}
         await self._send(shown, self._refs.get(message.turn_id))
 
     async def _send_error(self, problem: Exception, ref: str | None) -> None:
         told = as_service_error(problem)
         REFUSALS.labels(told.kind.value).inc()
-        error = orjson.loads(error_body(told.info()))["error"]
+        error = orjson.loads(error_body(info_for(self._websocket, told)))["error"]
         if told.retry_after is not None:
             error["retry_after"] = told.retry_after
         await self._send({"type": "error", "error": error}, ref)
