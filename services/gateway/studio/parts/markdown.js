@@ -2,18 +2,21 @@
 import DOMPurify from "dompurify";
 import { Marked } from "marked";
 import { html, useLayoutEffect, useMemo, useRef } from "../app/html.js";
+import { formulas } from "../model/formulas.js";
 
 const ALLOWED = {
   ALLOWED_TAGS: ["p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "h1", "h2", "h3", "h4", "h5", "h6",
     "hr", "table", "thead", "tbody", "tr", "th", "td", "a"],
   ALLOWED_ATTR: ["href", "start", "align"],
   ALLOWED_URI_REGEXP: /^(?:https?:|mailto:)/i,
+  // Else their values would have to be addresses as well.
+  ADD_URI_SAFE_ATTR: ["start", "align"],
   RETURN_DOM_FRAGMENT: true,
 };
 
 const escaped = (text) => text.replace(/[&<>"]/g, (letter) => `&#${letter.charCodeAt(0)};`);
 
-const marked = new Marked({
+const marked = new Marked(formulas, {
   gfm: true,
   breaks: true,
   renderer: {
@@ -29,6 +32,8 @@ const marked = new Marked({
 
 function elementsOf(tokens) {
   const fragment = DOMPurify.sanitize(marked.parser(tokens), ALLOWED);
+  // A link that leads nowhere would look broken.
+  for (const link of fragment.querySelectorAll("a:not([href])")) link.replaceWith(...link.childNodes);
   for (const link of fragment.querySelectorAll("a")) {
     link.target = "_blank";
     link.rel = "noopener noreferrer nofollow";

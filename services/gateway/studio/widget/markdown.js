@@ -3,9 +3,10 @@
  * nothing to sanitise, and pages that require trusted types need no policy for it. HTML is shown as the text that it is.
  */
 import { Marked } from "../vendor/marked/marked.esm.js";
+import { formulas } from "../model/formulas.js";
 import { element } from "./element.js";
 
-const marked = new Marked({ gfm: true, breaks: true });
+const marked = new Marked(formulas, { gfm: true, breaks: true });
 const ENTITIES = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0" };
 const ALIGNED = { left: "start", center: "center", right: "end" };
 

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from tests.unit.gateway.studio.conftest import Run, in_world
 
 Event = tuple[str, dict[str, Any]]
@@ -194,3 +196,58 @@ def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) 
     assert said.endswith("Ask for more.")
     assert "T00:00" not in said
     assert "2026" in said
+
+
+MARKDOWN = """(async () => {
+  const { render, h } = await import("preact");
+  const box = document.createElement("div");
+  render(h(m.Markdown, { text: given }), box);
+  const found = box.firstChild.innerHTML;
+  render(null, box);
+  return found;
+})()"""
+
+
+def rendered(run: Run, text: str) -> str:
+    html: str = run("parts/markdown.js", f"await {MARKDOWN}", text)
+    return html.replace("\n", "")
+
+
+def test_a_numbered_list_keeps_its_numbers_and_columns_their_alignment(run: Run) -> None:
+    assert '<ol start="5">' in rendered(run, "5. five\n6. six")
+    table = rendered(run, "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
+    assert '<td align="left">1</td><td align="center">2</td><td align="right">3</td>' in table
+
+
+def test_links_that_lead_nowhere_are_text(run: Run) -> None:
+    assert rendered(run, "[a](/there) [b](javascript:x) [c](https://c.example)").startswith("<p>a b <a ")
+
+
+FORMULAS = (
+    (r"so $r(t)\,p(t)\,dt$ it is", r"$r(t)\,p(t)\,dt$"),
+    (r"with \(a_1^2 * b_2 * c\)", r"\(a_1^2 * b_2 * c\)"),
+    ("$$\na_1 \\\\\n\n- b_2 \\,\n$$", "$$\na_1 \\\\\n\n- b_2 \\,\n$$"),
+    ("text\n\\[\nx \\\\ y\n\\]\nmore", "\\[\nx \\\\ y\n\\]"),
+    (r"a line with $$x\,y$$ in it", r"$$x\,y$$"),
+)
+
+
+@pytest.mark.parametrize("module", ["parts/markdown.js", "widget/markdown.js"])
+@pytest.mark.parametrize(("text", "formula"), FORMULAS)
+def test_formulas_stay_as_they_were_written(run: Run, module: str, text: str, formula: str) -> None:
+    shown_text = """(async () => {
+      const { render, h } = await import("preact");
+      const box = document.createElement("div");
+      if (m.Markdown.prototype?.show) {
+        const markdown = new m.Markdown();
+        markdown.show(given);
+        box.append(markdown.node);
+      } else render(h(m.Markdown, { text: given }), box);
+      return [...box.querySelectorAll("code")].map((each) => each.textContent.trim());
+    })()"""
+    assert run(module, f"await {shown_text}", text) == [formula]
+
+
+@pytest.mark.parametrize("text", ["It costs $5 and $10.", "US$5 (US$6)", "$5-$10", "$HOME/$USER", r"\$5 and 5\$"])
+def test_money_and_variables_are_no_formulas(run: Run, text: str) -> None:
+    assert "<code>" not in rendered(run, text)

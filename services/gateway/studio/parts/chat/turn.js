@@ -9,8 +9,8 @@ import { Icon } from "../icon.js";
 import { late } from "../late.js";
 import { Markdown } from "../markdown.js";
 import { useNear } from "../use_near.js";
-import { ToolCard } from "./tool_card.js";
 
+const ToolCard = late(() => import("./tool_card.js").then((module) => module.ToolCard));
 const ArtifactCard = late(() => import("./artifact_card.js").then((module) => module.ArtifactCard));
 
 const STATES = {
