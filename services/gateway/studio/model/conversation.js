@@ -11,6 +11,8 @@ const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.can
 export class Conversation {
   turns = [];
   #byId = new Map();
+  /** Takes messages that are of no turn, where such are shown. */
+  given = null;
 
   turn(id) {
     let found = this.#byId.get(id);
@@ -36,8 +38,9 @@ export class Conversation {
 
   /** Lets go of turns that have ended. */
   forgetEnded() {
-    const ended = new Set(this.turns.filter(({ id, hasEnded }) => id && hasEnded));
+    const ended = new Set(this.turns.filter((each) => (each.id || this.given?.has(each)) && each.hasEnded));
     for (const { id } of ended) this.#byId.delete(id);
+    this.given?.forget();
     this.turns = this.turns.filter((each) => !ended.has(each));
   }
 
@@ -55,10 +58,15 @@ export class Conversation {
     this.#byId.set(id, turn);
   }
 
-  /** Messages in their order: whose turns are not known yet come in at their place. */
-  takeMessages(messages) {
-    for (const message of messages) {
-      if (!message.turn_id) continue;
+  /** Messages in their order, the first of which is at `offset`: whose turns are not known yet come in at their place. */
+  takeMessages(messages, offset = 0) {
+    let given = null;
+    for (const [at, message] of messages.entries()) {
+      if (!message.turn_id) {
+        given = this.given?.take(this, given, message, offset + at);
+        continue;
+      }
+      given = null;
       const turn = this.turn(message.turn_id);
       turn.at ??= message.timestamp;
       if (message.role === "user") {
@@ -154,7 +162,7 @@ export class Turn {
 
   ["turn.output_text.delta"]({ attempt, step: number, offset, text }) {
     if (attempt < this.attempt) return;
-    const step = this.#step(number);
+    const step = this.stepOf(number);
     if (offset > step.length) return;
     // Offsets count characters as Unicode does, not as this language does.
     const fresh = [...text].slice(step.length - offset);
@@ -163,21 +171,21 @@ export class Turn {
   }
 
   ["turn.tool_call.started"]({ step, call_id: id, name, arguments: given }) {
-    Object.assign(this.#call(step, id, name), { arguments: given });
+    Object.assign(this.callOf(step, id, name), { arguments: given });
   }
 
   ["turn.tool_call.completed"]({ step, call_id: id, name, output }) {
-    Object.assign(this.#call(step, id, name), { status: "completed", output });
+    Object.assign(this.callOf(step, id, name), { status: "completed", output });
   }
 
   ["turn.tool_call.failed"]({ step, call_id: id, name, reason }) {
-    Object.assign(this.#call(step, id, name), { status: "failed", output: reason });
+    Object.assign(this.callOf(step, id, name), { status: "failed", output: reason });
   }
 
   ["turn.action_required"]({ step, action }) {
     const { id, name, arguments: given } = action.tool_call;
     // Visitors are told the name of a call with what their page is to do, and not before.
-    Object.assign(this.#call(step, id, name), { name, arguments: given, status: "waiting", action });
+    Object.assign(this.callOf(step, id, name), { name, arguments: given, status: "waiting", action });
     this.status = "waiting";
   }
 
@@ -220,7 +228,7 @@ export class Turn {
     }
   }
 
-  #step(number) {
+  stepOf(number) {
     let found = this.steps.find((each) => each.number === number);
     if (!found) {
       found = { number, text: "", length: 0, calls: [] };
@@ -230,8 +238,8 @@ export class Turn {
     return found;
   }
 
-  #call(number, id, name) {
-    const step = this.#step(number);
+  callOf(number, id, name) {
+    const step = this.stepOf(number);
     let found = step.calls.find((each) => each.id === id);
     if (!found) step.calls.push((found = { id, name, arguments: null, status: "running", output: null, action: null, decision: null }));
     return found;

@@ -7,6 +7,13 @@ export function momentText(timestamp) {
   return MOMENT.format(new Date(timestamp));
 }
 
+const TIMESTAMPS = /\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z/g;
+
+/** A sentence of the service with its timestamps as people read them. */
+export function plainText(sentence) {
+  return sentence.replace(TIMESTAMPS, momentText);
+}
+
 /** Time of day with milliseconds. */
 export function clockText(milliseconds) {
   const date = new Date(milliseconds);

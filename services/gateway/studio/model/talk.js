@@ -33,7 +33,7 @@ export class Talk {
   async loadMessages(offset, limit = PAGE) {
     const { signal } = this.abort;
     const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
-    this.conversation.takeMessages(messages);
+    this.conversation.takeMessages(messages, offset);
     this.changed();
     // Without its record a file is a name.
     this.#loading = this.#loading.then(() => this.#loadAttached()).catch(() => null);
@@ -153,11 +153,9 @@ export class Talk {
   }
 }
 
-const TIMES = /\d{4}-\d\d-\d\dT\d\d:\d\d:[\d.]+Z/g;
-
 /** What went wrong; a detail that the message has told already is left out. */
 export function sentenceOf(problem) {
   const whole = problem.message.toLowerCase();
   const details = (problem.details ?? []).map(({ message }) => message).filter((each) => each && !whole.includes(each.toLowerCase()));
-  return [problem.message, ...details].join(" ").replace(TIMES, (time) => new Date(time).toLocaleString());
+  return [problem.message, ...details].join(" ");
 }

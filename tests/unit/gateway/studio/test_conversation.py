@@ -192,6 +192,8 @@ def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) 
     message = "A budget of the company is used up: cost 25 of 1; it renews at 2026-12-01T00:00:00.000000Z"
     problem = {"message": f"{message}.", "details": [{"message": message}, {"message": "Ask for more."}]}
     said = run("model/talk.js", "m.sentenceOf(given)", problem)
+    assert said == f"{message}. Ask for more."
+    said = run("model/format.js", "m.plainText(given)", said)
     assert said.count("budget") == 1
     assert said.endswith("Ask for more.")
     assert "T00:00" not in said
@@ -251,3 +253,49 @@ def test_formulas_stay_as_they_were_written(run: Run, module: str, text: str, fo
 @pytest.mark.parametrize("text", ["It costs $5 and $10.", "US$5 (US$6)", "$5-$10", "$HOME/$USER", r"\$5 and 5\$"])
 def test_money_and_variables_are_no_formulas(run: Run, text: str) -> None:
     assert "<code>" not in rendered(run, text)
+
+
+GIVEN = """(async () => {
+  const { Conversation } = await import("/model/conversation.js");
+  const conversation = new Conversation();
+  conversation.given = new m.GivenMessages();
+  // The end of it is read first, and some of it twice.
+  for (const offset of [2, 0, 2]) conversation.takeMessages(given.slice(offset, offset ? 99 : 2), offset);
+  return conversation.turns.map(({ id, content, text, status, calls }) => ({
+    id, content, text, status, calls: calls.map(({ name, arguments: given, status, output }) => [name, given, status, output]),
+  }));
+})()"""
+
+
+def test_messages_from_elsewhere_are_shown_with_their_calls(run: Run) -> None:
+    def message(role: str, content: str, *blocks: dict[str, Any], turn: str | None = None) -> dict[str, Any]:
+        at = "2026-02" if turn else "2026-01"
+        return {
+            "id": f"{role}{content}", "role": role, "content": content, "timestamp": at, "turn_id": turn,
+            "content_blocks": list(blocks),
+        }  # fmt: skip
+
+    asked = {"type": "tool_call", "id": "c", "name": "find", "arguments": {"of": "ferry"}}
+    result = {"type": "tool_result", "call_id": "c", "output": "at nine"}
+    messages = [
+        message("user", "Hello"),
+        message("assistant", "Hi."),
+        message("user", "When does it leave?"),
+        message("assistant", "Let me see.", asked),
+        message("tool", "at nine", result),
+        message("assistant", "At nine."),
+        message("user", "Thanks", turn="t"),
+        message("assistant", "Gladly", turn="t"),
+    ]
+    shown_turns = run("model/given_messages.js", f"await {GIVEN}", messages)
+    told = {"id": None, "status": "completed"}
+    assert shown_turns == [
+        {**told, "content": "Hello", "text": "Hi.", "calls": []},
+        {
+            **told,
+            "content": "When does it leave?",
+            "text": "At nine.",
+            "calls": [["find", {"of": "ferry"}, "completed", "at nine"]],
+        },
+        {**told, "id": "t", "content": "Thanks", "text": "Gladly", "calls": []},
+    ]

@@ -3,7 +3,7 @@ import { Component } from "preact";
 import { allows } from "../../api/session.js";
 import { html, useState } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
-import { momentText, numberText } from "../../model/format.js";
+import { momentText, numberText, plainText } from "../../model/format.js";
 import { Dialog } from "../dialog.js";
 import { Icon } from "../icon.js";
 import { late } from "../late.js";
@@ -78,7 +78,7 @@ function Question({ turn, isNear, isBusy, onTryAgain, onSendAgain, onDiscard }) 
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
         ${turn.status === "refused"
           ? html`<button class="link" onClick=${() => onSendAgain(turn)}>Send it again</button><button class="link" onClick=${() => onDiscard(turn)}>Discard</button>`
-          : turn.hasEnded && hasMessage && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
+          : turn.id && turn.hasEnded && hasMessage && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
       </p>
     </div>`;
 }
@@ -87,7 +87,7 @@ function Question({ turn, isNear, isBusy, onTryAgain, onSendAgain, onDiscard }) 
 function State({ turn }) {
   const timeline = turn.id && html`<a href=${hrefOf("timeline/", { turn_id: turn.id })}>Timeline</a>`;
   if (turn.status === "failed" || turn.status === "refused") {
-    return html`<p class="problem" role="alert">${turn.problem} ${timeline}</p>`;
+    return html`<p class="problem" role="alert">${plainText(turn.problem)} ${timeline}</p>`;
   }
   if (turn.status === "completed") {
     const tokens = turn.usage && `${numberText(turn.usage.input_tokens + turn.usage.output_tokens)} tokens`;

@@ -4,6 +4,7 @@ import { follow, followEvents } from "../../api/follow.js";
 import { allows, session } from "../../api/session.js";
 import { sleep } from "../../api/sleep.js";
 import { useEffect, useRef, useState } from "../../app/html.js";
+import { GivenMessages } from "../../model/given_messages.js";
 import { newestEvents } from "../../model/newest_events.js";
 import { sentenceOf, Talk } from "../../model/talk.js";
 import { forgetUnsent, keepUnsent, unsentOf } from "../../model/unsent.js";
@@ -56,6 +57,7 @@ export function useConversation(sessionId, beginning = {}) {
 class Running extends Talk {
   constructor(sessionId) {
     super(API, sessionId);
+    this.conversation.given = new GivenMessages();
     this.state = sessionId ? "loading" : "ready";
     this.problem = "";
     this.earlier = 0;
@@ -171,7 +173,7 @@ class Running extends Talk {
     await this.loadMessages(offset, this.earlier - offset);
     this.earlier = offset;
     if (allows("events:read")) {
-      const earlier = this.turns.filter((turn) => !known.has(turn));
+      const earlier = this.turns.filter((turn) => turn.id && !known.has(turn));
       const { before } = await this.loadEvents(earlier, { before: this.eventsBefore });
       this.eventsBefore = before;
       this.loadInherited(earlier);
