@@ -1,4 +1,7 @@
-"""Documents of sessions and unparsed texts are claimed by company."""
+"""Documents of sessions and unparsed texts are claimed by company.
+
+Texts that are unparsed already count as those of one company more: a change of all rows would keep writers waiting.
+"""
 
 from alembic import op
 
@@ -10,7 +13,6 @@ down_revision = "0020"
 
 def upgrade() -> None:
     op.execute("ALTER TABLE texts ADD COLUMN IF NOT EXISTS company_id text NOT NULL DEFAULT ''")
-    op.execute("UPDATE texts t SET company_id = b.company_id FROM blobs b WHERE b.id = t.blob_id AND t.company_id = ''")
     build_index(op, "ix_texts_unparsed", "texts (company_id, blob_id) WHERE state IN ('pending', 'running')")
     replace_index(
         op,
