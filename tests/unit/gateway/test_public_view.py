@@ -183,9 +183,8 @@ async def test_a_socket_shows_no_more(public: Gateway, monkeypatch: pytest.Monke
 
 async def test_limits_of_the_company_are_not_told(public: Gateway) -> None:
     key = await visitor(public)
-    public.bus.upstream = lambda _: [
-        CommandRejected(error=ErrorInfo(type=ErrorKind.RATE_LIMIT, message="47110815 turns wait", details=ERROR.details))
-    ]
+    refused = ErrorInfo(type=ErrorKind.RATE_LIMIT, message="47110815 turns wait", details=ERROR.details)
+    public.bus.upstream = lambda _: [CommandRejected(error=refused)]
     answer = await public.client.post(PATH, params=key, json={"content": "Hi"})
     assert answer.status_code == 429
     check(answer.text)

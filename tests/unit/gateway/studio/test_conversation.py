@@ -262,7 +262,8 @@ GIVEN = """(async () => {
   // The end of it is read first, and some of it twice.
   for (const offset of [2, 0, 2]) conversation.takeMessages(given.slice(offset, offset ? 99 : 2), offset);
   return conversation.turns.map(({ id, content, text, status, calls }) => ({
-    id, content, text, status, calls: calls.map(({ name, arguments: given, status, output }) => [name, given, status, output]),
+    id, content, text, status,
+    calls: calls.map(({ name, arguments: given, status, output }) => [name, given, status, output]),
   }));
 })()"""
 
