@@ -82,7 +82,7 @@ def refused(_: Sent) -> Event:
     return CommandRejected(error=SPENT)
 
 
-async def visitor(public: Gateway) -> dict[str, str]:
+async def public_principal(public: Gateway) -> dict[str, str]:
     """The query of a connection, whose visitor asks from here on."""
     connection = await connect(public)
     public.client.headers.pop("x-api-key")
@@ -95,7 +95,7 @@ def check(shown: str) -> None:
 
 
 async def test_a_reply_is_shown_without_what_it_took(public: Gateway) -> None:
-    key = await visitor(public)
+    key = await public_principal(public)
     public.bus.upstream = lambda sent: [*told(sent), answered(sent)]
     answer = await public.client.post(PATH, params=key, json={"content": "Hi"})
     check(answer.text)
@@ -109,7 +109,7 @@ async def test_a_reply_is_shown_without_what_it_took(public: Gateway) -> None:
 
 @pytest.mark.parametrize("end", [broken, refused])
 async def test_a_failure_is_told_in_neutral_words_with_a_reference(public: Gateway, end: Any) -> None:
-    key = await visitor(public)
+    key = await public_principal(public)
     public.bus.upstream = lambda sent: [end(sent)]
     answer = await public.client.post(PATH, params=key, json={"content": "Hi"})
     check(answer.text)
@@ -129,7 +129,7 @@ async def test_a_key_of_the_company_is_told_why(public: Gateway) -> None:
 
 
 async def test_a_turn_is_shown_without_the_call_that_waits_for_a_person(public: Gateway) -> None:
-    key = await visitor(public)
+    key = await public_principal(public)
     action = {"action_id": "a", "kind": "approval", "expires_at": "2030-01-01T00:00:00.000000Z"}
     approval = {"id": "c", "name": "ledger_lookup", "arguments": {"of": "payroll"}}
     order = {"id": "d", "name": "order", "arguments": {}}
@@ -182,7 +182,7 @@ async def test_a_socket_shows_no_more(public: Gateway, monkeypatch: pytest.Monke
 
 
 async def test_limits_of_the_company_are_not_told(public: Gateway) -> None:
-    key = await visitor(public)
+    key = await public_principal(public)
     refused = ErrorInfo(type=ErrorKind.RATE_LIMIT, message="47110815 turns wait", details=ERROR.details)
     public.bus.upstream = lambda _: [CommandRejected(error=refused)]
     answer = await public.client.post(PATH, params=key, json={"content": "Hi"})
@@ -193,7 +193,7 @@ async def test_limits_of_the_company_are_not_told(public: Gateway) -> None:
 
 @pytest.mark.parametrize("path", sorted(Path("libs/contracts/examples").glob("*.json")), ids=lambda path: path.stem)
 def test_every_event_has_a_public_view(path: Path) -> None:
-    """Of events that nobody has thought about the ids alone are shown."""
+    """Events without a public view show their ids alone."""
     payload = orjson.dumps(orjson.loads(path.read_bytes())["payload"])
     shown = orjson.loads(public_event(public_name(path.stem), payload))
     for hidden in ("user_id", "key_id", "by", "model", "problems", "output", "warnings", "platform_file_id"):

@@ -86,7 +86,7 @@ async def test_a_forgotten_conversation_is_read_again() -> None:
 
 
 async def test_a_read_that_another_one_has_overtaken_goes_on_to_its_end() -> None:
-    """Of two executions the one that reads less far ends first."""
+    """Two executions read at once, and the one that reads less far ends first."""
 
     class Held(MemoryConversations):
         def __init__(self, said: dict[int, list[Message]]) -> None:
