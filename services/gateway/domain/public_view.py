@@ -122,4 +122,4 @@ _VIEWS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "turn.tool_call.failed": lambda event: {**event, "name": _TOOL, "reason": ""},
     "turn.tool_call.started": lambda event: {**event, "name": _TOOL, "arguments": {}},
 }
-"""How each event is shown; of any other the ids."""
+"""The public view of each event; other events show their ids alone."""

@@ -22,7 +22,7 @@ _IN_PIECES: Final = frozenset(("reasoning_content", "reasoning", "text", "summar
 
 
 def provider_data_of(message: Mapping[str, Any]) -> JsonObject | None:
-    """Those of a whole message or call."""
+    """Provider data of a whole message or call."""
     return {name: value for name in _FIELDS if (value := message.get(name)) and not is_deeper(value, _DEEPEST)} or None
 
 

@@ -1,4 +1,4 @@
-"""What a provider says about an error, in any of the shapes that there are."""
+"""The text of a provider's error, in any of the shapes that there are."""
 
 from typing import Any, Final
 
@@ -21,13 +21,13 @@ class ErrorInBody(Exception):
 
 def error_message(error: Any) -> str:
     """The text of a body or its `error` member."""
-    return without_half_pairs(_told(error)) or _UNSPECIFIED
+    return without_half_pairs(_text_of(error)) or _UNSPECIFIED
 
 
 def error_text(payload: bytes, content_type: str) -> str | None:
     """The text of a response; None for one without any, such as a page of a proxy."""
     try:
-        return without_half_pairs(_told(read_json(payload))) or None
+        return without_half_pairs(_text_of(read_json(payload))) or None
     except NotJson:
         return payload.decode(errors="replace").strip() or None if content_type == "text/plain" else None
 
@@ -44,16 +44,16 @@ def error_in(body: Any) -> Any:
     return body if says and not body.get("choices") and body.get("object") in (None, "error") else None
 
 
-def _told(value: Any, levels: int = _DEEPEST) -> str:
+def _text_of(value: Any, levels: int = _DEEPEST) -> str:
     if isinstance(value, str):
         return value
     if levels == 0:
         return ""
     if isinstance(value, list):
-        return "; ".join(text for item in value[:_MOST] if (text := _told(item, levels - 1)))
+        return "; ".join(text for item in value[:_MOST] if (text := _text_of(item, levels - 1)))
     if not isinstance(value, dict):
         return ""
-    return next((text for name in _NAMES if (text := _told(value.get(name), levels - 1))), "")
+    return next((text for name in _NAMES if (text := _text_of(value.get(name), levels - 1))), "")
 
 
 def _code(error: Any) -> int | None:

@@ -94,7 +94,7 @@ class ReplyText:
         return rest
 
     def _within_block(self, text: str) -> str:
-        """What follows the block."""
+        """The text that follows the block."""
         _, end, after = text.partition(self._end)
         if end:
             self._end = ""

@@ -66,7 +66,7 @@ def _message(row: tuple[Any, ...]) -> Message:
 
 
 def _calls_made(steps: str | None) -> tuple[Message, ...]:
-    """Those of a reply's turn. An answer without calls may have nothing but the turn's toolsets."""
+    """The calls of a reply's turn. An answer without calls may have nothing but the turn's toolsets."""
     rows = [] if steps is None else read_json(steps)
     return calls_made([_recorded(*row) for row in rows if row[1] != "answer" or row[2].get("tool_calls")])
 
