@@ -106,6 +106,13 @@ def pytest_testnodeready(node: "WorkerController") -> None:
     _nodes.append(node)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: "WorkerController") -> None:
+    """Leaves out workers that have ended by themselves: they have stopped their servers."""
+    if node in _nodes:
+        _nodes.remove(node)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_sessionfinish() -> None:
     """Has the workers of an interrupted run end in order: they stop the servers that their tests have started."""
