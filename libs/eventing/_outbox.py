@@ -6,7 +6,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
-from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.eventing import _outbox_table as table
@@ -76,7 +75,6 @@ class Outbox:
     def __init__(self, database: Database, publisher: Publisher | None = None) -> None:
         self._database = database
         self._publisher = publisher
-        self._writer = new_id()
         self._sequences = SequenceCache()
 
     @asynccontextmanager
@@ -146,7 +144,7 @@ class Outbox:
     async def _insert(
         self, connection: Connection, drafts: Sequence[MessageDraft], condition: str = "true"
     ) -> table.Insertion:
-        return await table.insert(connection, drafts, self._writer, self._sequences.continues, condition)
+        return await table.insert(connection, drafts, self._sequences.continues, condition)
 
     async def _recorded(self, insertion: table.Insertion) -> list[OutboxMessage]:
         # Earlier ones may be of this process: of two commits in a row, the second one's answer may come first.

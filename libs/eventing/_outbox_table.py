@@ -62,9 +62,9 @@ _COLUMNS: Final = ", ".join(field.name for field in fields(OutboxMessage))
 # its text as it is.
 _APPEND: Final = """
     INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-                        traceparent, identity, terminal, payload, owner_id, writer)
+                        traceparent, identity, terminal, payload, owner_id)
     SELECT event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-           traceparent, identity, terminal, convert_to(payload, 'UTF8'), owner_id, %s
+           traceparent, identity, terminal, convert_to(payload, 'UTF8'), owner_id
     FROM json_to_recordset(%s) AS given (
         event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
         causation_id text, traceparent text, identity jsonb, terminal boolean, payload text,
@@ -150,7 +150,6 @@ class Insertion:
 async def insert(
     connection: Connection,
     drafts: Sequence[MessageDraft],
-    writer: str,
     continues: Callable[[str, int], bool],
     condition: str = "true",
 ) -> Insertion:
@@ -160,7 +159,7 @@ async def insert(
     ``condition``: SQL about ``given.subject``; messages of which it does not hold are left out.
     """
     rows = await _numbered(connection, drafts)
-    inserted = await connection.execute(_append(condition), (writer, _as_json(rows)))
+    inserted = await connection.execute(_append(condition), (_as_json(rows),))
     first: dict[str, int] = {}
     for row in rows:
         first.setdefault(row["subject"], row["sequence"])

@@ -141,7 +141,7 @@ class Sweeper:
             substitute = _substitute_event(message, reason)
             if substitute is not None:
                 # The sweeper itself goes through everything of the subject that waits before it.
-                await table.insert(connection, [substitute], self._sender.source, lambda _subject, _sequence: True)
+                await table.insert(connection, [substitute], lambda _subject, _sequence: True)
         self._parked.inc()
         _log.error("outbox.parked", **message.log_ids(), type=message.type, reason=reason)
 

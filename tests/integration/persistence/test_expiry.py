@@ -99,9 +99,9 @@ CASES = {
     "registry": (registry, REGISTRY_ROWS, {"old"}),
 }
 MESSAGES = """
-    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload, writer,
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,
                         created_at, published_at)
-    SELECT subject || days, 'e', 't', subject, days, 'c', 'c', false, '{}', 'w', now() - make_interval(days => days),
+    SELECT subject || days, 'e', 't', subject, days, 'c', 'c', false, '{}', now() - make_interval(days => days),
            now()
     FROM unnest(%s::text[]) subject, (SELECT %s::integer AS days) old
 """
