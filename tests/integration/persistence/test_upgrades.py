@@ -33,7 +33,7 @@ async def write(connection: psycopg.AsyncConnection[tuple[object, ...]], number:
     async with connection.transaction():
         await connection.execute(
             "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal,"
-            " payload, writer) VALUES (%s, 'aes.t.v1', 't', 's', %s, 'c', 'r', false, 'x', 'w')",
+            " payload) VALUES (%s, 'aes.t.v1', 't', 's', %s, 'c', 'r', false, 'x')",
             (str(number), number),
         )
         await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES ('t', %s)", (str(number),))
