@@ -227,10 +227,8 @@ def _add_ingestion(
         process=service.presence.number,
         items=ingest,
         run=advance,
-        batch=settings.streams_batch,
         batches=settings.streams_batches,
         broker_answers=lambda: service.producer.healthy,
-        settled=lambda: service.presence.settled,
     )
 
     def claims() -> list[str]:
@@ -245,7 +243,7 @@ def _add_ingestion(
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
-    renew_leases = RenewLeases(items, loader, claims, streams.waiting)
+    renew_leases = RenewLeases(items, loader, claims)
     parse_ahead = ParseAhead(queue, loader, claims, settings.parsing_processes)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
