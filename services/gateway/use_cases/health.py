@@ -62,7 +62,7 @@ class Health:
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
 
     async def services(self, reader: Identity) -> HealthReport:
-        """Of each replica for operators, in short for companies. Raises ``PermissionDenied``."""
+        """Says for operators how each replica is, for companies each service. Raises ``PermissionDenied``."""
         view = view_of(reader)
         replicas, checked_at = await self._replicas.get()
         by_service: defaultdict[str, list[ReplicaHealth]] = defaultdict(list)
@@ -72,7 +72,7 @@ class Health:
         return HealthReport(found, checked_at)
 
     async def lag(self) -> LagReport:
-        """Of the consumer groups. Raises ``ServiceUnavailable``."""
+        """Says how far consumer groups are behind. Raises ``ServiceUnavailable``."""
         return await self._lag.get()
 
     async def _look(self) -> tuple[Sequence[ReplicaHealth], datetime]:

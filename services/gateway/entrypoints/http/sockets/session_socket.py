@@ -188,11 +188,12 @@ class SessionSocket:
                 await self._execute(message, message.body(values))
             case Cancel():
                 await self._count(Scope.RUNTIME_EXECUTE)
-                self._run(self._use.turns.cancel(self._write(), self._session_id, message.turn_id), message.ref)
+                turn_id = id_of(message.turn_id, "turn")
+                self._run(self._use.turns.cancel(self._write(), self._session_id, turn_id), message.ref)
             case Resolve():
                 await self._count(scope_to_answer(message))
-                of = self._session_id, message.turn_id, message.action_id
-                self._run(self._use.turns.resolve(self._write(), *of, message), message.ref)
+                action = self._session_id, id_of(message.turn_id, "turn"), id_of(message.action_id, "action")
+                self._run(self._use.turns.resolve(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
         """Raises ``PermissionDenied`` and ``RateLimited``, as a request over REST does."""
