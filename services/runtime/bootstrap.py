@@ -20,7 +20,6 @@ from services.runtime.adapters.internal_api.toolsets import HttpToolsets
 from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
 from services.runtime.adapters.observed import ObservedAgent, ObservedConnector, ObservedModel, observed
-from services.runtime.adapters.postgres.actions import PostgresActions
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
 from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
@@ -32,6 +31,7 @@ from services.runtime.adapters.postgres.retention import PostgresRetentionReads,
 from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
+from services.runtime.adapters.postgres.waits import PostgresWaits
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
@@ -77,7 +77,7 @@ from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, T
 from services.runtime.use_cases.expire_sessions import ExpireSessions, RemoveOldSessions
 from services.runtime.use_cases.fork_session import ForkSession
 from services.runtime.use_cases.list_turn_events import ListTurnEvents
-from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
+from services.runtime.use_cases.resolve_wait import ResolveDueWaits, ResolveWait
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 from services.runtime.use_cases.set_retention import ReadRetention, SetRetention
 from services.runtime.use_cases.try_toolset import Connectors, DiscoverTools, TryTool
@@ -106,7 +106,7 @@ class Worker:
     create: CreateSession
     cancel: CancelTurn
     delete: DeleteSession
-    resolve: ResolveAction
+    resolve: ResolveWait
     fork: ForkSession
     prices: PostgresPrices
     amounts: CompanyAmounts
@@ -157,9 +157,9 @@ def build_worker(
     )
     finish_deletion = FinishSessionDeletion(outbox.transaction, open_writer)
     # The reconciler is made with it, and is what it wakes.
-    expire_actions = ExpireActions(outbox.transaction, open_writer, PostgresActions, lambda: reconcile_soon())
+    resolve_due = ResolveDueWaits(outbox.transaction, open_writer, PostgresWaits, lambda: reconcile_soon())
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
+    reconciler = TurnReconciler(engine, reclaimer, finish_deletion, resolve_due, metrics, rules)
     engine.on_release = reconciler.wake
     engine.on_room = reconciler.wake_soon
     presence.on_change(reconciler.wake)
@@ -176,7 +176,7 @@ def build_worker(
         create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.begin),
         cancel=CancelTurn(open_writer, reconcile_soon),
         delete=DeleteSession(open_writer, reconcile_soon),
-        resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),
+        resolve=ResolveWait(open_writer, PostgresWaits, reconcile_soon),
         fork=ForkSession(open_writer),
         prices=prices,
         amounts=amounts,

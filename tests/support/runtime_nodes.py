@@ -284,10 +284,10 @@ class Node:
         return await self.deliver(command, caller)
 
     async def waiting(self, turn_id: str) -> list[dict[str, Any]]:
-        """The open actions of a turn that waits, waited for."""
+        """The open waits of a turn, waited for."""
         await until(lambda: self._has_status(turn_id, "waiting"), "the turn does not wait")
         rows = await self.rows(
-            "SELECT to_json(a)::text FROM actions a WHERE turn_id = %s AND state = 'open' ORDER BY created_at, id",
+            "SELECT to_json(w)::text FROM waits w WHERE turn_id = %s AND state = 'open' ORDER BY created_at, id",
             turn_id,
         )
         return [dict(orjson.loads(row[0])) for row in rows]

@@ -24,7 +24,7 @@ AGENT_SECONDS: Final = Histogram(
 _TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken from workers that were gone.")
 _RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns that run in this process.")
 _QUEUED: Final = Gauge("aes_runtime_turns_queued", "Turns in the queue, in the whole installation.")
-_OPEN_ACTIONS: Final = Gauge("aes_runtime_open_actions", "Answers that turns wait for, in the whole installation.")
+_OPEN_WAITS: Final = Gauge("aes_runtime_open_actions", "Answers that turns wait for, in the whole installation.")
 MODEL_CALLS: Final = Counter(
     "aes_runtime_model_calls_total", "Calls of models, with their retries one; by the type of the error.",
     ["model", "outcome"],
@@ -56,8 +56,8 @@ class PrometheusMetrics:
         _RUNNING.set(running)
         _QUEUED.set(queued)
 
-    def open_actions(self, number: int) -> None:
-        _OPEN_ACTIONS.set(number)
+    def open_waits(self, number: int) -> None:
+        _OPEN_WAITS.set(number)
 
     def taken_over(self, turns: int) -> None:
         _TAKEN_OVER.inc(turns)

@@ -12,7 +12,7 @@ from services.runtime.use_cases.change_budgets import BudgetChanges
 from services.runtime.use_cases.create_session import CreateSession
 from services.runtime.use_cases.delete_session import DeleteSession
 from services.runtime.use_cases.fork_session import ForkSession
-from services.runtime.use_cases.resolve_action import ResolveAction
+from services.runtime.use_cases.resolve_wait import ResolveWait
 from services.runtime.use_cases.set_retention import SetRetention
 from services.runtime.use_cases.update_session import UpdateSession
 
@@ -23,7 +23,7 @@ def register_commands(
     create: CreateSession,
     cancel: CancelTurn,
     delete: DeleteSession,
-    resolve: ResolveAction,
+    resolve: ResolveWait,
     fork: ForkSession,
     update: UpdateSession,
     add_messages: AddMessages,

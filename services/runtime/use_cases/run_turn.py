@@ -14,21 +14,13 @@ from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
-from services.runtime.domain.agents import (
-    AgentLoop,
-    AgentReply,
-    AgentTask,
-    RecordedStep,
-    TurnLost,
-    TurnWaits,
-    calls_made,
-)
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
-from services.runtime.domain.conversation_json import reply_to_json, toolsets_to_json
 from services.runtime.domain.models import AnswerRefused
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
+from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
@@ -187,7 +179,7 @@ class RunTurn:
         deltas = DeltaStream(turn, self.deltas, claim)
         watch.on_request = deltas.send_again
         try:
-            recorded: list[RecordedStep] = []
+            recorded: list[Step] = []
             allowed: dict[str, str] = {}
             # A first execution has no steps: this saves it the queries.
             if turn.fence > 1:
@@ -213,7 +205,7 @@ class RunTurn:
         finally:
             deltas.stop_timer()
         if isinstance(ended, TurnWaits):
-            return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
+            return TurnOutcome(turn, OutcomeKind.WAITING, waits=ended.waits)
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
         outcome = _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
@@ -249,7 +241,7 @@ def _completed(
     event = TurnCompleted.model_validate(
         {
             "message_id": message_id,
-            "response": {**reply_to_json(reply), "content": text},
+            "response": {**reply.to_json(), "content": text},
             "correlation_id": turn.message_context.correlation_id,
             "session_id": turn.session_id,
             "turn_id": turn.id,

@@ -23,7 +23,7 @@ from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.spending import settle
 from services.runtime.adapters.postgres.stored_replies import stored_reply
-from services.runtime.adapters.postgres.suspensions import required_events, suspend
+from services.runtime.adapters.postgres.waits import required_events, suspend
 from services.runtime.domain.budgets import Charge, charge_of
 from services.runtime.domain.spending import Prices, TurnSpending
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, StepRecord, TurnOutcome
@@ -71,10 +71,10 @@ _RECORD: Final = """
         WHERE t.id = g.id AND t.fence = g.fence AND t.status = 'running'
         RETURNING t.id, t.event_sequence
     ), kept AS (
-        INSERT INTO steps (turn_id, number, call_id, kind, payload)
-        SELECT s.turn_id, s.number, s.call_id, s.kind, s.payload
+        INSERT INTO steps (turn_id, number, call_id, kind, payload, model, usage, status)
+        SELECT s.turn_id, s.number, s.call_id, s.kind, s.payload, s.model, s.usage, s.status
         FROM json_to_recordset(%(steps)s) AS s (
-            turn_id text, number integer, call_id text, kind text, payload json)
+            turn_id text, number integer, call_id text, kind text, payload json, model text, usage json, status text)
         JOIN held ON held.id = s.turn_id
     )
     SELECT id, event_sequence FROM held
@@ -99,7 +99,7 @@ _END: Final = """
         FROM ended e JOIN given g ON g.id = e.id WHERE g.message_id IS NOT NULL
     ), stepped AS (
         INSERT INTO steps (turn_id, number, kind, payload)
-        SELECT e.id, 1, 'answer', g.toolsets FROM ended e JOIN given g ON g.id = e.id WHERE g.toolsets IS NOT NULL
+        SELECT e.id, 1, 'model', g.toolsets FROM ended e JOIN given g ON g.id = e.id WHERE g.toolsets IS NOT NULL
     )
     SELECT id, event_sequence, charged, followed FROM ended
 """
@@ -199,7 +199,7 @@ class PostgresSteps:
                     "turns": list(turns),
                     "fences": [turn.fence for turn in turns.values()],
                     "events": list(events.values()),
-                    "steps": as_json([_step_row(step) for step in steps]),
+                    "steps": as_json([{"turn_id": each.turn.id, **each.step.to_row()} for each in steps]),
                 },
             )
             last: dict[str, int] = dict(await cursor.fetchall())
@@ -215,11 +215,6 @@ def _step_events(step: StepRecord, following: dict[str, int]) -> list[MessageDra
     first = following[turn.id]
     following[turn.id] = first + len(step.events)
     return [turn.draft(event, first + place) for place, event in enumerate(step.events)]
-
-
-def _step_row(step: StepRecord) -> dict[str, Any]:
-    columns = ("number", "call_id", "kind", "payload")
-    return {"turn_id": step.turn.id, **{column: getattr(step, column) for column in columns}}
 
 
 class PostgresTurnOutcomes:

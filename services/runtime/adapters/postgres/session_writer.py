@@ -133,7 +133,7 @@ _CANCEL: Final = """
         UPDATE turns SET status = 'cancelled', finished_at = now(), event_sequence = event_sequence + %s
         WHERE id = ANY(%s) AND status IN ('queued', 'running', 'waiting') RETURNING id
     )
-    UPDATE actions SET state = 'closed', resolved_at = now()
+    UPDATE waits SET state = 'closed', resolved_at = now()
     WHERE turn_id IN (SELECT id FROM cancelled) AND state = 'open'
 """
 _MARK_DELETING: Final = "UPDATE sessions SET status = 'deleting', deletion = %s WHERE id = %s"
@@ -148,7 +148,7 @@ _IS_HELD: Final = """
 _DELETION: Final = "SELECT deletion::text, owner_id FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
 _WAS_DELETED: Final = "SELECT EXISTS (SELECT FROM session_tombstones WHERE id = %s AND company_id = %s)"
 _REMOVE: Final = (
-    "DELETE FROM actions WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
+    "DELETE FROM waits WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
     "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
     "DELETE FROM messages WHERE session_id = ANY(%s)",
     "DELETE FROM turns WHERE session_id = ANY(%s)",

@@ -88,8 +88,14 @@ _TABLES = (
         turn_id text NOT NULL CONSTRAINT fk_steps_turn_id_turns REFERENCES turns,
         number integer NOT NULL,
         call_id text NOT NULL DEFAULT '',
-        kind text NOT NULL CONSTRAINT ck_steps_kind CHECK (kind IN ('answer', 'tool_result')),
+        kind text NOT NULL,
         payload json NOT NULL,
+        model text,
+        request_hash text,
+        usage json,
+        price json,
+        seconds double precision,
+        status text,
         created_at timestamptz NOT NULL DEFAULT now(),
         CONSTRAINT pk_steps PRIMARY KEY (turn_id, number, call_id)
     )

@@ -5,19 +5,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from libs.contracts.api.sessions import NamedTool
-from services.runtime.domain.agents import (
-    AgentReply,
-    AgentSpec,
-    AgentTask,
-    RecordedAnswer,
-    ToolSource,
-    TurnJournal,
-    TurnWaits,
-    recorded_rounds,
-)
+from services.runtime.domain.agents import AgentReply, AgentSpec, AgentTask, ToolSource, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
 from services.runtime.domain.models import AnswerRefused, ChatModel, ModelRequest, OptionNotSupported
+from services.runtime.domain.steps import ModelOutput, Step, rounds
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
@@ -72,8 +64,8 @@ class AgentRunner:
         found, context = await self._retrieve(task), await self._context.build(task)
         chunks = (*context.chunks, *found.chunks)
         progress = TurnProgress(context.messages)
-        for recorded, _ in recorded_rounds(journal.steps):
-            progress.add_recorded(recorded)
+        for output, _ in rounds(journal.steps):
+            progress.add_output(output)
         while True:
             request = replace(self._request(task, progress.messages), chunks=chunks)
             # No tools were offered; calls that a model makes in spite of that are ignored.
@@ -94,17 +86,17 @@ class AgentRunner:
 
         Raises AnswerRefused when the model was asked again often enough.
         """
-        recorded = RecordedAnswer(progress.step + 1, answer)
+        output = ModelOutput(answer, tuple(toolsets), model=task.agent.model)
         if task.agent.output_schema is not None:
-            output = await read_output(task.agent.output_schema, answer.text)
-            recorded, progress.output = replace(recorded, problems=output.problems), output.value
-        if recorded.problems and progress.refused >= REPEATS:
-            problems = "; ".join(recorded.problems)
+            read = await read_output(task.agent.output_schema, answer.text)
+            output, progress.output = replace(output, problems=read.problems), read.value
+        if output.problems and progress.refused >= REPEATS:
+            problems = "; ".join(output.problems)
             raise AnswerRefused(f"the model's answer does not fit output_schema: {problems}", answer.usage)
-        if recorded.problems:
-            await journal.record_answer(recorded.step, answer, toolsets, recorded.problems)
-        progress.add_recorded(recorded)
-        return not recorded.problems
+        if output.problems:
+            await journal.record(Step(progress.step + 1, output))
+        progress.add_output(output)
+        return not output.problems
 
     async def _answer_with_tools(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         context = await self._context.build(task)
@@ -144,31 +136,32 @@ class AgentRunner:
                 reply = progress.reply(answer, citations, (*context.warnings, *tools.warnings))
                 return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
             if task.ends_with_calls and (requested := await self._calls.for_client(answer.tool_calls, tools)):
-                progress.add_answer(answer)
+                progress.add_output(ModelOutput(answer))
                 reply = progress.reply(answer, (), (*context.warnings, *tools.warnings))
                 toolsets = tools.toolsets if progress.step == 1 else ()
                 return replace(reply, requested=requested, toolsets=toolsets)
-            await journal.record_answer(progress.step + 1, answer, () if progress.step else tools.toolsets)
-            progress.add_answer(answer)
+            output = ModelOutput(answer, () if progress.step else tools.toolsets, model=task.agent.model)
+            await journal.record(Step(progress.step + 1, output))
+            progress.add_output(output)
             called = await self._calls.make(task, journal, progress.step, answer.tool_calls, tools)
-            if called.actions:
-                return TurnWaits(called.actions)
+            if called.waits:
+                return TurnWaits(called.waits)
             progress.add_results(answer.tool_calls, [called.results[call.id] for call in answer.tool_calls])
 
     async def _resume(
         self, task: AgentTask, journal: TurnJournal, progress: TurnProgress, tools: TurnTools
     ) -> TurnWaits | None:
         """Rebuilds what earlier executions recorded, and finishes the calls that they left open."""
-        for step, recorded in recorded_rounds(journal.steps):
-            answer = step.answer
-            progress.add_recorded(step)
+        for output, recorded in rounds(journal.steps):
+            answer = output.answer
+            progress.add_output(output)
             missing = [call for call in answer.tool_calls if call.id not in recorded]
             if missing:
                 # After a wait the calls without a result have not been begun.
                 resumed = not journal.after_wait
                 called = await self._calls.make(task, journal, progress.step, missing, tools, resumed=resumed)
-                if called.actions:
-                    return TurnWaits(called.actions)
+                if called.waits:
+                    return TurnWaits(called.waits)
                 recorded.update(called.results)
             progress.add_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
         return None

@@ -5,12 +5,8 @@ from collections.abc import Sequence
 
 from services.runtime.domain.agents import AgentTask, TurnJournal
 from services.runtime.domain.conversation import ToolCall, ToolResult
-from services.runtime.domain.tools import (
-    ToolContext,
-    ToolFailed,
-    TurnTools,
-    cut_result,
-)
+from services.runtime.domain.steps import Step
+from services.runtime.domain.tools import ToolContext, ToolFailed, TurnTools, cut_result
 from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 
@@ -52,7 +48,7 @@ class ToolCaller:
         async def make(call: ToolCall) -> ToolResult:
             async with free:
                 result = await self._make(task, call, tools, resumed=resumed)
-            await journal.record_tool_result(step, call, result)
+            await journal.record(Step(step, result))
             return result
 
         if len(calls) == 1:

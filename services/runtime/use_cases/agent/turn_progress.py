@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.agents import AgentReply, MadeCall, RecordedAnswer, RecordedStep
+from services.runtime.domain.agents import AgentReply, MadeCall
 from services.runtime.domain.conversation import (
     ArtifactRef,
     AssistantMessage,
@@ -18,6 +18,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
     Usage,
 )
+from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.domain.tools import ToolsetVersion
 from services.runtime.use_cases.agent.repeated_calls import RepeatedCalls
 from services.runtime.use_cases.agent.structured_output import correction
@@ -42,17 +43,15 @@ class TurnProgress:
     refused: int = 0
     output: Any = None
 
-    def add_recorded(self, recorded: RecordedAnswer) -> None:
-        self.add_answer(recorded.answer)
-        if recorded.problems:
-            self.refused += 1
-            self.messages.append(correction(recorded.problems))
-
-    def add_answer(self, answer: ModelAnswer) -> None:
+    def add_output(self, output: ModelOutput) -> None:
+        answer = output.answer
         self.step += 1
         self.usage += answer.usage
         self.seen_ids.update(call.id for call in answer.tool_calls)
         self.messages.append(AssistantMessage(answer.text, answer.tool_calls, answer.provider_data))
+        if output.problems:
+            self.refused += 1
+            self.messages.append(correction(output.problems))
 
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         for call, result in zip(calls, results, strict=True):
@@ -95,9 +94,10 @@ class TurnProgress:
         return tuple(dict.fromkeys(named))
 
 
-def recorded_toolsets(steps: Sequence[RecordedStep]) -> tuple[ToolsetVersion, ...] | None:
+def recorded_toolsets(steps: Sequence[Step]) -> tuple[ToolsetVersion, ...] | None:
     """The toolsets that a turn with recorded steps began with."""
-    return steps[0].toolsets if steps and isinstance(steps[0], RecordedAnswer) else None
+    first = steps[0].content if steps else None
+    return first.toolsets if isinstance(first, ModelOutput) else None
 
 
 def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:

@@ -1,23 +1,15 @@
 """The journal of a running turn: steps are recorded in the database, text is streamed as deltas."""
 
 import asyncio
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from libs.contracts.events.runtime import (
-    OutputInvalid,
-    OutputTextDelta,
-    OutputTextDone,
-    ToolCallStarted,
-)
-from libs.contracts.messages import Event
+from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.persistence import is_outage, retry_until_available
-from services.runtime.domain.agents import RecordedAnswer, RecordedResult, RecordedStep, TurnLost
-from services.runtime.domain.conversation import ModelAnswer, ToolCall, ToolResult
-from services.runtime.domain.conversation_json import answer_to_json, tool_result_to_json, toolsets_to_json
+from services.runtime.domain.agents import TurnLost
 from services.runtime.domain.ports import DeltaSink
-from services.runtime.domain.tools import ToolsetVersion
-from services.runtime.domain.turns import ClaimedTurn, StepRecord, result_event
+from services.runtime.domain.steps import Step
+from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 
 LINGER_SECONDS: Final = 0.03
@@ -151,7 +143,7 @@ class DatabaseJournal:
     def __init__(
         self,
         turn: ClaimedTurn,
-        steps: Sequence[RecordedStep],
+        steps: Sequence[Step],
         commits: GroupCommit[StepRecord, bool],
         deltas: DeltaStream,
         claim: ClaimFuture,
@@ -161,7 +153,7 @@ class DatabaseJournal:
         self._turn = turn
         self.sequence = turn.sequence
         self._steps = steps
-        self.recorded: list[RecordedStep] = list(steps)
+        self.recorded: list[Step] = list(steps)
         self._commits = commits
         self._deltas = deltas
         self._claim = claim
@@ -169,7 +161,7 @@ class DatabaseJournal:
         self._allowed_calls = allowed_calls
 
     @property
-    def steps(self) -> Sequence[RecordedStep]:
+    def steps(self) -> Sequence[Step]:
         return self._steps
 
     @property
@@ -184,64 +176,23 @@ class DatabaseJournal:
     def wants_text(self) -> bool:
         return self._watch.wanted
 
-    async def record_answer(
-        self,
-        step: int,
-        answer: ModelAnswer,
-        toolsets: Sequence[ToolsetVersion] = (),
-        problems: Sequence[str] = (),
-    ) -> None:
+    async def record(self, step: Step) -> None:
         await self.confirm()
-        # Before the record: the events of the step must not overtake its last piece of text by much.
+        # Before the record: its events must not overtake the last piece of the answer's text by much.
         self._deltas.finish()
-        payload = {**answer_to_json(answer), **toolsets_to_json(toolsets)}
-        events = tuple(self._started(step, answer))
-        if problems:
-            payload["problems"] = list(problems)
-            events = (self._invalid(step, answer, problems),)
-        await self._record(StepRecord(self._turn, step, "", "answer", payload, events))
-        self.recorded.append(RecordedAnswer(step, answer))
-
-    async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        event = result_event(self._turn.session_id, self._turn.id, step, result)
-        payload = tool_result_to_json(result)
-        await self._record(StepRecord(self._turn, step, call.id, "tool_result", payload, (event,)))
-        self.recorded.append(RecordedResult(step, result))
-
-    def output_text(self, piece: str, step: int) -> None:
-        self._deltas.add(piece, step, self.sequence)
-
-    async def _record(self, record: StepRecord) -> None:
-        await self.confirm()
+        record = StepRecord(self._turn, step, step.events(self._turn.session_id, self._turn.id))
         recorded = await retry_until_available(
             lambda: self._commits.submit(record), when=is_outage, policy=STORE_RETRIES
         )
         if not recorded:
             raise TurnLost(self._turn.id)
         self.sequence += len(record.events)
+        self.recorded.append(step)
+
+    def output_text(self, piece: str, step: int) -> None:
+        self._deltas.add(piece, step, self.sequence)
 
     async def confirm(self) -> None:
         """Waits until the turn's claim is committed: before, it has no row and no readers. Raises TurnLost."""
         if not await self._claim.confirm():
             raise TurnLost(self._turn.id)
-
-    def _started(self, step: int, answer: ModelAnswer) -> Iterator[Event]:
-        for number, call in enumerate(answer.tool_calls):
-            length = 0 if number else len(answer.text)
-            yield ToolCallStarted(**self._call(step, call), arguments=call.arguments, text_length=length)
-
-    def _invalid(self, step: int, answer: ModelAnswer, problems: Sequence[str]) -> Event:
-        turn, length = self._turn, len(answer.text)
-        return OutputInvalid(
-            session_id=turn.session_id, turn_id=turn.id, step=step, problems=list(problems), text_length=length
-        )
-
-    def _call(self, step: int, call: ToolCall) -> dict[str, Any]:
-        turn = self._turn
-        return {
-            "session_id": turn.session_id,
-            "turn_id": turn.id,
-            "step": step,
-            "call_id": call.id,
-            "name": call.name,
-        }

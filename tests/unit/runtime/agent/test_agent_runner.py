@@ -9,8 +9,7 @@ from libs.json_text import read_json, write_json
 from libs.persistence import as_json
 from services.runtime.adapters.postgres.stored_replies import stored_reply, whole_reply
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
-from services.runtime.domain.actions import call_hash
-from services.runtime.domain.agents import AgentReply, AgentSpec, RecordedAnswer, client_tool
+from services.runtime.domain.agents import AgentReply, AgentSpec, client_tool
 from services.runtime.domain.conversation import (
     AssistantMessage,
     Citation,
@@ -24,12 +23,13 @@ from services.runtime.domain.conversation import (
 from services.runtime.domain.conversation_json import (
     answer_from_json,
     answer_to_json,
-    reply_to_json,
     tool_result_from_json,
     tool_result_to_json,
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
+from services.runtime.domain.steps import ModelOutput
+from services.runtime.domain.waits import call_hash
 from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     CALLER,
@@ -94,7 +94,7 @@ async def test_react_agent_calls_tools_until_it_answers() -> None:
     reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
 
     assert reply.text == "It said ping."
-    assert reply_to_json(reply)["tool_calls"] == [
+    assert reply.to_json()["tool_calls"] == [
         {"id": "c1", "name": "echo", "arguments": {"text": "ping"}, "status": "completed", "output": "ping"}
     ]
     assert (reply.steps, reply.usage) == (2, Usage(20, 10, model_calls=2))
@@ -244,7 +244,7 @@ async def test_react_agent_gets_knowledge_search_for_its_knowledge_bases() -> No
 
     assert reply.citations == (passage,), "found twice, cited once"
     assert search.contexts[0].knowledge_bases == (KnowledgeBaseRef("kb"),)
-    assert reply_to_json(reply)["citations"] == [
+    assert reply.to_json()["citations"] == [
         {"passage": "The tower is white.", "score": 0.5, "knowledge_base_id": "kb", "file_name": "tower.md"}
     ]
 
@@ -346,13 +346,13 @@ async def test_integers_of_any_size_are_recorded_called_and_told() -> None:
     assert len({call_hash(replace(made.call, id="c")) for made in reply.tool_calls}) == 1
 
     [first, *_] = journal.steps
-    assert isinstance(first, RecordedAnswer)
-    kept = answer_from_json(read_json(as_json(answer_to_json(first.answer))))
-    assert kept == first.answer
+    assert isinstance(first.content, ModelOutput)
+    kept = answer_from_json(read_json(as_json(answer_to_json(first.content.answer))))
+    assert kept == first.content.answer
     columns = dict.fromkeys(
         ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage"), "kept elsewhere"
     )
-    payload = write_json({**columns, "response": {"content": "", **reply_to_json(reply)}})
+    payload = write_json({**columns, "response": {"content": "", **reply.to_json()}})
     stored = whole_reply(stored_reply(payload).decode(), "", columns)
     assert stored["response"]["tool_calls"][0]["arguments"] == arguments
 

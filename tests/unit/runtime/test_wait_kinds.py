@@ -1,31 +1,59 @@
-"""Rules for answers to the actions of a waiting turn."""
+"""Kinds of waits, and the rules for answers to them."""
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from libs.contracts.api.sessions import ActionKind
+from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.errors import Conflict, ValidationFailed
-from services.runtime.domain.actions import Answer, LockedAction, answer_of, call_hash, expired_result, require_open
-from services.runtime.domain.conversation import ToolCall
-from services.runtime.domain.tools import LONGEST_RESULT
+from services.runtime.domain.conversation import ToolCall, ToolResult
+from services.runtime.domain.tools import LONGEST_RESULT, ToolDefinition
+from services.runtime.domain.waits import Answer, LockedWait, call_hash, require_open
+from services.runtime.domain.waits.kinds import KINDS, wait_for
 
 
-def action(**changes: Any) -> LockedAction:
+def wait(kind: Any = "approval", **changes: Any) -> LockedWait:
     fields = {"state": "open", "decision": None, "answer_hash": None, "has_expired": False}
-    return LockedAction("a", "approval", 1, "c1", "pay", **{**fields, **changes})  # type: ignore[arg-type]
+    payload = KINDS[kind].payload(ToolCall("c1", "pay", {}))
+    return LockedWait("a", kind, 1, "c1", payload, **{**fields, **changes})  # type: ignore[arg-type]
 
 
 def answer(kind: Any, **given: Any) -> Answer:
-    return answer_of(kind, **{"decision": None, "reason": None, "output": None, "error": None, **given})
+    return KINDS[kind].answer(ResolveAction(session_id="s", turn_id="t", action_id="a", **given))
+
+
+def told(kind: Any, **given: Any) -> ToolResult | None:
+    return KINDS[kind].told(wait(kind), answer(kind, **given))
+
+
+def test_the_kinds_are_those_of_the_contracts() -> None:
+    assert set(KINDS) == set(get_args(ActionKind))
+    assert all(kind.name == name for name, kind in KINDS.items())
+
+
+@pytest.mark.parametrize(
+    ("run_by_client", "approval", "kind"),
+    [
+        (False, "never", None),
+        (False, "always", "approval"),
+        (True, "never", "tool_result"),
+        (True, "always", "tool_result"),
+    ],
+)
+def test_a_call_waits_for_a_person_or_for_its_client(run_by_client: bool, approval: Any, kind: str | None) -> None:
+    definition = ToolDefinition("t", "", {}, safe_to_repeat=True, approval=approval, run_by_client=run_by_client)
+    found = wait_for(definition)
+    assert (None if found is None else found.name) == kind
 
 
 def test_an_approval_has_no_result_of_its_own() -> None:
-    assert answer("approval", decision="approve").result(action()) is None
+    assert told("approval", decision="approve") is None
 
 
 @pytest.mark.parametrize(("reason", "said"), [(None, "denied it."), ("too dear", "denied it. Reason: too dear")])
 def test_a_denial_is_a_failed_result_with_its_reason(reason: str | None, said: str) -> None:
-    result = answer("approval", decision="deny", reason=reason).result(action())
+    result = told("approval", decision="deny", reason=reason)
     assert result is not None
     assert (result.status, result.call_id, result.name) == ("failed", "c1", "pay")
     assert result.output.endswith(said)
@@ -33,14 +61,14 @@ def test_a_denial_is_a_failed_result_with_its_reason(reason: str | None, said: s
 
 @pytest.mark.parametrize(("output", "text"), [("plain", "plain"), ({"b": 1}, '{"b":1}'), (None, "null"), ([], "[]")])
 def test_an_output_is_text_or_json(output: Any, text: str) -> None:
-    result = answer("tool_result", output=output).result(action())
+    result = told("tool_result", output=output)
     assert result is not None
     assert (result.status, result.output) == ("completed", text)
 
 
 def test_long_results_are_cut_as_those_of_other_tools() -> None:
     for given in ({"output": "x" * 30_000}, {"error": "x" * 30_000}):
-        result = answer("tool_result", **given).result(action())
+        result = told("tool_result", **given)
         assert result is not None
         assert result.output == "x" * LONGEST_RESULT + "\n[cut: 30000 characters in all]"
 
@@ -82,13 +110,23 @@ def test_answers_are_told_apart_by_all_that_they_say() -> None:
 )
 def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) -> None:
     with pytest.raises(Conflict, match=said):
-        require_open(action(**changes), "cancelled")
-    require_open(action(), "waiting")
+        require_open(wait(**changes), "cancelled")
+    require_open(wait(), "waiting")
 
 
-def test_an_expiry_is_a_failed_result() -> None:
-    result = expired_result(action())
-    assert (result.status, result.output) == ("failed", "The call was not made: nobody allowed or denied it in time.")
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("approval", "The call was not made: nobody allowed or denied it in time."),
+        ("tool_result", "There is no result: nobody gave it in time."),
+    ],
+)
+def test_an_expiry_is_a_failed_result(kind: Any, said: str) -> None:
+    expired = wait(kind, has_expired=True)
+    answer = KINDS[kind].own_answer(expired)
+    result = KINDS[kind].told(expired, answer)
+    assert result is not None
+    assert (answer.decision, result.status, result.output) == ("expired", "failed", said)
 
 
 def test_a_call_is_known_by_its_arguments_whatever_their_order() -> None:
