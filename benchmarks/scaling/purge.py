@@ -20,7 +20,7 @@ from services.runtime.adapters.postgres import expiry as runtime
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
-from services.runtime.use_cases.expire_sessions import RemoveOldSessions
+from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 
 _ROWS: Final = 5_000
 _SESSIONS: Final = 300

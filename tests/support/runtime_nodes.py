@@ -29,9 +29,7 @@ from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
 from libs.persistence import Connection, Database, Presence
-from services.runtime.adapters.postgres.budgets import PostgresBudgetWriter
 from services.runtime.adapters.postgres.conversations import PostgresConversations
-from services.runtime.adapters.postgres.retention import PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
 from services.runtime.domain.artifacts import SessionArtifacts
@@ -41,14 +39,10 @@ from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
-from services.runtime.use_cases.add_messages import AddMessages
 from services.runtime.use_cases.agent.agent_runner import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
-from services.runtime.use_cases.change_budgets import BudgetChanges
-from services.runtime.use_cases.set_retention import SetRetention
-from services.runtime.use_cases.update_session import UpdateSession
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import until
@@ -170,21 +164,7 @@ class Node:
         self.worker = build_worker(
             self.settings, self.database, self.outbox, self.presence, agent, model, self.deltas, artifacts=artifacts
         )
-        worker = self.worker
-        register_commands(
-            self.router,
-            worker.accept,
-            worker.create,
-            worker.cancel,
-            worker.delete,
-            worker.resolve,
-            worker.fork,
-            UpdateSession(worker.fork.open_writer),
-            AddMessages(worker.fork.open_writer),
-            BudgetChanges.of(PostgresBudgetWriter),
-            SetRetention(PostgresRetentionWriter, None),
-            self.reads,
-        )
+        register_commands(self.router, self.worker.handlers, self.reads)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, reconciling: bool = True, present: bool = True) -> None:

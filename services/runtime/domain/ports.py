@@ -23,7 +23,7 @@ from libs.contracts.api.sessions import (
 )
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
-from libs.eventing import OutboxMessage
+from libs.eventing import Received
 from services.runtime.domain.admission import AdmissionView, Decision
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
@@ -183,10 +183,8 @@ class WatchedTurns(Protocol):
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
 
-
-class RecordedEvents(Protocol):
-    async def events(self, subject: str, company_id: str, *, after: int) -> Sequence[OutboxMessage]:
-        """The events of a subject with a sequence above ``after``, in order."""
+    async def events(self, turn_id: str, company_id: str, *, after: int) -> Sequence[Received]:
+        """The recorded events of a turn with a sequence above ``after``, in order."""
 
 
 class DeltaSink(Protocol):

@@ -8,7 +8,8 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.sessions import OpenWriter, valid_id, writable
+from services.runtime.domain.sessions import valid_id, writable
+from services.runtime.use_cases.sessions import OpenWriter
 
 _EVENTS: Final = 2
 

@@ -1,7 +1,6 @@
 """Resolves the waits of a turn: by a caller's answer, once, or by the service's own when their time has come."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 
 from libs.contracts.commands import runtime as commands
@@ -9,13 +8,13 @@ from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.events.runtime import ResolveActionAccepted, TurnActionResolved
 from libs.contracts.identity import Identity
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.sessions import LockedSession, OpenWriter, readable, valid_id, writable
+from services.runtime.domain.sessions import LockedSession, readable, valid_id, writable
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import LockedTurn
 from services.runtime.domain.waits import Answer, LockedWait, WaitKind, WaitWriter, require_open
 from services.runtime.domain.waits.kinds import KINDS
+from services.runtime.use_cases.sessions import Begin, OpenWriter
 
-Begin = Callable[[], AbstractAsyncContextManager[Transaction]]
 OpenWaits = Callable[[Transaction], WaitWriter]
 
 

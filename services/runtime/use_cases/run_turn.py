@@ -80,7 +80,7 @@ class ConversationCache:
             question = await self._question(turn)
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
 
-    def begin(self, session: NewSession) -> None:
+    def prime(self, session: NewSession) -> None:
         """Adds a session that is about to be committed: its first turn may run before others can read it."""
         conversation = _Conversation(SessionAgent(session.agent, session.config_hash, session.agent_id), size=1000)
         conversation.extend(session.messages, session.next_position - 1)

@@ -13,8 +13,8 @@ from libs.eventing import count_removed
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
-from services.runtime.use_cases.expire_sessions import RemoveOldSessions
-from services.runtime.use_cases.set_retention import ReadRetention
+from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 from tests.support.agent_fakes import calling
 from tests.support.company_limits import uncounted
 from tests.support.runtime_nodes import Node, ObedientModel, person
@@ -110,7 +110,7 @@ async def test_a_session_with_a_turn_in_work_stays(node: Node, model: ObedientMo
 
 
 async def test_what_a_company_has_set_is_read_and_told(node: Node) -> None:
-    read = ReadRetention(PostgresRetentionReads(node.database), 365)
+    read = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(node.database), 365).read
     assert (await read("company-a")).session_retention_days == 365
     command = await node.deliver(SetRetention(session_retention_days=7), ADA)
     shown = (await read("company-a")).model_dump()

@@ -15,7 +15,7 @@ from services.runtime.domain.tools import Tool
 from services.runtime.domain.waits import Answer, LockedWait, kinds
 from services.runtime.domain.waits.approval import ApprovalWait
 from services.runtime.use_cases import resolve_wait
-from services.runtime.use_cases.watch_turn import WatchTurn
+from services.runtime.use_cases.read_turn_stream import ReadTurnStream
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.waiting import until
@@ -392,8 +392,9 @@ async def test_a_call_that_is_not_the_approved_one_is_not_made(node: Node, model
 
 async def test_a_reader_who_comes_during_the_wait_gets_the_text_after_it(node: Node, model: ObedientModel) -> None:
     session, turn_id, [action] = await waiting_turn(node, model)
-    watch = WatchTurn(PostgresWatchedTurns(node.database), node.worker.engine.watch)
-    found = await watch(session, turn_id, ALICE, after_step=0)
+    watched = PostgresWatchedTurns(node.database, node.outbox, source="/aes/runtime")
+    streams = ReadTurnStream(watched, "/aes/runtime", node.worker.engine.watch)
+    found = await streams.watch(session, turn_id, ALICE, after_step=0)
     assert found is not None
     assert found.status == "waiting"
     await resolve(node, session, turn_id, action, decision="approve")

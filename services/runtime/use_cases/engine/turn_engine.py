@@ -107,9 +107,9 @@ class TurnEngine:
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
 
-    def begin(self, session: NewSession) -> None:
+    def prime_cache(self, session: NewSession) -> None:
         """Makes a session known that is about to be committed with its first turn."""
-        self._conversations.begin(session)
+        self._conversations.prime(session)
 
     def forget(self, session: NewSession) -> None:
         """The session was not committed after all."""

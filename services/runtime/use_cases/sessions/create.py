@@ -12,12 +12,12 @@ from services.runtime.use_cases.engine.group_commit import GroupCommit
 class CreateSession:
     """Commands that arrive while a transaction is in flight share the next one.
 
-    ``begin`` makes a session known to this worker, so that a first turn here does not read it.
+    ``prime_cache`` saves a first turn on this worker the read of its session.
     """
 
-    def __init__(self, creations: SessionCreations, begin: Callable[[NewSession], None]) -> None:
+    def __init__(self, creations: SessionCreations, prime_cache: Callable[[NewSession], None]) -> None:
         self._creations = creations
-        self._begin = begin
+        self._prime_cache = prime_cache
         self._commits = GroupCommit[SessionCreation, None](self._commit, lambda creation: creation.session.company_id)
 
     async def __call__(self, command: commands.CreateSession, context: CommandContext) -> None:
@@ -30,5 +30,5 @@ class CreateSession:
         for creation in creations:
             # One without an agent may be given it by another worker.
             if creation.session.config_hash:
-                self._begin(creation.session)
+                self._prime_cache(creation.session)
         return [None] * len(creations)

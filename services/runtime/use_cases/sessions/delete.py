@@ -1,28 +1,25 @@
 """Deletes a session: its turns are refused and cancelled at once, its rows go when none of them runs any more."""
 
 from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import CommandContext, MessageContext, Transaction
-from services.runtime.domain.sessions import OpenWriter, SessionWriter, valid_id, writable
-
-Begin = Callable[[], AbstractAsyncContextManager[Transaction]]
+from services.runtime.domain.sessions import SessionWriter, valid_id, writable
+from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteSession:
     """``on_running`` is called just before the commit when a turn of the session still runs."""
 
+    begin: Begin
     open_writer: OpenWriter
     on_running: Callable[[], None]
 
-    async def __call__(
-        self, transaction: Transaction, command: commands.DeleteSession, context: CommandContext
-    ) -> None:
+    async def delete(self, transaction: Transaction, command: commands.DeleteSession, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         if not session.active:
@@ -35,15 +32,8 @@ class DeleteSession:
         if not await _remove_if_idle(transaction, writer, session.id, message):
             self.on_running()
 
-
-@dataclass(frozen=True, slots=True)
-class FinishSessionDeletion:
-    """Removes a session in deletion whose executions have stopped; any worker may do it. Whether it is gone."""
-
-    begin: Begin
-    open_writer: OpenWriter
-
-    async def __call__(self, session_id: str) -> bool:
+    async def finish(self, session_id: str) -> bool:
+        """Removes a session in deletion whose executions have stopped; any worker may do it. Whether it is gone."""
         async with self.begin() as transaction:
             writer = self.open_writer(transaction)
             context = await writer.deletion(session_id)

@@ -31,7 +31,7 @@ from services.runtime.domain.conversation_json import part_from_json
 from services.runtime.domain.models import VisionNotSupported
 from services.runtime.domain.turns import ClaimedTurn, Submission
 from services.runtime.domain.worker_slots import WorkerSlots
-from services.runtime.use_cases.accept_turn import AcceptTurn
+from services.runtime.use_cases.admit_turn import AdmitTurn
 from tests.support.artifact_fakes import FakeArtifacts
 
 SESSION = new_id()
@@ -70,13 +70,13 @@ class Accepting:
         self.admissions = MemoryAdmissions(model)
         policy = AdmissionPolicy(Backlog(), lambda: WorkerSlots(0), check_vision, lambda _options, _agent: None)
         addresses = GuardedResolver(resolve=_resolve)
-        self._accept = AcceptTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
+        self._admit = AdmitTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
 
     async def accept(self, *blocks: dict[str, Any], turn_id: str | None = None) -> Decision:
         turn_id = turn_id or new_id()
         command = ExecuteTurn.model_validate({"session_id": SESSION, "content": list(blocks)})
         message = MessageContext("company", "label", turn_id)
-        return await self._accept(command, CommandContext(turn_id, CALLER, message, "2026-01-01T00:00:00Z"))
+        return await self._admit(command, CommandContext(turn_id, CALLER, message, "2026-01-01T00:00:00Z"))
 
     async def refusal(self, *blocks: dict[str, Any]) -> Any:
         decision = await self.accept(*blocks)

@@ -1,21 +1,24 @@
 """Creates, changes and deletes budgets."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from libs.contracts.api.budgets import MAX_BUDGETS
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import BudgetCreated, BudgetDeleted, BudgetExhausted, BudgetUpdated
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.budgets import BudgetState, NewBudget, OpenBudgets
+from services.runtime.domain.budgets import BudgetState, BudgetWriter, NewBudget
+
+OpenBudgets = Callable[[Transaction], BudgetWriter]
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget:
+class Budgets:
     open_budgets: OpenBudgets
 
-    async def __call__(self, transaction: Transaction, command: commands.CreateBudget, context: CommandContext) -> None:
+    async def create(self, transaction: Transaction, command: commands.CreateBudget, context: CommandContext) -> None:
         """Raises Conflict when the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.count(company_id) >= MAX_BUDGETS:
@@ -32,12 +35,7 @@ class CreateBudget:
         transaction.emit(BudgetCreated(budget=budget.public()), subject=budget.id, owner_id=budget.owner_id)
         _tell_if_exceeded(transaction, budget, was_exceeded=False)
 
-
-@dataclass(frozen=True, slots=True)
-class UpdateBudget:
-    open_budgets: OpenBudgets
-
-    async def __call__(self, transaction: Transaction, command: commands.UpdateBudget, context: CommandContext) -> None:
+    async def update(self, transaction: Transaction, command: commands.UpdateBudget, context: CommandContext) -> None:
         writer = self.open_budgets(transaction)
         before = _found(await writer.lock(context.identity.company_id, command.budget_id))
         changes: dict[str, Any] = command.changes.model_dump(exclude_unset=True)
@@ -49,29 +47,11 @@ class UpdateBudget:
         transaction.emit(BudgetUpdated(budget=after.public()), subject=after.id, owner_id=after.owner_id)
         _tell_if_exceeded(transaction, after, was_exceeded=before.is_exceeded)
 
-
-@dataclass(frozen=True, slots=True)
-class DeleteBudget:
-    open_budgets: OpenBudgets
-
-    async def __call__(self, transaction: Transaction, command: commands.DeleteBudget, context: CommandContext) -> None:
+    async def delete(self, transaction: Transaction, command: commands.DeleteBudget, context: CommandContext) -> None:
         writer = self.open_budgets(transaction)
         budget = _found(await writer.lock(context.identity.company_id, command.budget_id))
         await writer.remove(budget.id)
         transaction.emit(BudgetDeleted(budget_id=budget.id), subject=budget.id, owner_id=budget.owner_id)
-
-
-@dataclass(frozen=True, slots=True)
-class BudgetChanges:
-    """The use cases of this page."""
-
-    create: CreateBudget
-    update: UpdateBudget
-    delete: DeleteBudget
-
-    @classmethod
-    def of(cls, open_budgets: OpenBudgets) -> Self:
-        return cls(CreateBudget(open_budgets), UpdateBudget(open_budgets), DeleteBudget(open_budgets))
 
 
 def _tell_if_exceeded(transaction: Transaction, budget: BudgetState, *, was_exceeded: bool) -> None:

@@ -1,4 +1,4 @@
-"""Accepts a message as a turn of its session, and starts the turn when it can run at once."""
+"""Admits a message as a turn of its session, and starts the turn when it can run at once."""
 
 import asyncio
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ _IMAGE: Final = "vision"
 Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
 
 
-class AcceptTurn:
+class AdmitTurn:
     """Called once per command; the decisions and writes of concurrent calls share a transaction (``GroupCommit``)."""
 
     def __init__(
@@ -87,7 +87,7 @@ class AcceptTurn:
                 decisions = self._policy.decide(submissions, batch.view)
                 claimed = await batch.write(decisions)
                 for session in batch.begun:
-                    self._engine.begin(session)
+                    self._engine.prime_cache(session)
                 self._speculative_start(claimed, submissions, claim)
         except BaseException:
             claim.settle(committed=False)

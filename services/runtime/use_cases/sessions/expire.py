@@ -1,14 +1,15 @@
 """Removes sessions whose time is over: their own, or that for which their company keeps unused ones."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import MessageContext, Transaction
-from services.runtime.domain.retention import OpenRetention, RetentionReads, SessionPlace
-from services.runtime.domain.sessions import LockedSession, OpenWriter, SessionWriter
+from services.runtime.domain.retention import RetentionReads, SessionPlace
+from services.runtime.domain.sessions import LockedSession, SessionWriter
+from services.runtime.use_cases.retention import OpenRetention
+from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 _AT_ONCE: Final = 200
 _READ_AT_ONCE: Final = 100
@@ -21,7 +22,7 @@ class ExpireSessions:
     Any number of processes may do it at once. ``on_removed`` is told how many were removed.
     """
 
-    begin: Callable[[], AbstractAsyncContextManager[Transaction]]
+    begin: Begin
     open_writer: OpenWriter
     on_removed: Callable[[int], None]
 
@@ -51,7 +52,7 @@ class RemoveOldSessions:
 
     def __init__(
         self,
-        begin: Callable[[], AbstractAsyncContextManager[Transaction]],
+        begin: Begin,
         open_writer: OpenWriter,
         open_retention: OpenRetention,
         reads: RetentionReads,
