@@ -17,12 +17,16 @@ from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.adapters.internal_api.toolsets import HttpToolsets
-from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
-from services.runtime.adapters.observed import ObservedAgent, ObservedConnector, ObservedModel, observed
+from services.runtime.adapters.observed import (
+    ObservedAgent,
+    ObservedConnector,
+    ObservedModel,
+    PrometheusMetrics,
+    observed,
+)
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
-from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
@@ -31,6 +35,8 @@ from services.runtime.adapters.postgres.retention import PostgresRetentionReads,
 from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
+from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
 from services.runtime.adapters.postgres.waits import PostgresWaits
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
@@ -52,10 +58,10 @@ from services.runtime.entrypoints.http.reads import reads_router
 from services.runtime.entrypoints.maintenance import keep_retention
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.admit_turn import AdmitTurn
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
+from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from services.runtime.use_cases.budgets import Budgets

@@ -28,7 +28,7 @@ from services.runtime.domain.tools import (
 )
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 from services.runtime.entrypoints.http.catalogues import catalogues_router
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.try_toolset import TryToolset
 from tests.support.registry import identity

@@ -39,7 +39,7 @@ from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools

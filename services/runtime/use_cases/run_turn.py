@@ -22,8 +22,9 @@ from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionA
 from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
+from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
+from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
 
 T = TypeVar("T")
 _log = structlog.get_logger("runtime.turns")

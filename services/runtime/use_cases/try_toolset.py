@@ -10,7 +10,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 
 Connectors = Mapping[ToolsetType, ToolsetConnector]

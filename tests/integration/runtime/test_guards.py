@@ -8,7 +8,8 @@ import pytest
 
 from libs.contracts.errors import TimedOut
 from libs.contracts.identifiers import new_id
-from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
+from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
 from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.spending import NoPrices
 from services.runtime.domain.steps import Step

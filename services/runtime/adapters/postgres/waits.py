@@ -136,4 +136,5 @@ def _row(turn_id: str, wait: NewWait) -> dict[str, Any]:
 
 
 def _wait(row: tuple[Any, ...]) -> LockedWait:
-    return LockedWait(*row[:4], read_json(row[4]), *row[5:])
+    wait_id, kind, step, call_id, payload, *rest = row
+    return LockedWait(wait_id, kind, step, call_id, read_json(payload), *rest)

@@ -2,7 +2,7 @@
 
 from services.runtime.domain.conversation import ToolMessage
 from services.runtime.domain.steps import Step
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,

@@ -12,7 +12,7 @@ from services.runtime.domain.conversation import (
     ToolResult,
 )
 from services.runtime.domain.steps import ModelOutput, Step
-from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,

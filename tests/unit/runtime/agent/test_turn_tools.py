@@ -9,7 +9,7 @@ from services.runtime.domain.conversation import JsonObject, ToolResult
 from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.domain.tools import Toolbox, ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
 from services.runtime.domain.toolsets import Toolset
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.agent_fakes import (
     CALLER,

@@ -20,7 +20,7 @@ from services.runtime.domain.models import ModelRequest
 from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import ClientTool, Tool, ToolDefinition
 from services.runtime.domain.waits import NewWait, call_hash
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,

@@ -30,7 +30,7 @@ from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.domain.steps import ModelOutput
 from services.runtime.domain.waits import call_hash
-from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     CALLER,
     FakeRetriever,

@@ -13,11 +13,12 @@ from services.runtime.domain.steps import ModelOutput, Step, rounds
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
-from services.runtime.use_cases.agent.structured_output import REPEATS, read_output
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.agent.turn_progress import (
+    REPEATS,
     TurnProgress,
+    read_output,
     recorded_toolsets,
     with_call_ids,
 )
