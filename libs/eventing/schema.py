@@ -63,21 +63,3 @@ def create_eventing_tables(op: Operations | ModuleType) -> None:
         _SEQUENCES,
     ):
         op.execute(statement)
-
-
-def add_inbox_company(op: Operations | ModuleType) -> None:
-    """Add the company to inboxes that were made without it; newer ones have it.
-
-    Old rows stay without a company until they are purged: whose they were is unknown.
-    """
-    op.execute("ALTER TABLE inbox ADD COLUMN IF NOT EXISTS company_id text")
-
-
-def add_outbox_identity(op: Operations | ModuleType) -> None:
-    """Add the identity, which makes a row a command, to outboxes that were made without it; newer ones have it."""
-    op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS identity jsonb")
-
-
-def add_outbox_owner(op: Operations | ModuleType) -> None:
-    """Add the user who owns what an event is about to outboxes that were made without it; newer ones have it."""
-    op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS owner_id text")
