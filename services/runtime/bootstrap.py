@@ -155,7 +155,6 @@ def build_worker(
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
-    retention = PostgresRetentionReads(database)
     handlers = Handlers(
         admit=AdmitTurn(admissions, _admission_policy(settings, engine, models), engine, artifacts, addresses),
         create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.prime_cache),
@@ -164,19 +163,15 @@ def build_worker(
         resolve=ResolveWait(open_writer, PostgresWaits, reconcile_soon),
         deletion=deletion,
         budgets=Budgets(PostgresBudgetWriter),
-        retention=SessionRetention(PostgresRetentionWriter, retention, settings.session_retention_days or None),
+        retention=_retention(settings, database),
     )
-    return Worker(
-        id=worker_id,
-        engine=engine,
-        reconciler=reconciler,
-        lease=lease,
-        lease_keeper=LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE),
-        handlers=handlers,
-        open_writer=open_writer,
-        prices=prices,
-        amounts=amounts,
-    )
+    keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
+    return Worker(worker_id, engine, reconciler, lease, keeper, handlers, open_writer, prices, amounts)
+
+
+def _retention(settings: RuntimeSettings, database: Database) -> SessionRetention:
+    reads, default = PostgresRetentionReads(database), settings.session_retention_days or None
+    return SessionRetention(PostgresRetentionWriter, reads, default)
 
 
 def _admission_policy(settings: RuntimeSettings, engine: TurnEngine, models: ModelCatalogue) -> AdmissionPolicy:
@@ -254,12 +249,5 @@ def _run_in_background(service: Service, settings: RuntimeSettings, worker: Work
     service.count_amounts(worker.amounts)
     expire_sessions = ExpireSessions(begin, open_writer, _REMOVED)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(
-        begin,
-        open_writer,
-        PostgresRetentionWriter,
-        PostgresRetentionReads(service.database),
-        default=settings.session_retention_days or None,
-        on_removed=_REMOVED,
-    )
+    remove = RemoveOldSessions(begin, open_writer, worker.handlers.retention, on_removed=_REMOVED)
     service.background("runtime.retention", lambda: keep_retention(remove))

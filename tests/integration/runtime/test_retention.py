@@ -32,15 +32,13 @@ REMOVED = ("tests", "sessions")
 def remover(node: Node) -> Remover:
     open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
     reads = PostgresRetentionReads(node.database)
-    begin = node.outbox.transaction
-    return partial(
-        RemoveOldSessions,
-        begin,
-        open_writer,
-        PostgresRetentionWriter,
-        reads,
-        on_removed=partial(count_removed, *REMOVED),
-    )
+
+    def remover(*, default: int | None, limit: int = 100) -> RemoveOldSessions:
+        retention = SessionRetention(PostgresRetentionWriter, reads, default)
+        on_removed = partial(count_removed, *REMOVED)
+        return RemoveOldSessions(node.outbox.transaction, open_writer, retention, on_removed=on_removed, limit=limit)
+
+    return remover
 
 
 async def whole_pass(remove: RemoveOldSessions) -> None:

@@ -6,9 +6,9 @@ from typing import Final
 
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import MessageContext, Transaction
-from services.runtime.domain.retention import RetentionReads, SessionPlace
+from services.runtime.domain.retention import SessionPlace
 from services.runtime.domain.sessions import LockedSession, SessionWriter
-from services.runtime.use_cases.retention import OpenRetention
+from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions import Begin, OpenWriter
 
 _AT_ONCE: Final = 200
@@ -46,26 +46,21 @@ class RemoveOldSessions:
     """Removes sessions that had no turn for as long as their company keeps them, a batch at each call.
 
     It goes through the companies in order of their ids, and through the sessions of each that were made longer ago.
-    Any number of processes may do it at once. ``default``: the days of companies that have not said, None for ever.
-    ``on_removed`` is told how many were removed.
+    Any number of processes may do it at once. ``on_removed`` is told how many were removed.
     """
 
     def __init__(
         self,
         begin: Begin,
         open_writer: OpenWriter,
-        open_retention: OpenRetention,
-        reads: RetentionReads,
+        retention: SessionRetention,
         *,
-        default: int | None,
         on_removed: Callable[[int], None],
         limit: int = _READ_AT_ONCE,
     ) -> None:
         self._begin = begin
         self._open_writer = open_writer
-        self._open_retention = open_retention
-        self._reads = reads
-        self._default = default
+        self._retention = retention
         self._on_removed = on_removed
         self._limit = limit
         self._company = ""
@@ -78,7 +73,7 @@ class RemoveOldSessions:
             return False
         if self._days is not None:
             async with self._begin() as transaction:
-                retention = self._open_retention(transaction)
+                retention = self._retention.open_retention(transaction)
                 old = await retention.lock_old(self._company, self._days, after=self._last, limit=self._limit)
                 if old.idle:
                     await _remove(transaction, self._open_writer(transaction), old.idle)
@@ -87,7 +82,7 @@ class RemoveOldSessions:
         return True
 
     async def _next_company(self) -> bool:
-        found = await self._reads.next_company(self._company, self._default)
+        found = await self._retention.reads.next_company(self._company, self._retention.default)
         self._company, self._days = found or ("", None)
         return found is not None
 
