@@ -223,7 +223,7 @@ def build(settings: RuntimeSettings) -> Service:
     _include_reads(service, worker)
     toolsets = TryToolset(connectors, tries, ArgumentSchemas())
     service.http.include_router(catalogues_router(models, toolbox, toolsets))
-    _run_in_background(service, settings, worker)
+    _run_in_background(service, worker)
     service.background("runtime.deltas", deltas.run)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
@@ -241,7 +241,7 @@ def _include_reads(service: Service, worker: Worker) -> None:
     service.http.include_router(reads_router(reads, streams, budgets, worker.handlers.retention))
 
 
-def _run_in_background(service: Service, settings: RuntimeSettings, worker: Worker) -> None:
+def _run_in_background(service: Service, worker: Worker) -> None:
     begin, open_writer = service.outbox.transaction, worker.open_writer
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)

@@ -38,5 +38,4 @@ class CancelTurn:
             owner_id=session.owner_id,
             sequence=turn.sequence + _EVENTS,
         )
-        if turn.status != "queued":
-            self.on_cancelled()
+        self.on_cancelled()

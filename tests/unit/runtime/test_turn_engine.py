@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -23,7 +23,7 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.steps import ModelOutput, Step
-from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
 from services.runtime.domain.waits import NewWait
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
@@ -160,6 +160,27 @@ async def test_the_claimed_next_turn_runs_without_the_reconciler() -> None:
     running.start(claimed_turn(id="first"), QUESTION)
     await until(lambda: len(turns.outcomes) == 2)
     assert [task.turn_id for task in agent.tasks] == ["first", "next"]
+
+
+async def test_a_turn_whose_end_comes_too_late_is_released_and_the_next_one_begins() -> None:
+    class Cancelled(MemoryTurns):
+        async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
+            if not self.outcomes:
+                self.outcomes.extend(outcomes)
+                return [CommitResult(applied=False)]
+            return await super().commit(outcomes, claim_in=claim_in)
+
+    turns, released = Cancelled(), asyncio.Event()
+    turns.next_turns.append(claimed_turn(id="next", position=1))
+    running = engine(OneLiner(), turns)
+    running.on_release = released.set
+    running.start(claimed_turn(id="late"), QUESTION)
+    await until(lambda: len(turns.outcomes) == 3)
+    ends = [(outcome.turn.id, outcome.kind) for outcome in turns.outcomes]
+    assert ends == [
+        ("late", OutcomeKind.COMPLETED), ("late", OutcomeKind.RELEASED), ("next", OutcomeKind.COMPLETED),
+    ]  # fmt: skip
+    assert released.is_set()
 
 
 async def test_a_turn_stopped_at_its_start_is_released() -> None:
