@@ -191,7 +191,7 @@ class PostgresLeaseReclaimer:
             "worker": self._worker_id,
             "lease": self._lease,
             "unknown": list(unknown),
-            # Of the workers that the look before has shown: whoever is new has not died yet.
+            # Only workers already seen by the previous check can be declared dead.
             "gone": list(self._presence.gone(self._others)),
         }
 

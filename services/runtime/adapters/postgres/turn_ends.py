@@ -47,8 +47,8 @@ _END: Final = """
     SELECT id, event_sequence, charged, followed FROM ended
 """
 _FINISH: Final = _END.format(condition="")
-# Nothing has to be done about these ends beside their events, whose numbers are as their worker has counted. Scalar
-# queries, since a join would be planned as a scan of all turns.
+# Fast path: no next turn, no budget, and the event sequence is what the worker expects. Scalar queries, since a join
+# would be planned as a scan of all turns.
 _FINISH_ALONE: Final = _END.format(
     condition="""
           AND t.event_sequence = g.sequence
