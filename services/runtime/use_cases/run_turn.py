@@ -210,7 +210,7 @@ class RunTurn:
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
         outcome = _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
-        return replace(outcome, calls_made=calls_made(journal.recorded))
+        return replace(outcome, calls_made=calls_made(journal.recorded)) if journal.recorded else outcome
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:
@@ -265,7 +265,7 @@ def _completed(
         message_id=message_id,
         text=text,
         usage=usage,
-        toolsets=toolsets_to_json(reply.toolsets) or None,
+        toolsets=toolsets_to_json(reply.toolsets) if reply.toolsets else None,
         preceding=tuple(
             CitationAdded(session_id=turn.session_id, turn_id=turn.id, citation=citation)
             for citation in event.response.citations
