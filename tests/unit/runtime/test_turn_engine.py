@@ -172,7 +172,7 @@ async def test_a_turn_whose_end_comes_too_late_is_released_and_the_next_one_begi
 
     turns, released = Cancelled(), asyncio.Event()
     turns.next_turns.append(claimed_turn(id="next", position=1))
-    running = engine(OneLiner(), turns)
+    running = engine(OneLiner(), turns, MemoryConversations({1: [QUESTION]}))
     running.on_release = released.set
     running.start(claimed_turn(id="late"), QUESTION)
     await until(lambda: len(turns.outcomes) == 3)
