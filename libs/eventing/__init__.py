@@ -23,8 +23,6 @@ from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
-from libs.eventing._kafka_lone_member import LoneMember
-from libs.eventing._kafka_long_fetches import LongFetches
 from libs.eventing._messages import (
     MessageContext,
     MessageDraft,
@@ -73,8 +71,6 @@ __all__ = [
     "KafkaConnection",
     "KafkaGroups",
     "KafkaSettings",
-    "LoneMember",
-    "LongFetches",
     "LookUp",
     "MessageContext",
     "MessageDraft",

@@ -230,7 +230,6 @@ def _add_ingestion(
         batch=settings.streams_batch,
         batches=settings.streams_batches,
         broker_answers=lambda: service.producer.healthy,
-        settled=lambda: service.presence.settled,
     )
 
     def claims() -> list[str]:

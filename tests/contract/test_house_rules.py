@@ -19,7 +19,7 @@ FILES = {"__init__", "__main__", "bootstrap", "settings"}
 ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
 PROTOCOLS = {"a2a", "ag_ui", "mcp", "openai"}
 OF_ONE_SERVICE = {
-    "ingestion": {"faust_consumer", "streams", "watchdog"},
+    "ingestion": {"streams", "watchdog"},
     "gateway": {"administration", "studio", *PROTOCOLS},
     "runtime": {"administration"},
 }

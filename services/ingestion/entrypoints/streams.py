@@ -23,7 +23,6 @@ from libs.eventing import KafkaConnection, member_client_id, set_lag
 from libs.fairness import FairSemaphore
 from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, decode_work
-from services.ingestion.entrypoints.faust_consumer import install_resting_consumer
 from services.ingestion.entrypoints.watchdog import end_process
 
 Work = TypeVar("Work")
@@ -50,12 +49,11 @@ class IngestionStreams:
         batch: int,
         batches: int,
         broker_answers: Callable[[], bool] = lambda: True,
-        settled: Callable[[], bool] = lambda: False,
         end: Callable[[], None] = end_process,
     ) -> None:
         """Handles up to ``batches`` batches of a company at once, of up to ``batch`` messages each, so that one is
         parsed while another is written; one more is for a company beside it. ``process`` is the number of this process
-        in its group, and ``settled`` tells whether no process comes to the group or leaves it.
+        in its group.
 
         Messages are read ahead, so that those of a company are found behind those of another.
         """
@@ -71,7 +69,6 @@ class IngestionStreams:
         self._stopping = False
         self.joined = False
         self.app = _application(kafka, prefix, process)
-        install_resting_consumer(self.app, settled)
         self.app.on_partitions_assigned.connect(self._assigned)
         topic = self.app.topic(prefix + INGESTION_WORK.name, value_serializer="raw", key_serializer="raw")
         self.app.agent(topic, name=f"{prefix}ingestion.work")(self._take)
@@ -225,6 +222,6 @@ def _application(kafka: KafkaConnection, prefix: str, process: int) -> faust.App
         broker_max_poll_records=200,
         stream_wait_empty=False,
         broker_session_timeout=10.0,
-        broker_heartbeat_interval=0.5,
+        broker_heartbeat_interval=1.0,
         broker_client_id=member_client_id("aes-ingestion-worker", process),
     )
