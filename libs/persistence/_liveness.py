@@ -1,5 +1,4 @@
-"""Which processes of a service live, by locks that PostgreSQL frees as soon as one does not, and what becomes of the
-work of those that have ended."""
+"""Tells by locks, which PostgreSQL frees when a process ends, who of a service lives; reclaims the work of others."""
 
 import asyncio
 import secrets

@@ -47,7 +47,7 @@ class TcpProxy:
             self._server = await asyncio.start_server(self._accept, self._host, self.port)
 
     def changed(self, data: bytes) -> bytes:
-        """What is passed on instead of these bytes."""
+        """Returns the bytes to be passed on instead."""
         return data
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
