@@ -38,7 +38,7 @@ class Administration:
 
     def __init__(self, database: Database) -> None:
         self._accounts = PostgresAccounts(database)
-        # The gateway's sweeper publishes what is recorded.
+        # A gateway's relay publishes what is stored.
         self._store = PostgresKeys(database, Outbox(database))
         self._keys = Keys(self._store, _now)
 
