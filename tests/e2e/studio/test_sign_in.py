@@ -25,13 +25,30 @@ def test_a_key_that_is_not_valid_is_said_to_be_none(open_page: Open) -> None:
     expect(page.get_by_role("alert")).to_contain_text("not valid")
 
 
-def test_a_session_survives_a_reload_and_ends_with_the_tab(open_page: Open, stack: RunningStack) -> None:
+def test_a_session_survives_a_reload_and_ends_with_the_last_tab(open_page: Open, stack: RunningStack) -> None:
     page = open_page()
     page.reload()
     expect(page.get_by_role("navigation")).to_be_visible()
     with page.context.new_page() as other:
+        other.goto(f"{stack.base_url}/studio/keys/")
+        expect(other.get_by_role("heading", level=1)).to_have_text("Keys")
+        page.goto("about:blank")
+        other.reload()
+        expect(other.get_by_role("heading", level=1)).to_have_text("Keys")
+        other.goto("about:blank")
+        page.goto(f"{stack.base_url}/studio/")
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        page.evaluate("sessionStorage.clear()")
+        page.reload()
+        expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_signing_out_ends_every_tab(open_page: Open, stack: RunningStack) -> None:
+    page = open_page()
+    with page.context.new_page() as other:
         other.goto(f"{stack.base_url}/studio/")
-        expect(other.get_by_label("API key")).to_be_visible()
+        other.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("alert")).to_contain_text("signed out")
 
 
 def test_signing_out_forgets_the_key(open_page: Open) -> None:
