@@ -183,7 +183,7 @@ function useLists() {
     (signal) => Promise.all([
       allows("agents:read") ? get("/agent/", {}, { signal }) : [],
       allows("sessions:read") ? get("/sessions/", { limit }, { signal }) : { sessions: [], total: 0 },
-    ]), limit);
+    ]), limit, { changes: "agent session" });
   const [agents, page] = value ?? [];
   return {
     agents, sessions: page?.sessions, hasMore: page ? page.total > page.sessions.length && limit < MOST_SESSIONS : false,

@@ -17,7 +17,7 @@ import { useLoaded } from "../parts/use_loaded.js";
 const LIMIT = 200;
 
 export default function Secrets() {
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/secrets/", { limit: LIMIT }, { signal }));
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/secrets/", { limit: LIMIT }, { signal }), "", { changes: "secret" });
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   return html`

@@ -32,7 +32,7 @@ export default function Webhooks({ segments }) {
 
 function WebhookList() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/webhooks/", { limit: LIMIT, offset }, { signal }), offset);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/webhooks/", { limit: LIMIT, offset }, { signal }), offset, { changes: "webhook" });
   const [open, setOpen] = useState(null);
   const made = (webhook) => (setOpen({ kind: "secret", webhook }), refresh());
   return html`
