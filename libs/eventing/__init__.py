@@ -17,26 +17,23 @@ from libs.eventing._dead_letter_reader import (
 from libs.eventing._dead_letter_replay import Replay, ReplayOutcome, ReplayOvertaken, open_replay
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
-from libs.eventing._expiry import EntityTable, Expiry
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
-from libs.eventing._kafka_lone_member import LoneMember
-from libs.eventing._kafka_long_fetches import LongFetches
 from libs.eventing._messages import (
     MessageContext,
     MessageDraft,
     OnEvent,
+    OutboxMessage,
     PayloadReader,
     PoisonMessage,
     envelope_of,
 )
 from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._publisher import OutboxSender, Publisher
+from libs.eventing._relay import Relay
 from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import (
     CommandSender,
@@ -46,8 +43,8 @@ from libs.eventing._request_reply import (
     Replies,
     ReplyState,
 )
+from libs.eventing._retention import EntityTable, Expiry, Retention
 from libs.eventing._revoked_keys import RevokedKeys
-from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
@@ -73,8 +70,6 @@ __all__ = [
     "KafkaConnection",
     "KafkaGroups",
     "KafkaSettings",
-    "LoneMember",
-    "LongFetches",
     "LookUp",
     "MessageContext",
     "MessageDraft",
@@ -84,17 +79,16 @@ __all__ = [
     "OnEvent",
     "Outbox",
     "OutboxMessage",
-    "OutboxSender",
     "Overtaken",
     "Partition",
     "PartitionLag",
     "PayloadReader",
     "PoisonMessage",
     "Producer",
-    "Publisher",
     "ReadTooSlowly",
     "Received",
     "Record",
+    "Relay",
     "Replay",
     "ReplayOffsets",
     "ReplayOutcome",
@@ -102,8 +96,8 @@ __all__ = [
     "Replication",
     "Replies",
     "ReplyState",
+    "Retention",
     "RevokedKeys",
-    "Sweeper",
     "TopicContent",
     "Transaction",
     "connection_diagnostics",

@@ -84,8 +84,7 @@ _LOST_ITEMS: Final = """
         WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
     WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
-# Workers keep what they have read from being sent again. Other items may just wait in the topic: while work moves on,
-# only a few are sent again at a time.
+# They may just wait in the topic or in a worker: while work moves on, only a few are sent again at a time.
 _UNHEARD_ITEMS: Final = """
     UPDATE ingestion_items d SET sent_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d
