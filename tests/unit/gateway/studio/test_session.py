@@ -1,4 +1,4 @@
-"""Who is signed in, in several tabs of a browser."""
+"""Sessions of the studio that several tabs of a browser share."""
 
 from tests.unit.gateway.studio.conftest import Run, in_world
 
