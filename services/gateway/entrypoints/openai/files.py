@@ -16,12 +16,13 @@ from libs.contracts.timestamps import parse_time
 from libs.service_defaults.uploads import FIELD, without_fields
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.identifiers import id_of
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router
-from services.gateway.entrypoints.http.queries import whole_number
-from services.gateway.entrypoints.http.upload_stream import UploadStream
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.queries import whole_number
+from services.gateway.entrypoints.door.upload_stream import UploadStream
+from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.pages import ListQuery, page
 
@@ -104,9 +105,9 @@ async def get_file_content(request: Request, file_id: str, caller: Reader, trans
 
 
 @router.delete("/{file_id}")
-async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
+async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(file_id, "file")
-    await use.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
     return json_answer(orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
 
 

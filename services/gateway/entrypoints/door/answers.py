@@ -1,0 +1,68 @@
+"""Responses made from upstreams' bytes: their answers to reads, and the terminal events of writes."""
+
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+
+from libs.eventing import Received
+from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.ports import Upstreams
+from services.gateway.domain.public_view import public_turn
+from services.gateway.entrypoints.door.routes import PREFIX
+
+
+class Owners:
+    """Asks the owners of data for callers. Their bytes are the answer's; what they refuse is raised."""
+
+    def __init__(self, upstreams: Upstreams) -> None:
+        self._upstreams = upstreams
+
+    async def get(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> Response:
+        reply = await self._upstreams.request("GET", upstream, path, caller.identity, params=params or None)
+        return json_answer(checked(reply))
+
+    async def post(self, caller: Principal, upstream: str, path: str, body: bytes) -> Response:
+        reply = await self._upstreams.request("POST", upstream, path, caller.identity, body=body)
+        return json_answer(checked(reply))
+
+    async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
+        """A call with effects, made at most once."""
+        reply = await self._upstreams.request(
+            "POST", upstream, path, caller.identity, body=body, deadline=deadline, once=True
+        )
+        return json_answer(checked(reply))
+
+
+def json_answer(body: bytes, status: int = 200, headers: dict[str, str] | None = None) -> Response:
+    """Ends with a line break, as a terminal wants it."""
+    return Response(body + b"\n", status, headers, media_type="application/json")
+
+
+def turn_answer(turn: bytes | memoryview, caller: Principal, status: int = 200) -> Response:
+    """A turn's state, as the caller may see it."""
+    if caller.public is None:
+        return json_answer(bytes(turn), status)
+    return json_answer(orjson.dumps(public_turn(orjson.loads(turn))), status)
+
+
+def created(body: bytes, location: str | None) -> Response:
+    """A 201, with the path of the created resource below ``/api/v1``."""
+    return json_answer(body, 201, None if location is None else {"Location": f"{PREFIX}{location}"})
+
+
+def entity_in(received: Received, name: str) -> bytes:
+    """Returns a field of a successful event as JSON: the body of the answer."""
+    event: dict[str, Any] = orjson.loads(received.payload)
+    return orjson.dumps(event[name])
+
+
+def results_in(received: Received) -> bytes:
+    """Returns the ``reply`` of a bulk operation; results of single files have an error only where there is one."""
+    reply: dict[str, Any] = orjson.loads(received.payload)["reply"]
+    for result in reply.get("results", ()):
+        error = result.pop("error", None)
+        if error is not None:
+            result["error"] = {name: value for name, value in error.items() if value is not None}
+    return orjson.dumps(reply)
