@@ -20,12 +20,16 @@ class Owners:
         self._upstreams = upstreams
 
     async def get(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> Response:
-        reply = await self._upstreams.request("GET", upstream, path, caller.identity, params=params or None)
-        return json_answer(checked(reply))
+        return json_answer(await self.read(caller, upstream, path, params))
 
     async def post(self, caller: Principal, upstream: str, path: str, body: bytes) -> Response:
-        reply = await self._upstreams.request("POST", upstream, path, caller.identity, body=body)
-        return json_answer(checked(reply))
+        return json_answer(await self.ask(caller, upstream, path, body))
+
+    async def read(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> bytes:
+        return checked(await self._upstreams.request("GET", upstream, path, caller.identity, params=params or None))
+
+    async def ask(self, caller: Principal, upstream: str, path: str, body: bytes) -> bytes:
+        return checked(await self._upstreams.request("POST", upstream, path, caller.identity, body=body))
 
     async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
         """A call with effects, made at most once."""

@@ -9,17 +9,17 @@ from pydantic import Field
 from starlette.responses import Response
 
 from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import HistoryMessage, Message, MessagePage, Session
+from libs.contracts.api.sessions import HistoryMessage, Message, Session
 from libs.contracts.commands.runtime import NO_AGENT
 from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import Owners, json_answer
+from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import protocol_router, turn_headers
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
@@ -29,6 +29,7 @@ from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
 from services.gateway.entrypoints.openai.said_before import messages_of
+from services.gateway.use_cases.sessions import Sessions
 
 router: Final = protocol_router(f"{PREFIX}/conversations")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
@@ -93,10 +94,10 @@ async def delete_conversation(conversation_id: str, _: Writer, write: Idempotent
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
+async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, door: DoorDep) -> Response:
     found: list[Json] = []
     is_after = cursor.after is None
-    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=cursor.newest_first):
+    async for item in _items(door.sessions, caller, session_of(conversation_id), newest_first=cursor.newest_first):
         if is_after:
             found.append(item)
         is_after = is_after or item["id"] == cursor.after
@@ -108,8 +109,8 @@ async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, upstr
 
 
 @router.get("/{conversation_id}/items/{item_id}")
-async def get_item(conversation_id: str, item_id: str, caller: Reader, upstream: Upstream) -> Response:
-    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=True):
+async def get_item(conversation_id: str, item_id: str, caller: Reader, door: DoorDep) -> Response:
+    async for item in _items(door.sessions, caller, session_of(conversation_id), newest_first=True):
         if item["id"] == item_id:
             return _json(item)
     raise NotFound("There is no such item in this conversation.")
@@ -147,13 +148,13 @@ def _history(items: Sequence[Any]) -> list[HistoryMessage]:
         raise refuse("items", problem.message, "invalid_value") from None
 
 
-async def _items(upstream: Owners, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
+async def _items(sessions: Sessions, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
     offset = 0
     if newest_first:
-        offset = max((await _messages(upstream, caller, session_id, 0, 1)).total - _PAGE, 0)
+        offset = max((await sessions.messages(caller.identity, session_id, limit=1, offset=0)).total - _PAGE, 0)
     length = _PAGE
     while True:
-        page = await _messages(upstream, caller, session_id, offset, length)
+        page = await sessions.messages(caller.identity, session_id, offset=offset, limit=length)
         items = [item for message in page.messages for item in _of(message)]
         for item in reversed(items) if newest_first else items:
             yield item
@@ -161,12 +162,6 @@ async def _items(upstream: Owners, caller: Principal, session_id: str, *, newest
             return
         length = min(offset, _PAGE) if newest_first else _PAGE
         offset = offset - length if newest_first else offset + _PAGE
-
-
-async def _messages(upstream: Owners, caller: Principal, session_id: str, offset: int, limit: int) -> MessagePage:
-    params = {"offset": offset, "limit": limit}
-    answer = await upstream.get(caller, "runtime", f"/internal/sessions/{session_id}/messages", params)
-    return MessagePage.model_validate_json(bytes(answer.body))
 
 
 def _of(message: Message) -> list[Json]:

@@ -88,15 +88,15 @@ class FilesQuery(ListQuery):
 async def list_files(cursor: Annotated[FilesQuery, Query()], caller: Reader, upstream: Upstream) -> Response:
     if cursor.purpose not in _PURPOSES:
         return page([], has_more=False)
-    reply = await upstream.get(caller, "ingestion", _FILES, cursor.upstream())
-    found = FilePage.model_validate_json(bytes(reply.body))
+    reply = await upstream.read(caller, "ingestion", _FILES, cursor.upstream())
+    found = FilePage.model_validate_json(reply)
     return page([_file(file) for file in found.files], has_more=found.has_more)
 
 
 @router.get("/{file_id}")
 async def get_file(file_id: str, caller: Reader, upstream: Upstream) -> Response:
-    reply = await upstream.get(caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
-    return json_answer(orjson.dumps(_file(File.model_validate_json(bytes(reply.body)))))
+    reply = await upstream.read(caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
+    return json_answer(orjson.dumps(_file(File.model_validate_json(reply))))
 
 
 @router.get("/{file_id}/content")

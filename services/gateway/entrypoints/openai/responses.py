@@ -9,15 +9,14 @@ import orjson
 from fastapi import Depends, Query, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import MessagePage, Turn
 from libs.contracts.errors import Conflict, InvalidRequest
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import Owners, json_answer
+from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import protocol_router, turn_headers
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE, render_event
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
@@ -28,6 +27,7 @@ from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
 from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns, options_of
+from services.gateway.use_cases.turns import ENDED
 
 router: Final = protocol_router(f"{PREFIX}/responses")
 Executor = Annotated[
@@ -120,7 +120,7 @@ async def get_response(
 async def cancel_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
-    if turn.status not in ("completed", "failed", "cancelled"):
+    if turn.status not in ENDED:
         # One that has ended meanwhile says so itself.
         with suppress(Conflict):
             await door.turns.cancel(write, turn.session_id, turn.turn_id)
@@ -131,13 +131,11 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 
 @router.delete("/{response_id}")
-async def delete_response(
-    response_id: str, caller: Executor, write: IdempotentWrite, upstream: Upstream, door: DoorDep
-) -> Response:
+async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
     """Removes the session with the response, unless there is more in it."""
     name = ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
-    page = await _messages(upstream, caller, turn, {"limit": 3})
+    page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)
     is_alone = page.total <= 2 and all(message.turn_id == turn.turn_id for message in page.messages)
     if not is_alone or response_head(options_of(turn), 0)["conversation"] is not None:
         raise Conflict("The response is part of a conversation, which can be deleted as a whole only.")
@@ -147,19 +145,14 @@ async def delete_response(
 
 @router.get("/{response_id}/input_items")
 async def list_input_items(
-    response_id: str, cursor: Cursor, caller: Reader, write: PlainWrite, upstream: Upstream, door: DoorDep
+    response_id: str, cursor: Cursor, caller: Reader, write: PlainWrite, door: DoorDep
 ) -> Response:
     name = ResponseName.parse(response_id)
     if name.part:
         _, builder = await ResponseTurns(door, caller, write).snapshot(name)
         return page_within(builder.inputs, cursor)
     turn = await door.turns.read(caller.identity, name.turn_id)
-    page = await _messages(upstream, caller, turn, {"turn_id": turn.turn_id})
+    page = await door.sessions.messages(caller.identity, turn.session_id, turn_id=turn.turn_id)
     asked = [message for message in page.messages if message.role == "user"]
     items = [item for each in asked for item in history_items(each.id, each.role, each.content_blocks)]
     return page_within(items, cursor)
-
-
-async def _messages(upstream: Owners, caller: Principal, turn: Turn, params: Json) -> MessagePage:
-    answer = await upstream.get(caller, "runtime", f"/internal/sessions/{turn.session_id}/messages", params)
-    return MessagePage.model_validate_json(bytes(answer.body))

@@ -62,8 +62,8 @@ async def create_store(
 
 @router.get("")
 async def list_stores(cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
-    reply = await upstream.get(caller, "ingestion", _BASE, cursor.upstream())
-    found = KnowledgeBasePage.model_validate_json(bytes(reply.body))
+    reply = await upstream.read(caller, "ingestion", _BASE, cursor.upstream())
+    found = KnowledgeBasePage.model_validate_json(reply)
     return page([answers.store(each) for each in found.knowledge_bases], has_more=found.has_more)
 
 
@@ -99,8 +99,8 @@ async def search_store(
     upstream: Upstream,
 ) -> Response:
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
-    reply = await upstream.post(caller, "ingestion", path, orjson.dumps(body.wanted()))
-    found = SearchReply.model_validate_json(bytes(reply.body))
+    reply = await upstream.ask(caller, "ingestion", path, orjson.dumps(body.wanted()))
+    found = SearchReply.model_validate_json(reply)
     return json_answer(orjson.dumps(answers.results(body.text, found.results)))
 
 
@@ -131,8 +131,8 @@ async def get_store_file(store_id: str, file_id: str, caller: Reader, upstream: 
 @router.get("/{store_id}/files/{file_id}/content")
 async def get_store_file_content(store_id: str, file_id: str, caller: Reader, upstream: Upstream) -> Response:
     file_id = _within(await _found(upstream, caller, store_id), file_id)
-    reply = await upstream.get(caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
-    text = FileText.model_validate_json(bytes(reply.body)).text
+    reply = await upstream.read(caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
+    text = FileText.model_validate_json(reply).text
     data = [{"type": "text", "text": text}]
     shown = {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
     return json_answer(orjson.dumps(shown))
@@ -179,8 +179,8 @@ async def list_batch_files(
 
 
 async def _found(upstream: Owners, caller: Principal, store_id: str) -> KnowledgeBase:
-    reply = await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
-    return KnowledgeBase.model_validate_json(bytes(reply.body))
+    reply = await upstream.read(caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
+    return KnowledgeBase.model_validate_json(reply)
 
 
 async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
