@@ -181,6 +181,7 @@ def _fields(webhook: webhooks.Webhook) -> dict[str, object]:
         "description": webhook.description,
         "status": webhook.status,
         "disabled_reason": webhook.disabled_reason,
+        "failing_since": webhook.failing_since,
         "company_wide": webhook.sees_company,
         "user_id": webhook.user_id,
         "created_at": webhook.created_at,
