@@ -41,10 +41,10 @@ _MODULES = (
     "libs.contracts.api.budgets",
     "libs.contracts.api.retention",
     "libs.contracts.events.runtime",
-    "services.gateway.entrypoints.http.operations_schemas",
-    "services.gateway.entrypoints.http.schemas",
-    "services.gateway.entrypoints.http.usage_schemas",
-    "services.gateway.entrypoints.http.webhook_schemas",
+    "services.gateway.entrypoints.rest.operations_schemas",
+    "services.gateway.entrypoints.rest.schemas",
+    "services.gateway.entrypoints.rest.usage_schemas",
+    "services.gateway.entrypoints.rest.webhook_schemas",
 )
 # Bases without meaning of their own, and bodies between services.
 _LEFT_OUT = frozenset(

@@ -53,23 +53,24 @@ from services.gateway.domain.usage import UsageStore
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
+from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.callers import Authentication
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.lifecycle import InFlightRequests
+from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
+from services.gateway.entrypoints.door.routes import PREFIX
+from services.gateway.entrypoints.door.streams import EventStreams
+from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter
+from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.events import TimelineEvents
-from services.gateway.entrypoints.http.application import PublicApplication
-from services.gateway.entrypoints.http.authentication import Authentication
-from services.gateway.entrypoints.http.dependencies import UseCases
-from services.gateway.entrypoints.http.event_streams import EventStreams
-from services.gateway.entrypoints.http.forwarding import Forwarder
-from services.gateway.entrypoints.http.metrics import SHED, SLOW_READERS
-from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
-from services.gateway.entrypoints.http.request_lifecycle import InFlightRequests
-from services.gateway.entrypoints.http.routing import PREFIX
-from services.gateway.entrypoints.http.studio import assets as studio_assets
-from services.gateway.entrypoints.http.studio.application import StudioApplication, to_studio, widget_script
-from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
-from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage
 from services.gateway.entrypoints.mcp.application import McpApplication
 from services.gateway.entrypoints.openai.application import OpenAIApplication
+from services.gateway.entrypoints.rest.application import PublicApplication
+from services.gateway.entrypoints.rest.resources import Resources
+from services.gateway.entrypoints.web import assets as studio_assets
+from services.gateway.entrypoints.web.application import StudioApplication, to_studio, widget_script
 from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
@@ -188,41 +189,54 @@ def assemble(outside: Dependencies) -> PublicApi:
         streams.end(identifier)
 
     authentication = Authentication(principals, RateLimiter(outside.monotonic), rates, load)
-    use_cases = _use_cases(outside, streams, feeds, texts, forget, agents, rates)
     in_flight = InFlightRequests()
+    history = TurnHistory(outside.timeline, outside.upstreams)
+    door = _door_of(outside, agents, streams, history, rates)
     edge = PublicEdge(
         authentication=authentication,
-        use_cases=use_cases,
-        forwarder=Forwarder(outside.upstreams),
-        transfers=TransferProxy(outside.upstreams, TransferLimiter()),
+        door=door,
         upstreams=outside.upstreams,
         in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )
+    timeline = CompanyTimeline(outside.timeline, feeds, texts, history)
+    resources = _resources_of(outside, door.commands, timeline, forget)
     protocols = [make(edge) for make in PROTOCOLS]
     return PublicApi(
-        PublicApplication(edge), protocols, in_flight, feeds, texts, company_streams, load, revoked, withdrawn, forget
+        PublicApplication(edge, resources),
+        protocols,
+        in_flight,
+        feeds,
+        texts,
+        company_streams,
+        load,
+        revoked,
+        withdrawn,
+        forget,
     )
 
 
-def _use_cases(
-    outside: Dependencies,
-    streams: EventStreams,
-    feeds: TimelineFeeds,
-    texts: SessionTexts,
-    forget: Callable[[str], None],
-    agents: Agents,
-    rates: CompanyRates,
-) -> UseCases:
-    now, upstreams = outside.now, outside.upstreams
-    commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
-    history = TurnHistory(outside.timeline, upstreams)
-    return UseCases(
+def _door_of(
+    outside: Dependencies, agents: Agents, streams: EventStreams, history: TurnHistory, rates: CompanyRates
+) -> Door:
+    commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed, rates)
+    return Door(
         commands=commands,
         agents=agents,
-        sessions=Sessions(commands, agents, upstreams),
-        turns=Turns(outside.bus, commands, outside.idempotency, upstreams, history),
-        timeline=CompanyTimeline(outside.timeline, feeds, texts, history),
+        sessions=Sessions(commands, agents, outside.upstreams),
+        turns=Turns(outside.bus, commands, outside.idempotency, outside.upstreams, history),
+        owners=Owners(outside.upstreams),
+        streams=streams,
+        transfers=TransferProxy(outside.upstreams, TransferLimiter()),
+    )
+
+
+def _resources_of(
+    outside: Dependencies, commands: CommandDispatcher, timeline: CompanyTimeline, forget: Callable[[str], None]
+) -> Resources:
+    now, upstreams = outside.now, outside.upstreams
+    return Resources(
+        timeline=timeline,
         keys=Keys(outside.keys, now, outside.limits, forget),
         tokens=outside.tokens,
         connections=Connections(outside.connections, upstreams, now, forget),
@@ -233,7 +247,6 @@ def _use_cases(
         usage=outside.usage,
         health=Health(outside.service_health, outside.consumer_groups, now, outside.monotonic),
         dead_letters=VisibleDeadLetters(outside.dead_letters, outside.monotonic),
-        streams=streams,
         now=now,
     )
 

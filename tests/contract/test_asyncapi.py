@@ -11,9 +11,9 @@ import pytest
 from libs.contracts.asyncapi import document, examples_of, published_messages
 from libs.contracts.messages import Command, public_name
 from libs.contracts.topics import TOPICS
-from services.gateway.entrypoints.http.sockets import asyncapi as sockets
-from services.gateway.entrypoints.http.sockets.asyncapi import CHANNEL
-from services.gateway.entrypoints.http.sockets.client_messages import MODELS, message_of
+from services.gateway.entrypoints.rest.client_messages import MODELS, message_of
+from services.gateway.entrypoints.rest.reference import asyncapi as sockets
+from services.gateway.entrypoints.rest.reference.asyncapi import CHANNEL
 
 SCHEMA = json.loads((Path(__file__).parent / "asyncapi_schema" / "3.0.0.json").read_text())
 

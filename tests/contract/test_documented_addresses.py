@@ -9,7 +9,7 @@ from deploy.local.services import PREFERRED_PORTS
 from libs.contracts.identity import Scope
 from services.gateway.entrypoints.a2a.application import PREFIX as A2A
 from services.gateway.entrypoints.ag_ui.application import PREFIX as AG_UI
-from services.gateway.entrypoints.http.routing import PREFIX as API
+from services.gateway.entrypoints.door.routes import PREFIX as API
 from services.gateway.entrypoints.mcp.application import PREFIX as MCP
 from services.gateway.entrypoints.openai.conventions import PREFIX as OPENAI
 

@@ -16,10 +16,10 @@ FILES = {"__init__", "__main__", "bootstrap", "settings"}
 # Beside these, ingestion is a Faust application, the gateway and the runtime are administered by the command line, and
 # the gateway has the browser application, which is no Python, and packages for the protocols of other clients.
 ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
-PROTOCOLS = {"a2a", "ag_ui", "mcp", "openai"}
+ROOMS_OF_THE_GATEWAY = {"door", "rest", "web", "a2a", "ag_ui", "mcp", "openai"}
 OF_ONE_SERVICE = {
     "ingestion": {"streams", "watchdog"},
-    "gateway": {"administration", "studio", *PROTOCOLS},
+    "gateway": {"administration", "studio", *ROOMS_OF_THE_GATEWAY},
     "runtime": {"administration"},
 }
 

@@ -2,7 +2,7 @@
 
 import hashlib
 
-from services.gateway.entrypoints.http.studio.assets import FOLDER, vendored
+from services.gateway.entrypoints.web.assets import FOLDER, vendored
 
 VENDOR = FOLDER / "vendor"
 FREE = {"MIT", "Apache-2.0", "MPL-2.0 OR Apache-2.0"}

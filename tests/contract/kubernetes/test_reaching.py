@@ -7,7 +7,7 @@ from typing import Any
 
 from libs.contracts.topics import EVENT_TOPICS, TOPICS
 from libs.eventing import KafkaConnection
-from services.gateway.entrypoints.http.protocol_application import ProtocolApplication
+from services.gateway.entrypoints.door.application import ProtocolApplication
 from services.ingestion.entrypoints.streams import _application
 from tests.support.kustomize import Manifest, of_kind, shared_settings
 

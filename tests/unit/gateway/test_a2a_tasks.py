@@ -139,7 +139,7 @@ async def streamed(*events: Event) -> AsyncGenerator[StreamedEvent | None, None]
 
 
 async def test_a_stream_after_answers_begins_behind_them(public: Gateway) -> None:
-    turns: Turns = public.api.application.state.use_cases.turns
+    turns: Turns = public.api.application.state.door.turns
 
     async def followed(*events: Event) -> list[Event]:
         parts = turns.up_to_wait(IDENTITY, streamed(*events), answered=["a"])
@@ -176,7 +176,7 @@ async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait(public
     required = [TurnActionRequired(**place, step=1, action=action) for action in (ACTION, other)]
     resolved = TurnActionResolved(**place, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
     events = streamed(STARTED, *required, resolved)
-    turns: Turns = public.api.application.state.use_cases.turns
+    turns: Turns = public.api.application.state.door.turns
     parts = turns.up_to_wait(IDENTITY, events, answered=["a"])
     assert [part async for part in parts] == [waiting]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from libs.contracts.errors import InvalidRequest, ServiceError, UnsupportedMediaType, ValidationFailed
-from services.gateway.entrypoints.http.bodies import decode_body
-from services.gateway.entrypoints.http.json_bodies import parse_json
-from services.gateway.entrypoints.http.yaml_bodies import parse_yaml
+from services.gateway.entrypoints.door.bodies import decode_body
+from services.gateway.entrypoints.door.json_text import parse_json
+from services.gateway.entrypoints.door.yaml_text import parse_yaml
 
 
 def test_yaml_and_json_mean_the_same() -> None:

@@ -7,7 +7,7 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.identifiers import new_id
-from services.gateway.entrypoints.http.bodies import MAX_BODY, MAX_DRAIN
+from services.gateway.entrypoints.door.bodies import MAX_BODY, MAX_DRAIN
 from services.gateway.entrypoints.openai.vector_store_bodies import Nothing
 from tests.support.gateway import Gateway, error_of
 

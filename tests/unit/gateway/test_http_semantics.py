@@ -12,9 +12,9 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import UpstreamStream
 from libs.service_defaults.errors import error_response
-from services.gateway.entrypoints.http.authentication import ANYBODY
-from services.gateway.entrypoints.http.dependencies import wants_events
-from services.gateway.entrypoints.http.event_streams import EventStreams
+from services.gateway.entrypoints.door.callers import ANYBODY
+from services.gateway.entrypoints.door.queries import wants_events
+from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.use_cases.company_streams import CompanyStreams
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway import Gateway, error_of

@@ -16,7 +16,7 @@ from libs.contracts.messages import CommandRejected
 from libs.contracts.timestamps import now_text
 from services.gateway.bootstrap import PROTOCOLS
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.entrypoints.http.request_lifecycle import RequestLifecycleMiddleware
+from services.gateway.entrypoints.door.lifecycle import RequestLifecycleMiddleware
 from services.gateway.entrypoints.openai.conventions import SHAPE
 from services.gateway.use_cases.sessions import Sessions, named_session_id
 from services.gateway.use_cases.turns import Turns
@@ -93,7 +93,7 @@ def write_of(public: Gateway) -> Write:
 
 
 def sessions_of(public: Gateway) -> Sessions:
-    sessions: Sessions = public.api.application.state.use_cases.sessions
+    sessions: Sessions = public.api.application.state.door.sessions
     return sessions
 
 
@@ -167,7 +167,7 @@ async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -
 
 
 async def test_an_id_that_is_none_is_nothing(public: Gateway) -> None:
-    turns: Turns = public.api.application.state.use_cases.turns
+    turns: Turns = public.api.application.state.door.turns
     with pytest.raises(NotFound):
         await turns.read(write_of(public).identity, "../sessions")
 

@@ -23,7 +23,7 @@ from libs.contracts.events.runtime import (
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event, public_name
 from services.gateway.domain.public_view import public_event
-from services.gateway.entrypoints.http.sockets import session_socket
+from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent
 from tests.support.public_agents import AGENT_ID, SHOP, connect
 from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, started

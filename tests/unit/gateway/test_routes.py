@@ -8,12 +8,11 @@ from starlette.responses import Response
 
 from libs import tracing
 from libs.contracts.identifiers import new_id
-from services.gateway.entrypoints.http.authentication import anonymous, by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.http.dependencies import idempotent_write, plain_write
-from services.gateway.entrypoints.http.reference.described import ALWAYS, RequestBody
-from services.gateway.entrypoints.http.routers import runtime
-from services.gateway.entrypoints.http.routing import public_router
-from services.gateway.entrypoints.http.sockets import session_socket
+from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
+from services.gateway.entrypoints.door.described import ALWAYS, RequestBody
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import idempotent_write, plain_write
+from services.gateway.entrypoints.rest import session_socket, turns
 from tests.support.gateway import Gateway, error_of
 
 SESSION = new_id()
@@ -88,7 +87,7 @@ async def test_every_operation_documents_its_errors_and_is_in_the_reference(publ
 
 async def test_executing_is_the_first_of_all_routes(public: Gateway) -> None:
     first = routes_of(public)[0]
-    assert first.endpoint is runtime.execute
+    assert first.endpoint is turns.execute
     assert first.response_model is None
 
 

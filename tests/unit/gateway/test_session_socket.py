@@ -15,7 +15,7 @@ from libs.contracts.errors import ErrorKind
 from libs.contracts.events.runtime import CancelTurnAccepted, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, public_name
-from services.gateway.entrypoints.http.sockets import session_socket
+from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import SHOP, connect
 from tests.support.waiting import elapse, until

@@ -11,8 +11,8 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from services.gateway.entrypoints.http.studio.application import StudioApplication, widget_script
-from services.gateway.entrypoints.http.studio.assets import FOLDER, load, vendored
+from services.gateway.entrypoints.web.application import StudioApplication, widget_script
+from services.gateway.entrypoints.web.assets import FOLDER, load, vendored
 
 MOST_BYTES = 300_000
 MOST_BYTES_OF_THE_WIDGET = 40_000

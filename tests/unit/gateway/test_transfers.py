@@ -12,9 +12,9 @@ import pytest
 from libs.contracts.errors import InvalidRequest, RateLimited, ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter, TransferLimits
-from services.gateway.entrypoints.http.transfer_proxy import ProxyResponse
-from services.gateway.entrypoints.http.upload_stream import UploadStream
+from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter, TransferLimits
+from services.gateway.entrypoints.door.transfer_proxy import ProxyResponse
+from services.gateway.entrypoints.door.upload_stream import UploadStream
 from tests.support.gateway import FakeBus, FakeUpstreams, Gateway, error_of
 
 FORM = {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}

@@ -19,11 +19,12 @@ from services.gateway.entrypoints.a2a.agent_card import card_of
 from services.gateway.entrypoints.a2a.bindings import HttpJson, JsonRpc, json_of
 from services.gateway.entrypoints.a2a.calls import Call, address_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
-from services.gateway.entrypoints.http.authentication import authenticated, by_api_key
-from services.gateway.entrypoints.http.bodies import read_body
-from services.gateway.entrypoints.http.dependencies import PlainWrite, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.bodies import read_body
+from services.gateway.entrypoints.door.callers import authenticated, by_api_key
+from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.writes import PlainWrite
 
 PREFIX: Final = "/a2a"
 router: Final = protocol_router(PREFIX + "/{agent_key}")
@@ -39,23 +40,23 @@ async def _http_json(
     agent_key: str,
     caller: Annotated[Principal, Security(by_api_key)],
     write: PlainWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Call:
-    return Call(request, agent_key, caller, write, use, HttpJson())
+    return Call(request, agent_key, caller, write, door, HttpJson())
 
 
 HttpCall = Annotated[Call, Depends(_http_json)]
 
 
 @router.get("/.well-known/agent-card.json")
-async def agent_card(request: Request, agent_key: str, use: UseCasesDep) -> Response:
+async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Response:
     """Without a credential the card of a public agent; whether there is another one is not told."""
     if "x-api-key" in request.headers or "authorization" in request.headers:
         caller = await authenticated(request, [Scope.AGENTS_READ])
-        agent = await use.agents.find(caller.identity, agent_key)
+        agent = await door.agents.find(caller.identity, agent_key)
     else:
         try:
-            agent = await use.agents.find_public(agent_key)
+            agent = await door.agents.find_public(agent_key)
         except NotFound:
             raise AuthenticationFailed("There is no public agent with this key; others need a credential.") from None
     card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")

@@ -14,8 +14,8 @@ from starlette.responses import Response
 from libs.contracts.errors import InvalidRequest, ServiceError
 from services.gateway.entrypoints.a2a.agent_card import PROTOCOL_VERSION
 from services.gateway.entrypoints.a2a.errors import http_error, json_rpc_error
-from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.json_bodies import parse_json
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.json_text import parse_json
 
 M = TypeVar("M", bound=Message)
 _OF_BEFORE: Final = "0.3"

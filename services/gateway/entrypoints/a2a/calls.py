@@ -33,10 +33,10 @@ from services.gateway.entrypoints.a2a.bindings import Binding, check_version, pa
 from services.gateway.entrypoints.a2a.errors import a2a_error
 from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
 from services.gateway.entrypoints.a2a.operations import Operations
-from services.gateway.entrypoints.http.authentication import require_scopes
-from services.gateway.entrypoints.http.dependencies import UseCases
-from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
-from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.callers import require_scopes
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.streams import KEEP_ALIVE
 
 _METHODS: Final[dict[str, type[Message]]] = {
     "SendMessage": SendMessageRequest,
@@ -58,7 +58,7 @@ class Call:
     agent_key: str
     caller: Principal
     write: Write
-    use: UseCases
+    door: Door
     binding: Binding
 
     async def answer(self, method: str, values: Any) -> Response:
@@ -78,9 +78,9 @@ class Call:
             return self.binding.failure(error)
 
     async def _outcome(self, method: str, params: Any) -> Response:
-        agent = await self.use.agents.find(self.caller.identity, self.agent_key)
+        agent = await self.door.agents.find(self.caller.identity, self.agent_key)
         operations = Operations(
-            use=self.use,
+            door=self.door,
             caller=self.caller,
             agent=agent,
             write=self.write,
@@ -90,7 +90,7 @@ class Call:
         try:
             if method in ("SendStreamingMessage", "SubscribeToTask"):
                 stream = operations.stream if method == "SendStreamingMessage" else operations.subscribe
-                return await self.use.streams.respond(self._events(stream(params)), self.caller, operations.headers)
+                return await self.door.streams.respond(self._events(stream(params)), self.caller, operations.headers)
             result = await _result(operations, method, params)
         except ServiceError as problem:
             error = a2a_error(problem)

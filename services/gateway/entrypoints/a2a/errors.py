@@ -18,8 +18,8 @@ from a2a.utils.errors import (
 )
 
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceError
-from services.gateway.entrypoints.http.errors import ErrorShape
-from services.gateway.entrypoints.http.event_streams import render_event
+from services.gateway.entrypoints.door.errors import ErrorShape
+from services.gateway.entrypoints.door.streams import render_event
 
 _CLASSES: Final[Mapping[ErrorKind, type[A2AError]]] = {
     ErrorKind.INVALID_REQUEST: InvalidRequestError,

@@ -34,9 +34,11 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_task, task_of
-from services.gateway.entrypoints.http.authentication import require_scopes
-from services.gateway.entrypoints.http.dependencies import MAX_WAIT, UseCases, repeatable
-from services.gateway.entrypoints.http.protocol_application import turn_headers
+from services.gateway.entrypoints.door.application import turn_headers
+from services.gateway.entrypoints.door.callers import require_scopes
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.queries import MAX_WAIT
+from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import ENDED, TurnPart, TurnQuery, scope_to_answer
 
 _STATUSES: Final = {state: status for status, state in STATES.items()}
@@ -48,7 +50,7 @@ _LARGEST_PAGE: Final = 100
 class Operations:
     """``base``: the gateway's own address. ``headers`` of the answer are filled on the way."""
 
-    use: UseCases
+    door: Door
     caller: Principal
     agent: Agent
     write: Write
@@ -66,7 +68,7 @@ class Operations:
             return self._task(turn, self._history(params, turn.session_id, turn.turn_id))
         body = ExecuteBody(content=content_of(message))
         session_id = await self._session(message)
-        async with self.use.turns.submit(self._repeatable(message), session_id, body, stream=False) as submitted:
+        async with self.door.turns.submit(self._repeatable(message), session_id, body, stream=False) as submitted:
             problem = None
             try:
                 if params.configuration.return_immediately:
@@ -91,7 +93,7 @@ class Operations:
         body = ExecuteBody(content=content_of(message))
         session_id = await self._session(message)
         async with (
-            self.use.turns.submit(self._repeatable(message), session_id, body, stream=True) as submitted,
+            self.door.turns.submit(self._repeatable(message), session_id, body, stream=True) as submitted,
             aclosing(submitted.follow()) as events,
         ):
             first = await anext(events, None)
@@ -124,7 +126,7 @@ class Operations:
             limit=size,
         )
         try:
-            page = await self.use.turns.page(self.caller.identity, wanted)
+            page = await self.door.turns.page(self.caller.identity, wanted)
         except ValidationFailed:
             raise InvalidParamsError("pageToken is not one of an earlier answer.") from None
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
@@ -135,7 +137,7 @@ class Operations:
         if turn.status in ENDED:
             raise TaskNotCancelableError(f"The task is {turn.status} already.")
         try:
-            await self.use.turns.cancel(self.write, turn.session_id, turn.turn_id)
+            await self.door.turns.cancel(self.write, turn.session_id, turn.turn_id)
         except Conflict as problem:
             raise TaskNotCancelableError(problem.message) from None
         return self._task(await self._turn(params.id))
@@ -153,8 +155,8 @@ class Operations:
     async def _turn(self, turn_id: str) -> Turn:
         """Raises ``TaskNotFoundError`` for a turn of another agent as well."""
         try:
-            turn = await self.use.turns.read(self.caller.identity, turn_id)
-            session = await self.use.sessions.read(self.caller.identity, turn.session_id)
+            turn = await self.door.turns.read(self.caller.identity, turn_id)
+            session = await self.door.sessions.read(self.caller.identity, turn.session_id)
         except NotFound:
             raise TaskNotFoundError from None
         if session.agent_id != self.agent.id:
@@ -168,11 +170,11 @@ class Operations:
         if not session_id:
             wanted = {"agent_key": self.agent.agent_key}
             opening = self._repeatable(message).part("session")
-            opened = await self.use.sessions.open(opening, wanted, self.caller.identity)
+            opened = await self.door.sessions.open(opening, wanted, self.caller.identity)
             session_id = opened.session_id
         else:
             try:
-                session = await self.use.sessions.read(self.caller.identity, session_id)
+                session = await self.door.sessions.read(self.caller.identity, session_id)
             except NotFound:
                 session = None
             if session is None or session.agent_id != self.agent.id:
@@ -191,7 +193,7 @@ class Operations:
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         for action_id, answer in answers.items():
             try:
-                turn = await self.use.turns.answer(
+                turn = await self.door.turns.answer(
                     replace(self.write), turn.session_id, turn.turn_id, action_id, answer
                 )
             except NotFound:
@@ -208,17 +210,17 @@ class Operations:
                             pass
             except TimeoutError:
                 pass
-        return await self.use.turns.read(self.caller.identity, turn.turn_id)
+        return await self.door.turns.read(self.caller.identity, turn.turn_id)
 
     async def _read(self, turn_id: str, problem: ServiceError | None) -> Turn:
         """The turn, which may have failed. Raises the problem of one that was refused."""
         try:
-            return await self.use.turns.read(self.caller.identity, turn_id)
+            return await self.door.turns.read(self.caller.identity, turn_id)
         except NotFound:
             raise problem or TaskNotFoundError from None
 
     def _follow(self, turn: Turn) -> AsyncGenerator[StreamedEvent | None, None]:
-        return self.use.turns.follow(self.caller.identity, turn.session_id, turn.turn_id, START)
+        return self.door.turns.follow(self.caller.identity, turn.session_id, turn.turn_id, START)
 
     async def _updates(
         self,
@@ -246,7 +248,7 @@ class Operations:
         known: Collection[str] = (),
         answered: Collection[str] = (),
     ) -> AsyncGenerator[TurnPart, None]:
-        return self.use.turns.up_to_wait(self.caller.identity, events, known, answered)
+        return self.door.turns.up_to_wait(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
         """The write of a message, which is carried out once for its id."""

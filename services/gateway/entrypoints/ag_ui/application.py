@@ -16,12 +16,13 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.ag_ui.run_events import run_error
 from services.gateway.entrypoints.ag_ui.run_input import run_input
 from services.gateway.entrypoints.ag_ui.runs import Runs
-from services.gateway.entrypoints.http.authentication import by_api_key_or_public_key
-from services.gateway.entrypoints.http.bodies import decode_body, read_body
-from services.gateway.entrypoints.http.dependencies import PlainWrite, UseCasesDep
-from services.gateway.entrypoints.http.errors import ErrorShape
-from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
-from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.bodies import decode_body, read_body
+from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
+from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.errors import ErrorShape
+from services.gateway.entrypoints.door.streams import KEEP_ALIVE
+from services.gateway.entrypoints.door.writes import PlainWrite
 
 PREFIX: Final = "/ag-ui"
 router: Final = protocol_router(PREFIX + "/{agent_key}")
@@ -46,14 +47,14 @@ class AGUIApplication(ProtocolApplication):
 
 @router.post("")
 @router.post("/")
-async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrite, use: UseCasesDep) -> Response:
+async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrite, door: DoorDep) -> Response:
     if caller.public is not None and caller.public.agent_key != agent_key:
         raise PermissionDenied("A public key is for talking to its own agent only.")
     body = await read_body(request.receive, request.headers, _MAX_BODY)
     given = run_input(await decode_body(body, request.headers.get("content-type", "")), caller)
     headers: dict[str, str] = {}
-    runs = Runs(use=use, caller=caller, write=write, agent_key=agent_key, headers=headers)
-    return await use.streams.respond(_rendered(runs, given), caller, headers)
+    runs = Runs(door=door, caller=caller, write=write, agent_key=agent_key, headers=headers)
+    return await door.streams.respond(_rendered(runs, given), caller, headers)
 
 
 async def _rendered(runs: Runs, given: RunAgentInput) -> AsyncGenerator[bytes, None]:

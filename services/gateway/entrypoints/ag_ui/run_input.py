@@ -22,7 +22,7 @@ from pydantic import TypeAdapter, ValidationError
 from libs.contracts.api.sessions import MessageBlocks, RequiredAction, ResolveActionBody, TurnOptions
 from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.validation import invalid
+from services.gateway.entrypoints.door.findings import invalid
 
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
 _MAX_THREAD_ID: Final = 1000

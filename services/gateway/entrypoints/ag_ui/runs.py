@@ -19,9 +19,10 @@ from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.ag_ui.run_events import RunEvents
 from services.gateway.entrypoints.ag_ui.run_input import Tail, answers_of, content_of, new_of, options_of, tail_of
-from services.gateway.entrypoints.http.authentication import require_scopes
-from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
-from services.gateway.entrypoints.http.protocol_application import turn_headers
+from services.gateway.entrypoints.door.application import turn_headers
+from services.gateway.entrypoints.door.callers import require_scopes
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
 _LIVE: Final = ("queued", "running", "waiting")
@@ -47,7 +48,7 @@ class Thread:
 class Runs:
     """``headers`` of the answer are filled before the first event."""
 
-    use: UseCases
+    door: Door
     caller: Principal
     write: Write
     agent_key: str
@@ -71,7 +72,7 @@ class Runs:
                 yield event
 
     async def _thread(self, given: RunAgentInput) -> Thread:
-        sessions, who = self.use.sessions, self.caller.identity
+        sessions, who = self.door.sessions, self.caller.identity
         session_id = await sessions.open_named(
             self.write, self.agent_key, f"ag-ui/{given.thread_id}", self.caller.public
         )
@@ -94,7 +95,7 @@ class Runs:
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         turn_id = thread.actions[0].turn_id
         for action_id, answer in answers.items():
-            await self.use.turns.answer(replace(self.write), thread.session_id, turn_id, action_id, answer)
+            await self.door.turns.answer(replace(self.write), thread.session_id, turn_id, action_id, answer)
         follow = self._follow(thread.session_id, turn_id)
         async for event in self._events(given, thread.session_id, turn_id, follow, answered=list(answers)):
             yield event
@@ -108,9 +109,9 @@ class Runs:
         if thread.actions:
             if any(action.kind == "approval" for action in thread.actions):
                 raise Conflict(_SEVERAL)
-            await self.use.turns.cancel(replace(self.write), thread.session_id, thread.actions[0].turn_id)
+            await self.door.turns.cancel(replace(self.write), thread.session_id, thread.actions[0].turn_id)
         async with (
-            self.use.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
+            self.door.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
             aclosing(submitted.follow()) as follow,
         ):
             async for event in self._events(given, thread.session_id, submitted.command_id, follow):
@@ -121,7 +122,7 @@ class Runs:
         turn = None
         has_part_of_it = any(message.id.startswith(f"{thread.last_turn_id}.") for message in given.messages)
         if thread.last_turn_id is not None and (tail.users or tail.results or given.resume or has_part_of_it):
-            turn = await self.use.turns.read(self.caller.identity, thread.last_turn_id)
+            turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
             raise _nothing_new()
         if tail.users and turn.status not in (*_LIVE, "completed"):
@@ -136,12 +137,12 @@ class Runs:
     async def _options(self, given: RunAgentInput, thread: Thread) -> TurnOptions | None:
         own: Sequence[dict[str, Any]] = ()
         if given.tools:
-            session = await self.use.sessions.read(self.caller.identity, thread.session_id)
+            session = await self.door.sessions.read(self.caller.identity, thread.session_id)
             own = session.agent_config.get("client_tools") or ()
         return options_of(given, self.caller, own)
 
     def _follow(self, session_id: str, turn_id: str) -> AsyncGenerator[StreamedEvent | None, None]:
-        return self.use.turns.follow(self.caller.identity, session_id, turn_id, START)
+        return self.door.turns.follow(self.caller.identity, session_id, turn_id, START)
 
     async def _events(
         self,
@@ -153,7 +154,7 @@ class Runs:
     ) -> AsyncGenerator[BaseEvent | None, None]:
         run = RunEvents(given, session_id, turn_id)
         shown = follow if self.caller.public is None else self._for_public(given, follow)
-        async with aclosing(self.use.turns.up_to_wait(self.caller.identity, shown, answered=answered)) as parts:
+        async with aclosing(self.door.turns.up_to_wait(self.caller.identity, shown, answered=answered)) as parts:
             has_begun = False
             async for part in parts:
                 if not has_begun:

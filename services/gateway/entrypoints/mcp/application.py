@@ -14,12 +14,12 @@ from starlette.types import Message, Receive, Scope, Send
 from libs.contracts.errors import AuthenticationFailed, ErrorInfo, ErrorKind, InvalidRequest, PermissionDenied
 from libs.contracts.identifiers import new_id
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.bodies import read_body
-from services.gateway.entrypoints.http.errors import ErrorShape
-from services.gateway.entrypoints.http.event_streams import EventStreams, render_event
-from services.gateway.entrypoints.http.json_bodies import check_values
-from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.bodies import read_body
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.errors import ErrorShape
+from services.gateway.entrypoints.door.json_text import check_values
+from services.gateway.entrypoints.door.streams import EventStreams, render_event
 from services.gateway.entrypoints.mcp.calls import Caller, RequestId
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ class LazyServer:
         async with self._starting:
             if self._server is None:
                 module = await asyncio.to_thread(import_module, "services.gateway.entrypoints.mcp.server")
-                server: McpServer = module.McpServer(self._edge.use_cases, self._edge.upstreams)
+                server: McpServer = module.McpServer(self._edge.door, self._edge.upstreams)
                 await server.start()
                 self._server = server
             return self._server
@@ -87,7 +87,7 @@ async def exchange(request: Request, caller: Annotated[Principal, Security(by_ap
     begins = connection is None and _VERSION not in request.headers
     known = Caller(caller, request.headers.get("traceparent"), connection)
     server: LazyServer = request.app.state.server
-    streams: EventStreams = request.app.state.use_cases.streams
+    streams: EventStreams = request.app.state.door.streams
     return McpResponse(await server.get(), known, streams, body, begins=begins)
 
 

@@ -11,7 +11,7 @@ from libs.contracts.identity import Identity
 from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.entrypoints.http.dependencies import repeatable
+from services.gateway.entrypoints.door.writes import repeatable
 
 RequestId = str | int
 _METHOD, _PATH = "POST", "/mcp"

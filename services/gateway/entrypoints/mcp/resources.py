@@ -16,7 +16,7 @@ from libs.contracts.identity import Identity, Scope
 from libs.service_defaults.internal_calls import checked, refusal
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
-from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.mcp.answers import artifact_uri
 from services.gateway.entrypoints.mcp.reading import Reading, agent_name
 

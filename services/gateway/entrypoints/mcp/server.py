@@ -24,8 +24,8 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import ErrorKind
 from services.gateway.domain.ports import Upstreams
-from services.gateway.entrypoints.http.dependencies import UseCases
-from services.gateway.entrypoints.http.errors import as_service_error
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.errors import as_service_error
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call, Caller
 from services.gateway.entrypoints.mcp.reading import Reading
@@ -45,11 +45,11 @@ Context = ServerRequestContext[Any, Any]
 class McpServer:
     """Serves each request by itself, so that any replica answers any request of a client."""
 
-    def __init__(self, use: UseCases, upstreams: Upstreams) -> None:
+    def __init__(self, door: Door, upstreams: Upstreams) -> None:
         # At INFO the SDK tells of every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
-        reading = Reading(use.agents, use.sessions, upstreams)
-        self._asking = Asking(use.agents, use.sessions, use.turns)
+        reading = Reading(door.agents, door.sessions, upstreams)
+        self._asking = Asking(door.agents, door.sessions, door.turns)
         self._tools = Tools(reading, self._asking)
         self._resources = Resources(reading, upstreams)
         self._server: Server[Any] = Server(

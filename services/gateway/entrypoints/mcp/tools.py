@@ -11,8 +11,8 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.errors import ValidationFailed, validation_details
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.authentication import require_scopes
-from services.gateway.entrypoints.http.errors import as_service_error
+from services.gateway.entrypoints.door.callers import require_scopes
+from services.gateway.entrypoints.door.errors import as_service_error
 from services.gateway.entrypoints.mcp.answers import failure_text, how_to_go_on
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call

@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.middleware import Middleware
 
-from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
 from services.gateway.entrypoints.openai import (
     chat_completions,
     conversations,

@@ -13,7 +13,7 @@ from libs.contracts.errors import Conflict, ErrorDetail, ModelFailed, error_from
 from libs.contracts.events import runtime
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
-from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE
+from services.gateway.entrypoints.door.streams import KEEP_ALIVE
 
 _ANOTHER_TEXT: Final = "The answer was begun anew after a crash, with another text: ask again."
 DONE: Final = b"data: [DONE]\n\n"

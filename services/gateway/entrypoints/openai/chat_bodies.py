@@ -5,7 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from libs.contracts.api.agents import JsonObject, StrictModel
-from services.gateway.entrypoints.http.validation import invalid
+from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain

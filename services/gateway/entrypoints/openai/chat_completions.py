@@ -13,11 +13,13 @@ from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import typed_events
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.bodies import ParsedObject
-from services.gateway.entrypoints.http.dependencies import MAX_WAIT, IdempotentWrite, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.bodies import ParsedObject
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.queries import MAX_WAIT
+from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
 from services.gateway.entrypoints.openai.chat_requests import ChatTurn, chat_turn, renamed
@@ -32,13 +34,13 @@ Body = Annotated[dict[str, Any], Depends(ParsedObject(ChatBody, {}, most_bytes=_
 
 
 @router.post("")
-async def create_chat_completion(caller: Executor, values: Body, write: IdempotentWrite, use: UseCasesDep) -> Response:
+async def create_chat_completion(caller: Executor, values: Body, write: IdempotentWrite, door: DoorDep) -> Response:
     body = chat_body(values)
-    turn = chat_turn(body, await use.agents.beginning_of(caller.identity, body.model), caller)
+    turn = chat_turn(body, await door.agents.beginning_of(caller.identity, body.model), caller)
     if body.stream:
         headers: dict[str, str] = {}
-        return await use.streams.respond(_chunks(use.turns, write, turn, body, headers), caller, headers)
-    return await _complete(use.turns, write, turn, body)
+        return await door.streams.respond(_chunks(door.turns, write, turn, body, headers), caller, headers)
+    return await _complete(door.turns, write, turn, body)
 
 
 async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) -> Response:

@@ -8,7 +8,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, ValidationFailed
 from libs.contracts.identifiers import made_at
 from libs.tracing import current_correlation_id
-from services.gateway.entrypoints.http.errors import ErrorShape
+from services.gateway.entrypoints.door.errors import ErrorShape
 
 PREFIX: Final = "/openai/v1"
 _TYPES: Final = {

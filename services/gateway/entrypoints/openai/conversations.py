@@ -9,18 +9,19 @@ from pydantic import Field
 from starlette.responses import Response
 
 from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import HistoryMessage, Message, MessagePage, Session
+from libs.contracts.api.sessions import HistoryMessage, Message, Session
 from libs.contracts.commands.runtime import NO_AGENT
 from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
-from services.gateway.entrypoints.http.queries import Unfiltered
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.queries import Unfiltered
+from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput, history_items
 from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
@@ -28,6 +29,7 @@ from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
 from services.gateway.entrypoints.openai.said_before import messages_of
+from services.gateway.use_cases.sessions import Sessions
 
 router: Final = protocol_router(f"{PREFIX}/conversations")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
@@ -55,21 +57,21 @@ async def create_conversation(
     caller: Writer,
     body: Annotated[CreateConversation, Depends(ParsedBody(CreateConversation, {}, required=False))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
     without_agent = {
         "config_hash": NO_AGENT,
         "messages": _history(body.items or []),
         "metadata": body.metadata or {},
     }
-    beginning = (await use.agents.beginning_of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
-    session_id = await use.sessions.begin(write, beginning)
-    return _answer(await use.sessions.read(caller.identity, session_id))
+    beginning = (await door.agents.beginning_of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
+    session_id = await door.sessions.begin(write, beginning)
+    return _answer(await door.sessions.read(caller.identity, session_id))
 
 
 @router.get("/{conversation_id}")
-async def get_conversation(conversation_id: str, caller: Reader, use: UseCasesDep) -> Response:
-    return _answer(await use.sessions.read(caller.identity, session_of(conversation_id)))
+async def get_conversation(conversation_id: str, caller: Reader, door: DoorDep) -> Response:
+    return _answer(await door.sessions.read(caller.identity, session_of(conversation_id)))
 
 
 @router.post("/{conversation_id}")
@@ -78,24 +80,24 @@ async def change_conversation(
     caller: Writer,
     body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation, {}))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
     session_id = session_of(conversation_id)
-    await use.sessions.change(write, session_id, metadata=body.metadata or {})
-    return _answer(await use.sessions.read(caller.identity, session_id))
+    await door.sessions.change(write, session_id, metadata=body.metadata or {})
+    return _answer(await door.sessions.read(caller.identity, session_id))
 
 
 @router.delete("/{conversation_id}")
-async def delete_conversation(conversation_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    await use.sessions.delete(write, session_of(conversation_id))
+async def delete_conversation(conversation_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    await door.sessions.delete(write, session_of(conversation_id))
     return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
+async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, door: DoorDep) -> Response:
     found: list[Json] = []
     is_after = cursor.after is None
-    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=cursor.newest_first):
+    async for item in _items(door.sessions, caller, session_of(conversation_id), newest_first=cursor.newest_first):
         if is_after:
             found.append(item)
         is_after = is_after or item["id"] == cursor.after
@@ -107,8 +109,8 @@ async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, upstr
 
 
 @router.get("/{conversation_id}/items/{item_id}")
-async def get_item(conversation_id: str, item_id: str, caller: Reader, upstream: Upstream) -> Response:
-    async for item in _items(upstream, caller, session_of(conversation_id), newest_first=True):
+async def get_item(conversation_id: str, item_id: str, caller: Reader, door: DoorDep) -> Response:
+    async for item in _items(door.sessions, caller, session_of(conversation_id), newest_first=True):
         if item["id"] == item_id:
             return _json(item)
     raise NotFound("There is no such item in this conversation.")
@@ -121,17 +123,17 @@ async def create_items(
     body: Annotated[CreateItems, Depends(ParsedBody(CreateItems, {}))],
     __: Unfiltered,
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
     """Between responses only. Calls are added with their outputs."""
-    added = await use.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
+    added = await door.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
-async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: UseCasesDep) -> Response:
+async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: DoorDep) -> Response:
     """Refused by name: what an agent was given stays on record."""
-    await use.sessions.read(caller.identity, session_of(conversation_id))
+    await door.sessions.read(caller.identity, session_of(conversation_id))
     stays = f"Item {item_id[:100]!r} stays as long as its conversation"
     raise refuse("item_id", f"{stays}: begin another one with the items that it should have.", "unsupported_value")
 
@@ -146,13 +148,13 @@ def _history(items: Sequence[Any]) -> list[HistoryMessage]:
         raise refuse("items", problem.message, "invalid_value") from None
 
 
-async def _items(upstream: Forwarder, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
+async def _items(sessions: Sessions, caller: Principal, session_id: str, *, newest_first: bool) -> AsyncIterator[Json]:
     offset = 0
     if newest_first:
-        offset = max((await _messages(upstream, caller, session_id, 0, 1)).total - _PAGE, 0)
+        offset = max((await sessions.messages(caller.identity, session_id, limit=1, offset=0)).total - _PAGE, 0)
     length = _PAGE
     while True:
-        page = await _messages(upstream, caller, session_id, offset, length)
+        page = await sessions.messages(caller.identity, session_id, offset=offset, limit=length)
         items = [item for message in page.messages for item in _of(message)]
         for item in reversed(items) if newest_first else items:
             yield item
@@ -160,12 +162,6 @@ async def _items(upstream: Forwarder, caller: Principal, session_id: str, *, new
             return
         length = min(offset, _PAGE) if newest_first else _PAGE
         offset = offset - length if newest_first else offset + _PAGE
-
-
-async def _messages(upstream: Forwarder, caller: Principal, session_id: str, offset: int, limit: int) -> MessagePage:
-    params = {"offset": offset, "limit": limit}
-    answer = await upstream.get(caller, "runtime", f"/internal/sessions/{session_id}/messages", params)
-    return MessagePage.model_validate_json(bytes(answer.body))
 
 
 def _of(message: Message) -> list[Json]:

@@ -16,12 +16,13 @@ from libs.contracts.timestamps import parse_time
 from libs.service_defaults.uploads import FIELD, without_fields
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.identifiers import id_of
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router
-from services.gateway.entrypoints.http.queries import whole_number
-from services.gateway.entrypoints.http.upload_stream import UploadStream
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.queries import whole_number
+from services.gateway.entrypoints.door.upload_stream import UploadStream
+from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.pages import ListQuery, page
 
@@ -87,15 +88,15 @@ class FilesQuery(ListQuery):
 async def list_files(cursor: Annotated[FilesQuery, Query()], caller: Reader, upstream: Upstream) -> Response:
     if cursor.purpose not in _PURPOSES:
         return page([], has_more=False)
-    reply = await upstream.get(caller, "ingestion", _FILES, cursor.upstream())
-    found = FilePage.model_validate_json(bytes(reply.body))
+    reply = await upstream.read(caller, "ingestion", _FILES, cursor.upstream())
+    found = FilePage.model_validate_json(reply)
     return page([_file(file) for file in found.files], has_more=found.has_more)
 
 
 @router.get("/{file_id}")
 async def get_file(file_id: str, caller: Reader, upstream: Upstream) -> Response:
-    reply = await upstream.get(caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
-    return json_answer(orjson.dumps(_file(File.model_validate_json(bytes(reply.body)))))
+    reply = await upstream.read(caller, "ingestion", f"{_FILES}/{id_of(file_id, 'file')}")
+    return json_answer(orjson.dumps(_file(File.model_validate_json(reply))))
 
 
 @router.get("/{file_id}/content")
@@ -104,9 +105,9 @@ async def get_file_content(request: Request, file_id: str, caller: Reader, trans
 
 
 @router.delete("/{file_id}")
-async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
+async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(file_id, "file")
-    await use.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
     return json_answer(orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
 
 

@@ -11,10 +11,10 @@ from libs.contracts.api.agents import Agent
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.dependencies import UseCasesDep
-from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.openai.conventions import PREFIX
 
 router: Final = protocol_router(f"{PREFIX}/models")
@@ -22,19 +22,19 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 
 
 @router.get("")
-async def list_models(caller: Reader, use: UseCasesDep) -> Response:
+async def list_models(caller: Reader, door: DoorDep) -> Response:
     agents, models = await asyncio.gather(
-        use.agents.visible_to(caller.identity), use.agents.provider_models(caller.identity)
+        door.agents.visible_to(caller.identity), door.agents.provider_models(caller.identity)
     )
     data = [*(_agent(agent) for agent in agents), *(_of_provider(name) for name in models)]
     return json_answer(orjson.dumps({"object": "list", "data": data}))
 
 
 @router.get("/{model:path}")
-async def get_model(model: str, caller: Reader, use: UseCasesDep) -> Response:
+async def get_model(model: str, caller: Reader, door: DoorDep) -> Response:
     if ":" not in model:
-        return json_answer(orjson.dumps(_agent(await use.agents.find(caller.identity, model))))
-    await use.agents.beginning_of(caller.identity, model)
+        return json_answer(orjson.dumps(_agent(await door.agents.find(caller.identity, model))))
+    await door.agents.beginning_of(caller.identity, model)
     return json_answer(orjson.dumps(_of_provider(model)))
 
 

@@ -9,8 +9,8 @@ from pydantic import AfterValidator
 from starlette.responses import Response
 
 from libs.contracts.errors import ValidationFailed
-from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.queries import QueryModel, whole_number
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.queries import QueryModel, whole_number
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _LONGEST: Final = 200

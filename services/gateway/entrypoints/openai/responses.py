@@ -9,17 +9,17 @@ import orjson
 from fastapi import Depends, Query, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import MessagePage, Turn
 from libs.contracts.errors import Conflict, InvalidRequest
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
-from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, render_event
-from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
-from services.gateway.entrypoints.http.queries import QueryModel, read_whole_number
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
+from services.gateway.entrypoints.door.streams import KEEP_ALIVE, render_event
+from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import history_items
 from services.gateway.entrypoints.openai.pages import Cursor, page_within
@@ -27,6 +27,7 @@ from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
 from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns, options_of
+from services.gateway.use_cases.turns import ENDED
 
 router: Final = protocol_router(f"{PREFIX}/responses")
 Executor = Annotated[
@@ -44,13 +45,13 @@ async def create_response(
     caller: Executor,
     body: Annotated[CreateResponse, Depends(ParsedBody(CreateResponse, {}))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
-    responses = ResponseTurns(use, caller, write)
+    responses = ResponseTurns(door, caller, write)
     begun = await responses.begin(body, stream=bool(body.stream))
     events = responses.follow(begun, request.is_disconnected)
     if body.stream:
-        return await use.streams.respond(_rendered(events), caller, begun.headers)
+        return await door.streams.respond(_rendered(events), caller, begun.headers)
     response = await _outcome(events, begun, wait=not body.background)
     error = begun.error()
     if error is not None and not body.background:
@@ -96,10 +97,10 @@ class ResponseQuery(QueryModel):
 
 @router.get("/{response_id}")
 async def get_response(
-    response_id: str, query: Annotated[ResponseQuery, Query()], caller: Reader, write: PlainWrite, use: UseCasesDep
+    response_id: str, query: Annotated[ResponseQuery, Query()], caller: Reader, write: PlainWrite, door: DoorDep
 ) -> Response:
     """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
-    responses, name = ResponseTurns(use, caller, write), ResponseName.parse(response_id)
+    responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     if query.include_obfuscation != "false":
         raise refuse("include_obfuscation", "Streams are not obfuscated.")
     if query.stream not in ("true", "false"):
@@ -108,7 +109,7 @@ async def get_response(
         given = query.starting_after
         starting_after = -1 if given is None else read_whole_number("starting_after", given, 0, 2**53, -1)
         begun = await responses.again(name)
-        return await use.streams.respond(_rendered(responses.follow(begun), starting_after), caller, begun.headers)
+        return await door.streams.respond(_rendered(responses.follow(begun), starting_after), caller, begun.headers)
     if query.starting_after is not None:
         raise refuse("starting_after", "starting_after is for streams: it takes stream=true.", "conflict")
     turn, builder = await responses.snapshot(name)
@@ -116,13 +117,13 @@ async def get_response(
 
 
 @router.post("/{response_id}/cancel")
-async def cancel_response(response_id: str, caller: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    responses, name = ResponseTurns(use, caller, write), ResponseName.parse(response_id)
-    turn = await use.turns.read(caller.identity, name.turn_id)
-    if turn.status not in ("completed", "failed", "cancelled"):
+async def cancel_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
+    responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
+    turn = await door.turns.read(caller.identity, name.turn_id)
+    if turn.status not in ENDED:
         # One that has ended meanwhile says so itself.
         with suppress(Conflict):
-            await use.turns.cancel(write, turn.session_id, turn.turn_id)
+            await door.turns.cancel(write, turn.session_id, turn.turn_id)
     elif turn.status != "cancelled":
         raise InvalidRequest(f"The response has ended: it is {turn.status}.")
     turn, builder = await responses.snapshot(name)
@@ -130,35 +131,28 @@ async def cancel_response(response_id: str, caller: Executor, write: IdempotentW
 
 
 @router.delete("/{response_id}")
-async def delete_response(
-    response_id: str, caller: Executor, write: IdempotentWrite, upstream: Upstream, use: UseCasesDep
-) -> Response:
+async def delete_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
     """Removes the session with the response, unless there is more in it."""
     name = ResponseName.parse(response_id)
-    turn = await use.turns.read(caller.identity, name.turn_id)
-    page = await _messages(upstream, caller, turn, {"limit": 3})
+    turn = await door.turns.read(caller.identity, name.turn_id)
+    page = await door.sessions.messages(caller.identity, turn.session_id, limit=3)
     is_alone = page.total <= 2 and all(message.turn_id == turn.turn_id for message in page.messages)
     if not is_alone or response_head(options_of(turn), 0)["conversation"] is not None:
         raise Conflict("The response is part of a conversation, which can be deleted as a whole only.")
-    await use.sessions.delete(write, turn.session_id)
+    await door.sessions.delete(write, turn.session_id)
     return json_answer(orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
 
 
 @router.get("/{response_id}/input_items")
 async def list_input_items(
-    response_id: str, cursor: Cursor, caller: Reader, write: PlainWrite, upstream: Upstream, use: UseCasesDep
+    response_id: str, cursor: Cursor, caller: Reader, write: PlainWrite, door: DoorDep
 ) -> Response:
     name = ResponseName.parse(response_id)
     if name.part:
-        _, builder = await ResponseTurns(use, caller, write).snapshot(name)
+        _, builder = await ResponseTurns(door, caller, write).snapshot(name)
         return page_within(builder.inputs, cursor)
-    turn = await use.turns.read(caller.identity, name.turn_id)
-    page = await _messages(upstream, caller, turn, {"turn_id": turn.turn_id})
+    turn = await door.turns.read(caller.identity, name.turn_id)
+    page = await door.sessions.messages(caller.identity, turn.session_id, turn_id=turn.turn_id)
     asked = [message for message in page.messages if message.role == "user"]
     items = [item for each in asked for item in history_items(each.id, each.role, each.content_blocks)]
     return page_within(items, cursor)
-
-
-async def _messages(upstream: Forwarder, caller: Principal, turn: Turn, params: Json) -> MessagePage:
-    answer = await upstream.get(caller, "runtime", f"/internal/sessions/{turn.session_id}/messages", params)
-    return MessagePage.model_validate_json(bytes(answer.body))

@@ -14,11 +14,12 @@ from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.identifiers import id_of
-from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCases, UseCasesDep
-from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, entity_in, json_answer
-from services.gateway.entrypoints.http.protocol_application import protocol_router
+from services.gateway.entrypoints.door.answers import Owners, entity_in, json_answer
+from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import Door, DoorDep, Upstream
+from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai import vector_store_answers as answers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.pages import Cursor, ListQuery, page, page_within
@@ -49,9 +50,9 @@ async def create_store(
     _: Writer,
     body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, {}, required=False))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
-    created = await use.commands.create(
+    created = await door.commands.create(
         write,
         CreateKnowledgeBase,
         lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=body.settings()),
@@ -61,8 +62,8 @@ async def create_store(
 
 @router.get("")
 async def list_stores(cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
-    reply = await upstream.get(caller, "ingestion", _BASE, cursor.upstream())
-    found = KnowledgeBasePage.model_validate_json(bytes(reply.body))
+    reply = await upstream.read(caller, "ingestion", _BASE, cursor.upstream())
+    found = KnowledgeBasePage.model_validate_json(reply)
     return page([answers.store(each) for each in found.knowledge_bases], has_more=found.has_more)
 
 
@@ -77,16 +78,16 @@ async def update_store(
     _: Writer,
     body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore, {}))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
     changes = {} if body.name is None else {"name": body.name}
-    return _store(await _change(use, write, store_id, changes=changes))
+    return _store(await _change(door, write, store_id, changes=changes))
 
 
 @router.delete("/{store_id}")
-async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
+async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     store_id = id_of(store_id, "vector store")
-    await use.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id), subject=store_id)
+    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id), subject=store_id)
     return _deleted(store_id, "vector_store.deleted")
 
 
@@ -98,8 +99,8 @@ async def search_store(
     upstream: Upstream,
 ) -> Response:
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
-    reply = await upstream.post(caller, "ingestion", path, orjson.dumps(body.wanted()))
-    found = SearchReply.model_validate_json(bytes(reply.body))
+    reply = await upstream.ask(caller, "ingestion", path, orjson.dumps(body.wanted()))
+    found = SearchReply.model_validate_json(reply)
     return json_answer(orjson.dumps(answers.results(body.text, found.results)))
 
 
@@ -109,9 +110,9 @@ async def attach_file(
     _: Writer,
     body: Annotated[AttachFile, Depends(ParsedBody(AttachFile, {}))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
-    store = await _change(use, write, store_id, add_file_ids=[body.file_id], ingest=True)
+    store = await _change(door, write, store_id, add_file_ids=[body.file_id], ingest=True)
     return json_answer(orjson.dumps(answers.store_file(store, body.file_id)))
 
 
@@ -130,8 +131,8 @@ async def get_store_file(store_id: str, file_id: str, caller: Reader, upstream: 
 @router.get("/{store_id}/files/{file_id}/content")
 async def get_store_file_content(store_id: str, file_id: str, caller: Reader, upstream: Upstream) -> Response:
     file_id = _within(await _found(upstream, caller, store_id), file_id)
-    reply = await upstream.get(caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
-    text = FileText.model_validate_json(bytes(reply.body)).text
+    reply = await upstream.read(caller, "ingestion", f"/internal/files/{file_id}/text", _TEXT)
+    text = FileText.model_validate_json(reply).text
     data = [{"type": "text", "text": text}]
     shown = {"object": "vector_store.file_content.page", "data": data, "has_more": False, "next_page": None}
     return json_answer(orjson.dumps(shown))
@@ -139,13 +140,13 @@ async def get_store_file_content(store_id: str, file_id: str, caller: Reader, up
 
 @router.delete("/{store_id}/files/{file_id}")
 async def detach_file(
-    store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, use: UseCasesDep, upstream: Upstream
+    store_id: str, file_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep, upstream: Upstream
 ) -> Response:
     """The file itself remains. One that the store has by a collection is taken out of the collection."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
         raise refuse("file_id", "The vector store has this file by a collection: take it out of that.", "in_collection")
-    await _change(use, write, store_id, remove_file_ids=[file_id], ingest=True)
+    await _change(door, write, store_id, remove_file_ids=[file_id], ingest=True)
     return _deleted(file_id, "vector_store.file.deleted")
 
 
@@ -155,10 +156,10 @@ async def attach_files(
     _: Writer,
     body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles, {}))],
     write: IdempotentWrite,
-    use: UseCasesDep,
+    door: DoorDep,
 ) -> Response:
     file_ids = [id_of(each, "file") for each in body.ids()]
-    store = await _change(use, write, store_id, add_file_ids=file_ids, ingest=True)
+    store = await _change(door, write, store_id, add_file_ids=file_ids, ingest=True)
     return json_answer(orjson.dumps(answers.batch(store, answers.batch_id(file_ids), file_ids)))
 
 
@@ -177,15 +178,15 @@ async def list_batch_files(
     return page_within(_entries(store, kept, cursor.filter), cursor)
 
 
-async def _found(upstream: Forwarder, caller: Principal, store_id: str) -> KnowledgeBase:
-    reply = await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
-    return KnowledgeBase.model_validate_json(bytes(reply.body))
+async def _found(upstream: Owners, caller: Principal, store_id: str) -> KnowledgeBase:
+    reply = await upstream.read(caller, "ingestion", f"{_BASE}/{id_of(store_id, 'vector store')}")
+    return KnowledgeBase.model_validate_json(reply)
 
 
-async def _change(use: UseCases, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
+async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
     store_id = id_of(store_id, "vector store")
     command = UpdateKnowledgeBase(knowledge_base_id=store_id, **{"changes": {}, **changes})
-    changed = await use.commands.run(write, command, subject=store_id)
+    changed = await door.commands.run(write, command, subject=store_id)
     return KnowledgeBase.model_validate_json(entity_in(changed, "knowledge_base"))
 
 

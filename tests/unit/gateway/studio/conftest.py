@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page, Route
 
-from services.gateway.entrypoints.http.studio.assets import load, vendored
+from services.gateway.entrypoints.web.assets import load, vendored
 from tests.support.browser import browser as browser
 from tests.support.browser import page_of_its_own
 from tests.support.browser import pytest_runtest_teardown as pytest_runtest_teardown

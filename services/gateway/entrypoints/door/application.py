@@ -1,0 +1,80 @@
+"""Applications at the root of the gateway's server: the public API, and other protocols beside it."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter, FastAPI
+from starlette.middleware import Middleware
+from starlette.responses import Response
+
+from libs.service_defaults.observed_requests import SILENT, ObservedRequests
+from services.gateway.domain.ports import Upstreams
+from services.gateway.entrypoints.door.callers import Authentication
+from services.gateway.entrypoints.door.cors import CrossOriginMiddleware
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.errors import ErrorShape, install_error_shape
+from services.gateway.entrypoints.door.lifecycle import InFlightRequests, RequestLifecycleMiddleware
+from services.gateway.entrypoints.door.routes import PublicRoute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PublicEdge:
+    """Parts that all applications of the gateway share."""
+
+    authentication: Authentication
+    door: Door
+    upstreams: Upstreams
+    in_flight: InFlightRequests
+    shared_origins: Collection[str] = ()
+
+
+class ProtocolApplication(FastAPI):
+    """The routes of a protocol, with what all requests have.
+
+    From the outside: correlation ids, measuring and tracing; CORS; the end of requests that fail, whose callers leave,
+    or that are still under way when the service stops. Errors leave in the shape of the protocol. A route
+    authenticates its caller by the dependencies of ``callers.py``, which count the rate limit and check scopes.
+
+    ``prefix``: where it is mounted; routes have whole paths. ``middleware`` stands between CORS and the routes.
+    """
+
+    def __init__(
+        self,
+        edge: PublicEdge,
+        prefix: str,
+        routers: Sequence[APIRouter],
+        shape: ErrorShape,
+        *,
+        middleware: Sequence[Middleware] = (),
+    ) -> None:
+        super().__init__(
+            title=prefix,
+            docs_url=None,
+            redoc_url=None,
+            openapi_url=None,
+            redirect_slashes=False,
+            telemetry=SILENT,
+            middleware=[
+                Middleware(ObservedRequests, service="gateway", public=True),
+                Middleware(CrossOriginMiddleware, configured=edge.shared_origins, authentication=edge.authentication),
+                *middleware,
+                Middleware(RequestLifecycleMiddleware, in_flight=edge.in_flight, shape=shape),
+            ],
+        )
+        self.prefix = prefix
+        install_error_shape(self, shape)
+        for router in routers:
+            # Not by include_router: it makes every route anew for each application, and matches it twice per request.
+            self.router.routes.extend(router.routes)
+        self.state.authentication = edge.authentication
+        self.state.door = edge.door
+
+
+def protocol_router(prefix: str) -> APIRouter:
+    """A router for a ``ProtocolApplication``, whose dependencies take nothing but the request."""
+    return APIRouter(prefix=prefix, route_class=PublicRoute, default_response_class=Response)
+
+
+def turn_headers(session_id: str, turn_id: str | None = None) -> dict[str, str]:
+    """Headers that name a session and a turn to clients of any protocol; the correlation id is there already."""
+    return {"X-Session-ID": session_id} | ({} if turn_id is None else {"X-Turn-ID": turn_id})

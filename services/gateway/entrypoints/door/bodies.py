@@ -1,0 +1,185 @@
+"""JSON and YAML bodies: read with a limit while they stream in, decoded by their media type, checked by a model."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any, Final, Generic, TypeVar
+
+import yaml
+from fastapi import Request
+from pydantic import BaseModel, ValidationError
+from starlette.requests import ClientDisconnect
+from starlette.types import Receive
+
+from libs.contracts.errors import InvalidRequest, TooLarge, UnsupportedMediaType
+from libs.service_defaults.observed_requests import begin_span
+from libs.tracing import bind_correlation_id
+from services.gateway.entrypoints.door.described import RequestBody, Schema
+from services.gateway.entrypoints.door.findings import invalid, required_object
+from services.gateway.entrypoints.door.json_text import parse_json
+from services.gateway.entrypoints.door.yaml_text import parse_yaml
+
+MAX_BODY: Final = 512 * 1024
+MAX_DRAIN: Final = 64 * 1024 * 1024
+DRAIN_SECONDS: Final = 10.0
+_READ_SECONDS: Final = 60.0
+_JSON: Final = "application/json"
+_YAML_TYPES: Final = ("application/yaml", "application/x-yaml", "text/yaml", "text/x-yaml")
+_SMALL_YAML: Final = 16 * 1024
+M = TypeVar("M", bound=BaseModel)
+
+
+class _Body(RequestBody):
+    """Common part of the dependencies below. The decoded values stay at hand as ``request.state.values``.
+
+    ``most_bytes``: the limit of a JSON body; one in YAML has at most 512 KiB.
+    """
+
+    def __init__(
+        self, schema: Schema, examples: Mapping[str, Any], *, required: bool = True, most_bytes: int = MAX_BODY
+    ) -> None:
+        self.body_schema = schema
+        self.request_body = {"required": required, "content": _content(examples)}
+        self._required = required
+        self._most_bytes = most_bytes
+
+    async def _values(self, request: Request) -> Any:
+        raw = await read_body(request.receive, request.headers, self._most_bytes)
+        media_type = request.headers.get("content-type", "")
+        if not raw:
+            if self._required:
+                raise InvalidRequest("The request needs a body.")
+            raw, media_type = b"{}", _JSON
+        request.state.values = values = await decode_body(raw, media_type)
+        return values
+
+
+class ParsedBody(_Body, Generic[M]):
+    """Dependency: the body as that model."""
+
+    def __init__(
+        self, model: type[M], examples: Mapping[str, Any], *, required: bool = True, most_bytes: int = MAX_BODY
+    ) -> None:
+        super().__init__(model, examples, required=required, most_bytes=most_bytes)
+        self._model = model
+
+    async def __call__(self, request: Request) -> M:
+        values = await self._values(request)
+        try:
+            body = self._model.model_validate(values, strict=True)
+        except ValidationError as problem:
+            raise invalid(problem, values, self._model) from None
+        # Only the body may say which correlation it belongs to, and with that which trace.
+        if isinstance(correlation_id := getattr(body, "correlation_id", None), str):
+            bind_correlation_id(correlation_id)
+        begin_span(request.scope)
+        return body
+
+
+class ParsedObject(_Body):
+    """Dependency: the body as an object of any kind. ``schema`` documents it; its upstream checks it."""
+
+    async def __call__(self, request: Request) -> dict[str, Any]:
+        values = required_object(await self._values(request))
+        begin_span(request.scope)
+        return values
+
+
+def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
+    """The examples in JSON, and in YAML for each of its media types."""
+    as_json = {name: {"value": value} for name, value in examples.items()}
+    as_yaml = {
+        name: {"value": yaml.safe_dump(value, sort_keys=False, allow_unicode=True)} for name, value in examples.items()
+    }
+    return {_JSON: {"examples": as_json}, **{media_type: {"examples": as_yaml} for media_type in _YAML_TYPES}}
+
+
+async def read_body(receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY) -> bytes:
+    """The whole body. Raises ``TooLarge`` for a larger one, having taken in a bounded rest of it first.
+
+    A client that sends without waiting would otherwise meet a reset connection instead of the answer.
+    """
+    declared = headers.get("content-length", "")
+    if declared.isascii() and declared.isdigit() and int(declared) > most_bytes:
+        if headers.get("expect", "").lower() != "100-continue":
+            await drain(receive)
+        raise _too_large(most_bytes)
+    try:
+        async with asyncio.timeout(_READ_SECONDS):
+            return await _collect(receive, most_bytes)
+    except TimeoutError:
+        raise InvalidRequest(f"The body did not arrive within {_READ_SECONDS:g} seconds.") from None
+
+
+async def _collect(receive: Receive, most_bytes: int) -> bytes:
+    message = await receive()
+    if message["type"] == "http.request" and not message.get("more_body"):
+        return _checked(message.get("body", b""), most_bytes)
+    body = bytearray()
+    while True:
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        body += message.get("body", b"")
+        if len(body) > most_bytes:
+            body.clear()
+            if message.get("more_body"):
+                await drain(receive)
+            raise _too_large(most_bytes)
+        if not message.get("more_body"):
+            return bytes(body)
+        message = await receive()
+
+
+def _checked(body: bytes, most_bytes: int) -> bytes:
+    if len(body) > most_bytes:
+        raise _too_large(most_bytes)
+    return body
+
+
+async def drain(receive: Receive) -> None:
+    """Take in a bounded rest of a body. Raises ``ClientDisconnect``."""
+    taken = 0
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            while taken <= MAX_DRAIN:
+                message = await receive()
+                if message["type"] != "http.request":
+                    raise ClientDisconnect
+                taken += len(message.get("body", b""))
+                if not message.get("more_body"):
+                    return
+    except TimeoutError:
+        return
+
+
+def _too_large(most_bytes: int, what: str = "body") -> TooLarge:
+    return TooLarge(f"The {what} is larger than {most_bytes} bytes.")
+
+
+async def decode_body(body: bytes, content_type: str) -> Any:
+    """The values of a JSON or YAML body; the same for both."""
+    media_type, _, parameters = content_type.lower().partition(";")
+    media_type = media_type.strip()
+    is_yaml = media_type in _YAML_TYPES or media_type.endswith("+yaml")
+    if not is_yaml and media_type != _JSON:
+        given = f"'{media_type[:100]}'" if media_type else "none"
+        raise UnsupportedMediaType(f"The Content-Type must be application/json or application/yaml, but it is {given}.")
+    _check_charset(parameters)
+    try:
+        text = body.decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequest("The body is not valid UTF-8.") from None
+    if not is_yaml:
+        return parse_json(text) if len(body) <= MAX_BODY else await asyncio.to_thread(parse_json, text)
+    if len(body) > MAX_BODY:
+        raise _too_large(MAX_BODY, "body in YAML")
+    # The parser is pure Python: half a megabyte would stop everybody else for seconds.
+    if len(body) <= _SMALL_YAML:
+        return parse_yaml(text)
+    return await asyncio.to_thread(parse_yaml, text)
+
+
+def _check_charset(parameters: str) -> None:
+    for parameter in parameters.split(";"):
+        name, _, value = parameter.partition("=")
+        if name.strip() == "charset" and value.strip(" \"'") not in ("utf-8", "utf8", "us-ascii"):
+            raise UnsupportedMediaType("The body must be encoded as UTF-8.")

@@ -1,0 +1,191 @@
+"""Dependencies that authenticate a request; the only place that knows where credentials are presented."""
+
+from collections.abc import Iterable
+from typing import Annotated, Final
+
+from fastapi import Request, Security
+from fastapi.routing import APIRoute
+from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer, SecurityScopes
+from starlette.requests import HTTPConnection
+
+from libs import tracing
+from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
+from libs.contracts.identity import Identity
+from libs.service_defaults.observed_requests import begin_span
+from services.gateway.domain.accounts import Principal, is_secret
+from services.gateway.domain.company_limits import REQUESTS
+from services.gateway.domain.rate_limit import RateLimiter
+from services.gateway.entrypoints.door.queries import query_values
+from services.gateway.entrypoints.door.routes import reads_body
+from services.gateway.use_cases.company_rates import CompanyRates
+from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.shed_load import ShedLoad
+
+API_KEY: Final = APIKeyHeader(
+    name="x-api-key",
+    scheme_name="apiKey",
+    description="An API key with the scopes that the operation needs.",
+    auto_error=False,
+)
+BEARER: Final = HTTPBearer(
+    scheme_name="bearer", description="A token made by `POST /auth/token/`, or an API key.", auto_error=False
+)
+CONNECTION_KEY: Final = APIKeyQuery(
+    name="connection_key",
+    scheme_name="connectionKey",
+    description="The public key of a connection, together with an `Origin` header that it allows.",
+    auto_error=False,
+)
+AGENT_KEY: Final = APIKeyQuery(
+    name="agent_key",
+    scheme_name="agentKey",
+    description="The key of a public agent, together with an `Origin` header that the agent allows.",
+    auto_error=False,
+)
+ANYBODY: Final = Principal(
+    identity=Identity(company_id="", user_id="anybody", key_id="anybody", scopes=frozenset()),
+    expires_at=None,
+    rate_limit=None,
+)
+_BEARER: Final = "bearer "
+_MISSING: Final = "The request has no API key: send it in the x-api-key header, or as Authorization: Bearer."
+
+
+class Authentication:
+    """Finds the principal behind a credential and counts the request against the rates of the key and the company."""
+
+    def __init__(self, principals: Principals, limiter: RateLimiter, rates: CompanyRates, load: ShedLoad) -> None:
+        self._principals = principals
+        self._limiter = limiter
+        self._rates = rates
+        self._load = load
+
+    async def authenticate(
+        self, request: HTTPConnection, *, takes_public_keys: bool, token: str | None = None
+    ) -> Principal:
+        """An API key goes before a bearer token, and that before a public key. ``token``: one from outside the headers.
+
+        ``Authorization: Bearer`` takes a token, or an API key, which is told by its form.
+
+        Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
+        when a rate limit of the credential or its company is used up, or the service is too busy for what it sends.
+        """
+        secret = request.headers.get("x-api-key")
+        bearer = _bearer(request)
+        if not secret and bearer is not None and is_secret(bearer):
+            secret = bearer
+        if secret:
+            principal = await self._principals.by_secret(secret)
+        elif (presented := bearer if bearer is not None else token) is not None:
+            principal = await self._principals.by_token(presented)
+        else:
+            principal = await self._by_public_key(request, takes_public_keys)
+        request.state.principal = principal
+        await self.count(principal)
+        return principal
+
+    async def count(self, principal: Principal) -> None:
+        """Counts one request. Raises ``RateLimited``."""
+        if principal.rate_limit is not None:
+            wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
+            if wait:
+                raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
+        await self._load.admit(principal.identity.company_id)
+        await self._rates.take(principal.identity.company_id, REQUESTS)
+
+    async def is_shared_with(self, origin: str, query: bytes) -> bool:
+        """Whether the query has a public key that pages of that origin may use."""
+        try:
+            principal = await self._public(query)
+        except AuthenticationFailed:
+            return False
+        return principal is not None and _allows(principal, origin)
+
+    async def _by_public_key(self, request: HTTPConnection, is_enough: bool) -> Principal:
+        principal = await self._public(request.scope["query_string"])
+        if principal is None:
+            raise AuthenticationFailed(_MISSING)
+        origin = request.headers.get("origin")
+        if origin is None:
+            raise AuthenticationFailed("A public key is taken together with an Origin header only.")
+        if not _allows(principal, origin):
+            raise PermissionDenied("The public key may not be used from this origin.")
+        if not is_enough:
+            raise PermissionDenied("A public key is not enough for this: it is for talking to its own agent.")
+        return principal
+
+    async def _public(self, query: bytes) -> Principal | None:
+        """The principal of a public key in the query; none without one. Raises ``AuthenticationFailed``."""
+        given = query_values(query) if b"_key=" in query else {}
+        connection_key, agent_key = given.get("connection_key"), given.get("agent_key")
+        if connection_key is not None and agent_key is not None:
+            raise AuthenticationFailed("Give either agent_key or connection_key, not both.")
+        if connection_key is not None:
+            return await self._principals.by_connection_key(connection_key)
+        return None if agent_key is None else await self._principals.by_agent_key(agent_key)
+
+
+async def by_api_key(
+    request: Request,
+    needed: SecurityScopes,
+    _key: Annotated[object, Security(API_KEY)],
+    _bearer: Annotated[object, Security(BEARER)],
+) -> Principal:
+    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for.
+
+    FastAPI's schemes say in the document where credentials stand; ``Authentication`` reads them, for sockets as well.
+    """
+    return await authenticated(request, needed.scopes)
+
+
+async def by_api_key_or_public_key(
+    request: Request,
+    needed: SecurityScopes,
+    _key: Annotated[object, Security(API_KEY)],
+    _bearer: Annotated[object, Security(BEARER)],
+    _connection_key: Annotated[object, Security(CONNECTION_KEY)],
+    _agent_key: Annotated[object, Security(AGENT_KEY)],
+) -> Principal:
+    """As ``by_api_key``, for operations that a public key is enough for."""
+    return await authenticated(request, needed.scopes, takes_public_keys=True)
+
+
+async def anonymous(request: Request) -> Principal:
+    """Dependency of operations without a credential: their upstream decides by the request, such as a signed link."""
+    _begin_span(request)
+    return ANYBODY
+
+
+async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
+    """The principal, who has these scopes."""
+    authentication: Authentication = request.app.state.authentication
+    principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
+    require_scopes(principal, scopes)
+    _begin_span(request)
+    return principal
+
+
+def takes_public_keys(route: APIRoute) -> bool:
+    return any(each.call is by_api_key_or_public_key for each in route.dependant.dependencies)
+
+
+def require_scopes(principal: Principal, scopes: Iterable[str]) -> None:
+    """Raises ``PermissionDenied`` unless the principal has all of them."""
+    for scope in scopes:
+        if scope not in principal.identity.scopes:
+            raise PermissionDenied(f"The credential lacks the scope {scope}.")
+
+
+def _begin_span(request: Request) -> None:
+    """Begin the request's span now, unless its body is still to say which correlation it belongs to."""
+    if tracing.is_on() and not reads_body(request.scope["route"]):
+        begin_span(request.scope)
+
+
+def _bearer(request: HTTPConnection) -> str | None:
+    presented = request.headers.get("authorization", "")
+    return presented[len(_BEARER) :].strip() if presented[: len(_BEARER)].lower() == _BEARER else None
+
+
+def _allows(principal: Principal, origin: str) -> bool:
+    return principal.public is not None and origin in principal.public.origins

@@ -1,0 +1,126 @@
+"""Exceptions as replies: one shape for all of the public API, and one for each protocol beside it."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import HTTPConnection
+from starlette.responses import Response
+
+from libs.contracts.errors import (
+    ErrorInfo,
+    ErrorKind,
+    InternalError,
+    NotFound,
+    ServiceError,
+    ServiceUnavailable,
+)
+from libs.persistence import is_outage
+from libs.service_defaults.errors import STATUSES, error_body, error_response
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.public_view import public_error
+from services.gateway.entrypoints.door.findings import invalid_request
+from services.gateway.entrypoints.door.metrics import REFUSALS
+from services.gateway.entrypoints.door.routes import methods_of, routes_at
+from services.gateway.entrypoints.door.streams import render_event
+
+_log = structlog.get_logger("http")
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorShape:
+    """Rendering of errors: the ``body`` of a response, and an ``event`` of a stream that has begun.
+
+    ``statuses``: HTTP statuses that are not the usual ones of their kinds. ``completes_paths``: a write whose path
+    lacks nothing but its trailing slash is answered by a redirect.
+    """
+
+    body: Callable[[ErrorInfo], bytes]
+    event: Callable[[ErrorInfo], bytes]
+    statuses: dict[ErrorKind, int] = field(default_factory=dict)
+    completes_paths: bool = False
+
+    def response(self, info: ErrorInfo) -> Response:
+        return error_response(info, body=self.body(info), status=self.statuses.get(info.type, STATUSES[info.type]))
+
+
+def _event(info: ErrorInfo) -> bytes:
+    return render_event("error", error_body(info))
+
+
+NATIVE: Final = ErrorShape(error_body, _event, completes_paths=True)
+"""The shape of ``/api/v1``."""
+
+
+def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
+    """Makes refusals, unknown paths and methods leave an application in that shape."""
+
+    async def refused(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, ServiceError)
+        return refusal(problem, shape, request)
+
+    async def no_such_operation(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, HTTPException)
+        if problem.status_code == 405:
+            return _method_not_allowed(request, shape)
+        path = request.scope["path"]
+        if shape.completes_paths and not path.endswith("/") and routes_at(request.app, f"{path}/"):
+            return _completed_path(request)
+        return refusal(NotFound("There is nothing at this path."), shape)
+
+    async def invalid(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, RequestValidationError)
+        return refusal(invalid_request(problem), shape, request)
+
+    app.add_exception_handler(ServiceError, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
+    app.add_exception_handler(HTTPException, no_such_operation)
+
+
+def refusal(problem: ServiceError, shape: ErrorShape = NATIVE, request: HTTPConnection | None = None) -> Response:
+    """The answer to a request that is not carried out; it is counted as such."""
+    REFUSALS.labels(problem.kind.value).inc()
+    response = shape.response(problem.info() if request is None else info_for(request, problem))
+    if problem.kind is ErrorKind.TOO_LARGE:
+        # The rest of the body may still be on its way: this connection cannot carry another request.
+        response.headers["Connection"] = "close"
+    return response
+
+
+def _completed_path(request: Request) -> Response:
+    query = request.scope["query_string"]
+    # The raw path, not the decoded one: it becomes a header.
+    location = request.scope["raw_path"] + b"/" + (b"?" + query if query else b"")
+    return Response(status_code=308, headers={"Location": location.decode("latin-1")}, media_type="application/json")
+
+
+def _method_not_allowed(request: Request, shape: ErrorShape) -> Response:
+    methods = ", ".join(methods_of(routes_at(request.app, request.scope["path"])))
+    response = shape.response(ErrorInfo(type=ErrorKind.METHOD_NOT_ALLOWED, message=f"This path takes {methods}."))
+    response.headers["Allow"] = methods
+    return response
+
+
+def info_for(request: HTTPConnection, problem: ServiceError) -> ErrorInfo:
+    """The error as the caller of the request gets it: a public principal in neutral words."""
+    caller: Principal | None = getattr(request.state, "principal", None)
+    is_public = caller is not None and caller.public is not None
+    return public_error(problem.info()) if is_public else problem.info()
+
+
+def as_service_error(problem: Exception) -> ServiceError:
+    """Translates an unexpected exception for the caller. Logs it."""
+    if isinstance(problem, RuntimeError) and isinstance(problem.__cause__, Exception):
+        # Starlette's way to say that a handled exception came after the response had begun.
+        problem = problem.__cause__
+    if isinstance(problem, ServiceError):
+        return problem
+    if is_outage(problem):
+        _log.warning("database.unreachable", problem=str(problem).strip())
+        return ServiceUnavailable("The gateway's database cannot be reached.", retry_after=2)
+    _log.error("request.failed", exc_info=problem)
+    return InternalError("Something went wrong on our side.")

@@ -1,0 +1,63 @@
+"""Routes of the public API: the prefix, path parameters, the class of all routes, and the operations at a path."""
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
+from starlette.convertors import StringConvertor, register_url_convertor
+from starlette.responses import Response
+
+from services.gateway.entrypoints.door.described import RequestBody
+
+PREFIX: Final = "/api/v1"
+
+
+class _NameConvertor(StringConvertor):
+    """A path parameter ``{…:name}`` beside fixed names, which it leaves to their own operations whatever the method."""
+
+    regex = "(?!(?:available-collections|bulk|validate)/)[^/]+"
+
+
+register_url_convertor("name", _NameConvertor())
+
+
+class PublicRoute(APIRoute):
+    """An operation. Every GET is a HEAD as well, whose answer the server sends without its body."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        methods = self.methods or set()
+        if "GET" in methods:
+            methods.add("HEAD")
+
+
+def public_router(path: str, tag: str) -> APIRouter:
+    """A router for operations below ``/api/v1``. Operation ids are the names of the functions."""
+    return APIRouter(
+        prefix=f"{PREFIX}{path}",
+        tags=[tag],
+        route_class=PublicRoute,
+        default_response_class=Response,
+        generate_unique_id_function=lambda route: route.name,
+    )
+
+
+def routes_at(app: FastAPI, path: str) -> list[APIRoute]:
+    """The routes whose path this is, with any method."""
+    return [route for route in app.routes if isinstance(route, APIRoute) and route.path_regex.match(path)]
+
+
+def methods_of(routes: Iterable[APIRoute]) -> list[str]:
+    return sorted({method for route in routes for method in route.methods or ()})
+
+
+def reads_body(route: APIRoute) -> bool:
+    """Whether a dependency of the operation parses a body."""
+    return any(body.body_schema is not None for body in bodies_of(route))
+
+
+def bodies_of(route: APIRoute) -> Iterator[RequestBody]:
+    for each in route.dependant.dependencies:
+        if isinstance(each.call, RequestBody):
+            yield each.call

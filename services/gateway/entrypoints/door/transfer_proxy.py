@@ -1,0 +1,119 @@
+"""Uploads and downloads, passed between callers and upstreams without being held."""
+
+import asyncio
+from contextlib import AsyncExitStack
+from typing import Final
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Message, Receive, Scope, Send
+
+from libs.contracts.errors import RangeNotSatisfiable, ServiceError
+from libs.service_defaults import UpstreamStream
+from libs.service_defaults.internal_calls import refusal
+from libs.service_defaults.uploads import boundary_of
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.ports import Upstreams
+from services.gateway.entrypoints.door.errors import refusal as refused
+from services.gateway.entrypoints.door.streams import no_body
+from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter
+from services.gateway.entrypoints.door.upload_stream import UploadStream
+from services.gateway.entrypoints.door.writes import checked_key
+
+_CONDITIONS: Final = ("Range", "If-Range", "If-None-Match")
+_PASSED_ON: Final = (
+    "Accept-Ranges", "Cache-Control", "Content-Disposition", "Content-Length", "Content-Range",
+    "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
+)  # fmt: skip
+_PIECE_SECONDS: Final = 60.0
+
+
+class ProxyResponse(StreamingResponse):
+    """An upstream's answer, sent as it comes in. Its connection, which ``held`` closes, is kept until then.
+
+    ``piece_seconds``: how long the caller may take for one piece; a slower one would keep the connection from others.
+    """
+
+    def __init__(self, answer: UpstreamStream, held: AsyncExitStack, *, piece_seconds: float = _PIECE_SECONDS) -> None:
+        headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
+        super().__init__(answer.pieces, answer.status, headers)
+        self._held = held
+        self._piece_seconds = piece_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
+        async def send_in_time(message: Message) -> None:
+            async with asyncio.timeout(self._piece_seconds):
+                await send(message)
+
+        async with self._held:
+            if scope["method"] == "HEAD":
+                self.body_iterator = no_body()
+            await self.stream_response(send_in_time)
+
+
+class TransferProxy:
+    """Passes bytes on in both directions. What the upstream refuses is raised."""
+
+    def __init__(self, upstreams: Upstreams, limiter: TransferLimiter) -> None:
+        self._upstreams = upstreams
+        self._limiter = limiter
+
+    async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
+        """Send the multipart form to the upstream as it comes in; returns the upstream's reply.
+
+        Raises ``UnsupportedMediaType`` for any other body, ``TooLarge``, and ``RateLimited`` when the caller has too
+        many under way.
+        """
+        try:
+            with self._limiter.acquire(caller.identity):
+                return await self._send(request, caller, body, upstream, path)
+        except ServiceError:
+            await body.stop()
+            raise
+
+    async def _send(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
+        content_type = request.headers.get("content-type", "")
+        boundary_of(content_type)
+        body.check_length()
+        headers = {"Content-Type": content_type}
+        if (key := request.headers.get("idempotency-key")) is not None:
+            headers["Idempotency-Key"] = checked_key(key, caller)
+        try:
+            async with self._upstreams.exchange(
+                "POST", upstream, path, caller.identity, body=body.pieces(), headers=headers
+            ) as answer:
+                reply = b"".join([piece async for piece in answer.pieces])
+                # An upstream that refuses early does so before the body's end; the rest is not for it.
+                await body.stop()
+        except ServiceError:
+            if body.problem is not None:
+                raise body.problem from None
+            raise
+        if isinstance(body.problem, ClientDisconnect):
+            raise body.problem
+        if answer.status >= 400:
+            raise body.problem or refusal(answer.status, reply)
+        return reply
+
+    async def download(
+        self, request: Request, caller: Principal, upstream: str, path: str, *, judges_caller: bool = False
+    ) -> Response:
+        """The upstream's bytes, or the part that the request asks for.
+
+        ``judges_caller``: the upstream checks what the caller presents, and a 401 of it is the caller's.
+        """
+        headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
+        async with AsyncExitStack() as held:
+            held.enter_context(self._limiter.acquire(caller.identity))
+            answer = await held.enter_async_context(
+                self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
+            )
+            if answer.status == 416:
+                response = refused(RangeNotSatisfiable("There is nothing in this range of the file."))
+                response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
+                return response
+            if answer.status >= 400:
+                body = b"".join([piece async for piece in answer.pieces])
+                raise refusal(answer.status, body, judges_caller=judges_caller)
+            return ProxyResponse(answer, held.pop_all())

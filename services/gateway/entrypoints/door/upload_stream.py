@@ -1,0 +1,138 @@
+"""The body of an upload, passed on while it comes in."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from time import monotonic
+from typing import Final
+
+from fastapi import Request
+from starlette.requests import ClientDisconnect
+from starlette.types import Message, Receive
+
+from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
+from services.gateway.entrypoints.door.bodies import drain
+from services.gateway.entrypoints.door.described import RequestBody
+from services.gateway.entrypoints.door.queries import IdempotencyKey
+
+MAX_UPLOAD: Final = 256 * 1024 * 1024
+"""Bytes of one request, which may carry several files; the limit of each of them is the upstream's."""
+_WINDOW_SECONDS: Final = 60.0
+_WINDOW_BYTES: Final = 64 * 1024
+
+
+class UploadStream:
+    """Read once, by one task at a time. ``problem`` is why it ended before its end.
+
+    Each ``window`` seconds of waiting for the caller must bring 64 KiB, or the end: whoever is slower than that keeps
+    a connection from others. Time that upstreams take does not count.
+    """
+
+    def __init__(
+        self,
+        receive: Receive,
+        headers: Mapping[str, str],
+        *,
+        most: int = MAX_UPLOAD,
+        window: float = _WINDOW_SECONDS,
+        clock: Callable[[], float] = monotonic,
+    ) -> None:
+        self.problem: ServiceError | ClientDisconnect | None = None
+        self._receive = receive
+        self._most = most
+        self._declared = headers.get("content-length", "")
+        self._waits_for_go_ahead = headers.get("expect", "").lower() == "100-continue"
+        self._begun = False
+        self._ended = False
+        self._stopped = False
+        self._waiting: asyncio.Future[Message] | None = None
+        self._window = window
+        self._clock = clock
+        self._waited = 0.0
+        self._brought = 0
+
+    def check_length(self) -> None:
+        """Raises ``TooLarge`` when the caller says that the body is."""
+        if self._declared.isascii() and self._declared.isdigit() and int(self._declared) > self._most:
+            raise self._too_large()
+
+    async def pieces(self) -> AsyncGenerator[bytes, None]:
+        """The body; ends early when there is a ``problem`` or ``stop`` was called."""
+        taken = 0
+        while not (self._ended or self._stopped):
+            try:
+                message = await self._next()
+                taken += len(message.get("body", b""))
+                if taken > self._most:
+                    raise self._too_large()
+            except (ServiceError, ClientDisconnect) as problem:
+                self.problem = problem
+                raise
+            except asyncio.CancelledError:
+                if self._stopped:
+                    return
+                raise
+            if message.get("body"):
+                yield message["body"]
+
+    async def stop(self) -> None:
+        """Pass on nothing more, and take in a bounded rest, so that the answer reaches who sends without waiting."""
+        if self._stopped:
+            return
+        self._stopped = True
+        if self._waiting is not None:
+            self._waiting.cancel()
+            # The reader gets to see it before somebody else reads.
+            await asyncio.sleep(0)
+        if self._ended or isinstance(self.problem, ClientDisconnect):
+            return
+        if self._begun or not self._waits_for_go_ahead:
+            await drain(self._receive)
+
+    async def _next(self) -> Message:
+        self._begun = True
+        self._waiting = asyncio.ensure_future(self._receive())
+        while not self._waiting.done():
+            if self._waited >= self._window:
+                self._begin_window()
+            began = self._clock()
+            await asyncio.wait({self._waiting}, timeout=self._window - self._waited)
+            self._waited += self._clock() - began
+        message = self._waiting.result()
+        if message["type"] != "http.request":
+            raise ClientDisconnect
+        self._ended = not message.get("more_body")
+        self._brought += len(message.get("body", b""))
+        return message
+
+    def _begin_window(self) -> None:
+        """Raises ``InvalidRequest`` when the last one brought too little."""
+        if self._brought < _WINDOW_BYTES:
+            if self._waiting is not None:
+                self._waiting.cancel()
+            raise InvalidRequest(
+                f"The body came in more slowly than {_WINDOW_BYTES} bytes in {self._window:g} seconds."
+            )
+        self._waited, self._brought = 0.0, 0
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(f"The body is larger than {self._most} bytes.")
+
+
+class UploadBody(RequestBody):
+    """Dependency: a multipart form with files, not read yet. Its upstream keeps the ``Idempotency-Key``."""
+
+    request_body = {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "properties": {"file": {"type": "array", "items": {"type": "string", "format": "binary"}}},
+                    "required": ["file"],
+                }
+            }
+        },
+    }
+
+    async def __call__(self, request: Request, _key: IdempotencyKey = None) -> UploadStream:
+        return UploadStream(request.receive, request.headers)

@@ -1,0 +1,68 @@
+"""A request as a write to carry out, which an ``Idempotency-Key`` makes repeatable."""
+
+import hashlib
+import re
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Request
+
+from libs.contracts.errors import InvalidRequest
+from libs.tracing import current_correlation_id
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import IdempotentRequest, Write
+from services.gateway.entrypoints.door.queries import IdempotencyKey
+
+_MAX_KEY: Final = 200
+_MIN_PUBLIC_KEY: Final = 32
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+
+
+async def plain_write(request: Request) -> Write:
+    """Dependency: the request as a write to carry out. Stands behind the caller and the body of an operation."""
+    principal: Principal = request.state.principal
+    given = request.headers.get("traceparent")
+    return Write(
+        identity=principal.identity,
+        correlation_id=correlation_id(),
+        # The caller's W3C trace context; one that is malformed is ignored, as the recommendation says.
+        traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
+    )
+
+
+async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Write:
+    """Dependency: as ``plain_write``, for a write that can be repeated. Raises ``InvalidRequest`` for a bad key."""
+    write = await plain_write(request)
+    if key is not None:
+        values = getattr(request.state, "values", None)
+        write.request = repeatable(request.state.principal, request.method, request.scope["path"], key, values)
+    return write
+
+
+def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
+    """A write with that ``Idempotency-Key``. Raises ``InvalidRequest`` for a bad one."""
+    return IdempotentRequest(
+        company_id=principal.identity.company_id,
+        principal_id=principal.identity.user_id,
+        method=method,
+        path=path,
+        key=checked_key(key, principal),
+        body_hash=hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest(),
+    )
+
+
+def correlation_id() -> str:
+    """The correlation id of the running request, which ``ObservedRequests`` has bound."""
+    return current_correlation_id() or ""
+
+
+def checked_key(key: str, principal: Principal) -> str:
+    # Public principals share an identity: with a guessable key one visitor would get what another one made.
+    shortest = 1 if principal.public is None else _MIN_PUBLIC_KEY
+    if not shortest <= len(key) <= _MAX_KEY or not (key.isascii() and key.isprintable()):
+        raise InvalidRequest(f"The Idempotency-Key must be {shortest} to {_MAX_KEY} printable ASCII characters.")
+    return key
+
+
+PlainWrite = Annotated[Write, Depends(plain_write)]
+IdempotentWrite = Annotated[Write, Depends(idempotent_write)]

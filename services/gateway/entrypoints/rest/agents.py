@@ -1,0 +1,155 @@
+"""``/agent/…``: stored agents and the validation of configurations."""
+
+import re
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Security
+from pydantic import TypeAdapter
+from starlette.responses import Response
+
+from libs.contracts.api.agents import (
+    Agent,
+    AgentConfiguration,
+    AgentVersion,
+    CreateAgentBody,
+    UpdateAgentBody,
+    ValidationReport,
+)
+from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.errors import NotFound
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.queries import ArrayPage, Page
+from services.gateway.entrypoints.door.routes import PREFIX, public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.rest.schemas import AgentVersionPage
+
+router = public_router("/agent", "Agents")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_WRITE])]
+_VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
+# Validation is there for configurations that are not right yet.
+_DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any])
+
+
+@router.post(
+    "/validate/",
+    summary="Check an agent configuration",
+    description="Says what is wrong with a configuration and what is doubtful. Nothing is stored.",
+    responses={200: answer("What was found.", ValidationReport)},
+)
+async def validate_agent(
+    caller: Reader,
+    body: Annotated[dict[str, Any], Depends(ParsedObject(_DRAFT, examples.CONFIGURATIONS))],
+    upstream: Upstream,
+) -> Response:
+    return await upstream.post(caller, "registry", "/internal/agents/validate", orjson.dumps(body))
+
+
+@router.get(
+    "/",
+    summary="List the agents that you may use",
+    description="All of them, or a page: with `limit`, the header `Link` names the next one, if there is one.",
+    responses={200: answer("Stored agents.", list[Agent])},
+)
+async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Response:
+    limit, offset = page.limit, page.offset
+    if limit is None:
+        return await upstream.get(caller, "registry", "/internal/agents", {"offset": offset} if offset else None)
+    # One more tells whether there is a next page.
+    found = await upstream.get(caller, "registry", "/internal/agents", {"limit": limit + 1, "offset": offset})
+    agents: list[Any] = orjson.loads(found.body)
+    if len(agents) <= limit:
+        return found
+    following = f"{PREFIX}/agent/?limit={limit}&offset={offset + limit}"
+    return json_answer(orjson.dumps(agents[:limit]), headers={"Link": f'<{following}>; rel="next"'})
+
+
+@router.get("/{id:name}/", summary="Get an agent", responses={200: answer("The agent.", Agent), **errors(404)})
+async def get_agent(id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", f"/internal/agents/{id_of(id, 'agent')}")
+
+
+@router.get(
+    "/{id:name}/versions/",
+    summary="List the versions of an agent",
+    description="A version is made whenever the configuration changes; it never changes itself.",
+    responses={200: answer("Versions, newest first.", AgentVersionPage), **errors(404)},
+)
+async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", f"/internal/agents/{id_of(id, 'agent')}/versions", page.params())
+
+
+@router.get(
+    "/{id:name}/versions/{version}/",
+    summary="Get one version of an agent",
+    responses={200: answer("The version.", AgentVersion), **errors(404)},
+)
+async def get_agent_version(id: str, version: str, caller: Reader, upstream: Upstream) -> Response:
+    agent_id = id_of(id, "agent")
+    if not _VERSION.fullmatch(version):
+        raise NotFound("The agent has no such version.")
+    return await upstream.get(caller, "registry", f"/internal/agents/{agent_id}/versions/{version}")
+
+
+@router.post(
+    "/",
+    summary="Store an agent",
+    status_code=201,
+    responses={201: answer("The stored agent.", Agent, location=True)},
+)
+async def create_agent(
+    _: Writer,
+    body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody, examples.CONFIGURATIONS))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    configuration = _fields(body)
+    event = await door.commands.create(
+        write, CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=configuration)
+    )
+    agent = entity_in(event, "agent")
+    return created(agent, f"/agent/{orjson.loads(agent)['id']}/")
+
+
+@router.patch(
+    "/{id:name}/",
+    summary="Change an agent",
+    description="Fields left out stay as they are. A changed configuration becomes a new version.",
+    responses={200: answer("The agent as it is now.", Agent), **errors(404, 409)},
+)
+async def update_agent(
+    id: str,
+    _: Writer,
+    body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody, examples.CHANGES))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    agent_id = id_of(id, "agent")
+    event = await door.commands.run(write, UpdateAgent(agent_id=agent_id, changes=_fields(body)), subject=agent_id)
+    return json_answer(entity_in(event, "agent"))
+
+
+@router.delete(
+    "/{id:name}/",
+    summary="Delete an agent",
+    description="Sessions made from it go on: they keep their configuration.",
+    status_code=204,
+    responses={204: answer("The agent is gone."), **errors(404, 409)},
+)
+async def delete_agent(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    agent_id = id_of(id, "agent")
+    await door.commands.run(write, DeleteAgent(agent_id=agent_id), subject=agent_id)
+    return Response(status_code=204)
+
+
+def _fields(body: CreateAgentBody | UpdateAgentBody) -> dict[str, Any]:
+    return body.model_dump(mode="json", exclude_unset=True)

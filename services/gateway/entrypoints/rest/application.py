@@ -1,0 +1,84 @@
+"""The public API as a FastAPI application."""
+
+from typing import Any, Final
+
+from starlette.types import Receive, Scope, Send
+
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.errors import NATIVE
+from services.gateway.entrypoints.door.routes import PREFIX, routes_at
+from services.gateway.entrypoints.rest import (
+    actions,
+    agents,
+    artifacts,
+    budgets,
+    catalogues,
+    collections,
+    connections,
+    events,
+    files,
+    keys,
+    knowledge_bases,
+    operations,
+    retention,
+    secrets,
+    session_socket,
+    sessions,
+    toolsets,
+    turns,
+    usage,
+    webhooks,
+)
+from services.gateway.entrypoints.rest.reference import openapi, pages, texts
+from services.gateway.entrypoints.rest.resources import Resources
+
+# The runtime's first: routes are tried in order, and nearly all requests execute messages.
+_ROUTERS: Final = (
+    turns.router,
+    actions.router,
+    sessions.router,
+    events.router,
+    agents.router,
+    artifacts.router,
+    files.router,
+    collections.router,
+    knowledge_bases.router,
+    catalogues.router,
+    toolsets.router,
+    secrets.router,
+    keys.router,
+    connections.router,
+    webhooks.router,
+    usage.router,
+    budgets.router,
+    retention.router,
+    operations.router,
+    pages.router,
+)
+
+
+class PublicApplication(ProtocolApplication):
+    """Routes of the public API, with its own document and its socket."""
+
+    def __init__(self, edge: PublicEdge, resources: Resources) -> None:
+        super().__init__(edge, PREFIX, _ROUTERS, NATIVE)
+        self.title, self.version, self.description = texts.TITLE, "1.0.0", texts.INTRODUCTION
+        self.router.routes.append(session_socket.route)
+        self.state.resources = resources
+        self.state.static_pages = {}
+        self.router.default = self._complete_path
+
+    async def _complete_path(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answers a read whose path lacks nothing but its slash; paths that nothing matched end up here."""
+        path = scope["path"]
+        if scope["type"] == "http" and scope["method"] in ("GET", "HEAD") and not path.endswith("/"):
+            completed = f"{path}/"
+            if routes_at(self, completed):
+                # The raw path stays as it was asked for.
+                scope["path"] = completed
+                await self.router(scope, receive, send)
+                return
+        await self.router.not_found(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        return openapi.document(self)

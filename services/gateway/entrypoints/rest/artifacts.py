@@ -1,0 +1,239 @@
+"""``/sessions/{session_id}/artifacts/…`` and ``/artifacts/…``: files of sessions."""
+
+from typing import Annotated, Final
+from urllib.parse import parse_qsl, urlencode
+
+import orjson
+from fastapi import Depends, Query, Request, Security
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
+from starlette.responses import Response
+
+from libs.contracts.api.artifacts import (
+    Artifact,
+    ArtifactPage,
+    ArtifactPreview,
+    ArtifactState,
+    ArtifactUrl,
+    PlatformCopy,
+)
+from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
+from libs.contracts.errors import PermissionDenied
+from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
+from services.gateway.entrypoints.door.described import answer, errors, file_answer
+from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+
+router = public_router("", "Artifacts")
+Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_READ])]
+Writer = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_WRITE])]
+Copier = Annotated[Principal, Security(by_api_key, scopes=[Scope.ARTIFACTS_WRITE])]
+_UPSTREAM: Final = "artifacts"
+_OF_SESSION: Final = "/sessions/{session_id}/artifacts/"
+_ONE: Final = f"{_OF_SESSION}{{artifact_id}}/"
+_BYTES: Final = {
+    200: file_answer("The bytes."),
+    206: file_answer("The part of them that was asked for."),
+    304: answer("You have them already."),
+    **errors(404, 416),
+}
+_ALSO_FILES: Final = f"Also needs the scope `{Scope.FILES_WRITE}`."
+_MAX_ROWS: Final = 100
+_ROWS: Final = 20
+_Rows = Annotated[
+    int,
+    Field(ge=1, le=_MAX_ROWS),
+    whole_number("rows", 1, _MAX_ROWS, _ROWS),
+    Query(description="Rows of each sheet."),
+]
+_Preview = Annotated[
+    str | SkipJsonSchema[None],
+    Query(description="`1`: to be shown in place, for types that are safe to show; others are downloads all the same."),
+]
+_Expires = Annotated[
+    str | SkipJsonSchema[None], Query(alias="expires", description="Of the link, in seconds since 1970.")
+]
+_Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="Of the link.")]
+
+
+@router.get(
+    _OF_SESSION,
+    summary="List a session's artifacts",
+    responses={200: answer("Artifacts, newest first.", ArtifactPage), **errors(404)},
+)
+async def list_artifacts(session_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _UPSTREAM, _session_path(session_id), page.params())
+
+
+@router.get(
+    "/artifacts/{id}/",
+    summary="Get an artifact's record",
+    responses={200: answer("The record, with a fresh link.", Artifact), **errors(404)},
+)
+async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _UPSTREAM, f"/internal/artifacts/{id_of(id, 'artifact')}")
+
+
+@router.get(
+    f"{_ONE}status/",
+    summary="See how far an artifact is processed",
+    description="`pending`, then `ready` or `failed`. Images are ready at once.",
+    responses={200: answer("Status and progress.", ArtifactState), **errors(404)},
+)
+async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _UPSTREAM, f"{_path(session_id, artifact_id)}/status")
+
+
+@router.get(
+    f"{_ONE}url/",
+    summary="Get a fresh download link",
+    description="It works for anybody, without a credential, until it expires.",
+    responses={200: answer("The link.", ArtifactUrl), **errors(404)},
+)
+async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _UPSTREAM, f"{_path(session_id, artifact_id)}/url")
+
+
+@router.get(
+    f"{_ONE}preview/",
+    summary="See what tables an artifact holds",
+    description="Of CSV, XLSX and XLS files, and of JSON arrays of objects.",
+    responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
+)
+async def preview_artifact(
+    session_id: str, artifact_id: str, caller: Reader, upstream: Upstream, rows: _Rows = _ROWS
+) -> Response:
+    return await upstream.get(caller, _UPSTREAM, f"{_path(session_id, artifact_id)}/preview", {"rows": rows})
+
+
+@router.get(
+    f"{_ONE}download/",
+    summary="Download an artifact",
+    description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
+    responses=_BYTES,
+)
+async def download_artifact(
+    request: Request,
+    session_id: str,
+    artifact_id: str,
+    caller: Reader,
+    transfers: TransferProxyDep,
+    preview: _Preview = None,
+) -> Response:
+    path = f"{_path(session_id, artifact_id)}/download"
+    given = preview or ""
+    if len(given) <= 20:
+        path += "?" + urlencode({"preview": given})
+    return await transfers.download(request, caller, _UPSTREAM, path)
+
+
+@router.get(
+    f"{_OF_SESSION}download-all/",
+    summary="Download every artifact of a session",
+    description="One ZIP archive, made while it is sent; equal names are made distinct.",
+    responses={200: file_answer("The archive."), **errors(404)},
+)
+async def download_artifacts(
+    request: Request, session_id: str, caller: Reader, transfers: TransferProxyDep
+) -> Response:
+    return await transfers.download(request, caller, _UPSTREAM, f"{_session_path(session_id)}/download-all")
+
+
+@router.get(
+    "/artifacts/{id}/content/",
+    summary="Follow a download link",
+    description="Links are made by the service: the signature covers the artifact and every parameter.",
+    responses=_BYTES,
+)
+async def follow_artifact_link(
+    request: Request,
+    id: str,
+    caller: Annotated[Principal, Depends(anonymous)],
+    transfers: TransferProxyDep,
+    _expires: _Expires = None,
+    _signature: _Signature = None,
+) -> Response:
+    path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
+    # Every parameter as it was given, and as often: the signature covers all of them. A public key that a page adds
+    # so that it may read the answer is no part of the link.
+    given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
+    query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
+    place = f"{path}?{query}" if query else path
+    return await transfers.download(request, caller, _UPSTREAM, place, judges_caller=True)
+
+
+@router.post(
+    _OF_SESSION,
+    summary="Upload a file into a session",
+    description=(
+        "One file in a field named `file`, of at most 50 MB. The type is told by the extension and checked"
+        " against the content; it decides how the file is processed. Refer to it from messages by its"
+        " `artifact_id`, or by its `url` for an image."
+    ),
+    status_code=201,
+    responses={201: answer("What was stored.", Artifact, location=True), **errors(404)},
+)
+async def upload_artifact(
+    request: Request,
+    session_id: str,
+    caller: Writer,
+    body: Annotated[UploadStream, Depends(UploadBody())],
+    transfers: TransferProxyDep,
+) -> Response:
+    reply = await transfers.upload(request, caller, body, _UPSTREAM, _session_path(session_id))
+    return created(reply, f"/artifacts/{orjson.loads(reply)['artifact_id']}/")
+
+
+@router.post(
+    f"{_ONE}copy-to-platform/",
+    summary="Keep an agent's artifact as a file",
+    description=f"The company's files have a copy of it. Only of what an agent made. {_ALSO_FILES}",
+    responses={200: answer("It is a file now.", PlatformCopy), **errors(404, 409)},
+)
+async def copy_artifact_to_platform(
+    session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
+) -> Response:
+    command = CopyArtifactToPlatform(**_ids_for_change(caller, session_id, artifact_id))
+    copied = await door.commands.run(write, command, subject=artifact_id)
+    return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
+
+
+@router.post(
+    f"{_ONE}remove-from-platform/",
+    summary="Undo copy-to-platform",
+    description=f"Deletes the file that was made of the artifact; the artifact stays. {_ALSO_FILES}",
+    responses={200: answer("The file is gone.", PlatformCopy), **errors(404, 409)},
+)
+async def remove_artifact_from_platform(
+    session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
+) -> Response:
+    command = RemoveArtifactFromPlatform(**_ids_for_change(caller, session_id, artifact_id))
+    removed = await door.commands.run(write, command, subject=artifact_id)
+    return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
+
+
+def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dict[str, str]:
+    """The ids in the path. Beside its own scope the operation needs one for files, as the copy is no artifact."""
+    if not caller.identity.allows(Scope.FILES_WRITE):
+        raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
+    return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}
+
+
+def _platform_copy(file_id: str) -> Response:
+    return json_answer(PlatformCopy(file_id=file_id).model_dump_json().encode())
+
+
+def _session_path(session_id: str) -> str:
+    return f"/internal/sessions/{id_of(session_id, 'session')}/artifacts"
+
+
+def _path(session_id: str, artifact_id: str) -> str:
+    return f"{_session_path(session_id)}/{id_of(artifact_id, 'artifact')}"

@@ -1,0 +1,88 @@
+"""Messages that clients send over a session's WebSocket."""
+
+from typing import Any, Final, Literal
+
+from pydantic import Field, ValidationError
+
+from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.sessions import ExecuteBody, ResolveActionBody
+from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from services.gateway.entrypoints.door.findings import invalid, required_object
+from services.gateway.entrypoints.door.json_text import parse_json
+
+_Ref = Field(default=None, max_length=200)
+_Id = Field(max_length=200)
+
+
+class Execute(ExecuteBody):
+    """A message for the agent. The events of its turn carry the ``ref``."""
+
+    type: Literal["execute"]
+    idempotency_key: str | None = Field(default=None, max_length=1000)
+    ref: str | None = _Ref
+
+    def body(self, values: dict[str, Any]) -> dict[str, Any]:
+        """The body of the same request over REST, from the values of this message."""
+        return {name: value for name, value in values.items() if name in ExecuteBody.model_fields}
+
+
+class Cancel(StrictModel):
+    """Stops a turn that is queued, runs or waits."""
+
+    type: Literal["cancel"]
+    turn_id: str = _Id
+    ref: str | None = _Ref
+
+
+class Resolve(ResolveActionBody):
+    """An answer to an open action of a turn: exactly one of ``decision``, ``output`` and ``error``."""
+
+    type: Literal["resolve"]
+    turn_id: str = _Id
+    action_id: str = _Id
+    ref: str | None = _Ref
+
+
+class Subscribe(StrictModel):
+    """Replays what came ``after`` a message; without it, a running turn from its start."""
+
+    type: Literal["subscribe"]
+    after: str | None = Field(default=None, max_length=200)
+    ref: str | None = _Ref
+
+
+class Ping(StrictModel):
+    """Asks for a sign of life."""
+
+    type: Literal["ping"]
+    ref: str | None = _Ref
+
+
+ClientMessage = Execute | Cancel | Resolve | Subscribe | Ping
+MODELS: Final[dict[str, type[ClientMessage]]] = {
+    "execute": Execute,
+    "cancel": Cancel,
+    "resolve": Resolve,
+    "subscribe": Subscribe,
+    "ping": Ping,
+}
+
+
+def values_in(text: str | None) -> dict[str, Any]:
+    """The values of a message. Raises ``InvalidRequest`` for what is not JSON, ``ValidationFailed`` for no object."""
+    if text is None:
+        raise InvalidRequest("Messages are JSON in text frames; this one was binary.")
+    return required_object(parse_json(text))
+
+
+def message_of(values: dict[str, Any]) -> ClientMessage:
+    """Raises ``ValidationFailed``."""
+    model = MODELS.get(kind) if isinstance(kind := values.get("type"), str) else None
+    if model is None:
+        hint = f"one of {', '.join(MODELS)}"
+        detail = ErrorDetail(loc=["type"], type="enum", message="there is no message of this type", hint=hint)
+        raise ValidationFailed("The message is not valid: type: there is no message of this type.", details=[detail])
+    try:
+        return model.model_validate(values, strict=True)
+    except ValidationError as problem:
+        raise invalid(problem, values, model) from None

@@ -1,0 +1,150 @@
+"""``/collections/…``: groups of files."""
+
+from typing import Annotated
+
+import orjson
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.api.files import (
+    Collection,
+    CollectionFilesBody,
+    CollectionFilesReply,
+    CollectionPage,
+    CreateCollectionBody,
+    FilePage,
+    UpdateCollectionBody,
+)
+from libs.contracts.commands.ingestion import (
+    AddCollectionFiles,
+    CreateCollection,
+    DeleteCollection,
+    RemoveCollectionFile,
+    UpdateCollection,
+)
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.entrypoints.door.answers import created, entity_in, json_answer, results_in
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.queries import Page
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+
+router = public_router("/collections", "Files")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
+_BASE = "/internal/collections"
+
+
+@router.get("/", summary="List collections", responses={200: answer("Collections, newest first.", CollectionPage)})
+async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", _BASE, page.params())
+
+
+@router.get(
+    "/{collection_id}/",
+    summary="Get a collection",
+    description="`status` and `progress` follow the parsing of its files.",
+    responses={200: answer("The collection.", Collection), **errors(404)},
+)
+async def get_collection(collection_id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(collection_id, 'collection')}")
+
+
+@router.get(
+    "/{collection_id}/files/",
+    summary="List the files of a collection",
+    responses={200: answer("Files, newest first.", FilePage), **errors(404)},
+)
+async def list_collection_files(collection_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(collection_id, 'collection')}/files", page.params())
+
+
+@router.post(
+    "/",
+    summary="Make a collection",
+    status_code=201,
+    responses={201: answer("The collection.", Collection, location=True)},
+)
+async def create_collection(
+    _: Writer,
+    body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody, examples.COLLECTIONS))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    event = await door.commands.create(
+        write,
+        CreateCollection,
+        lambda new_id: CreateCollection(collection_id=new_id, name=body.name, description=body.description),
+    )
+    collection = entity_in(event, "collection")
+    return created(collection, f"/collections/{orjson.loads(collection)['id']}/")
+
+
+@router.patch(
+    "/{collection_id}/",
+    summary="Rename or describe a collection",
+    responses={200: answer("The collection as it is now.", Collection), **errors(404)},
+)
+async def update_collection(
+    collection_id: str,
+    _: Writer,
+    body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody, examples.COLLECTION_CHANGES))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    collection_id = id_of(collection_id, "collection")
+    command = UpdateCollection(collection_id=collection_id, name=body.name, description=body.description)
+    return json_answer(entity_in(await door.commands.run(write, command, subject=collection_id), "collection"))
+
+
+@router.delete(
+    "/{collection_id}/",
+    summary="Delete a collection",
+    description="Its files remain.",
+    status_code=204,
+    responses={204: answer("The collection is gone."), **errors(404)},
+)
+async def delete_collection(collection_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    collection_id = id_of(collection_id, "collection")
+    await door.commands.run(write, DeleteCollection(collection_id=collection_id), subject=collection_id)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{collection_id}/files/",
+    summary="Add files to a collection",
+    description="Each file on its own; one that is in it already is `already_added`.",
+    responses={200: answer("What became of each file.", CollectionFilesReply), **errors(404)},
+)
+async def add_collection_files(
+    collection_id: str,
+    _: Writer,
+    body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody, examples.COLLECTION_FILES))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    collection_id = id_of(collection_id, "collection")
+    command = AddCollectionFiles(collection_id=collection_id, file_ids=body.file_ids)
+    return json_answer(results_in(await door.commands.run(write, command, subject=collection_id)))
+
+
+@router.delete(
+    "/{collection_id}/files/{file_id}/",
+    summary="Take a file out of a collection",
+    description="The file itself remains.",
+    status_code=204,
+    responses={204: answer("The file is not in it any more."), **errors(404)},
+)
+async def remove_collection_file(
+    collection_id: str, file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep
+) -> Response:
+    collection_id, file_id = id_of(collection_id, "collection"), id_of(file_id, "file")
+    command = RemoveCollectionFile(collection_id=collection_id, file_id=file_id)
+    await door.commands.run(write, command, subject=collection_id)
+    return Response(status_code=204)

@@ -1,0 +1,91 @@
+"""``/connections/…``: public keys for web pages."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.identity import Scope
+from services.gateway.domain import connections as domain
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.findings import expiry
+from services.gateway.entrypoints.door.queries import Page
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
+from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.rest.resources import ResourcesDep
+from services.gateway.entrypoints.rest.schemas import Connection, ConnectionPage, CreateConnectionBody
+from services.gateway.use_cases.connections import ConnectionRequest
+
+router = public_router("/connections", "Access")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
+
+
+@router.post(
+    "/",
+    summary="Make a connection",
+    description=(
+        "A public key that pages of the allowed origins may use to talk to one agent: to open sessions"
+        " with it, execute in them, read them and use their artifacts. Whoever has a session's id may"
+        " go on with it; sessions cannot be listed with a public key."
+    ),
+    status_code=201,
+    responses={201: answer("The new connection.", Connection, location=True), **errors(404, 409)},
+)
+async def create_connection(
+    caller: Writer,
+    body: Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody, examples.CONNECTIONS))],
+    write: IdempotentWrite,
+    resources: ResourcesDep,
+) -> Response:
+    wanted = ConnectionRequest(
+        name=body.name,
+        agent_id=body.agent_id,
+        agent_key=body.agent_key,
+        allowed_origins=tuple(dict.fromkeys(body.allowed_origins)),
+        scopes=None if body.scopes is None else frozenset(body.scopes),
+        quota=body.quota,
+        expires_at=expiry(body.expires_at, resources.now()),
+    )
+    connection = await resources.connections.create(write, caller, wanted)
+    return created(_shown(connection).model_dump_json().encode(), f"/connections/{connection.id}/")
+
+
+@router.get(
+    "/",
+    summary="List connections",
+    description="Your own; with a `company:…` scope all of the company.",
+    responses={200: answer("Connections, newest first.", ConnectionPage)},
+)
+async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
+    found = await resources.connections.page(caller.identity, **page.params())
+    shown = ConnectionPage(connections=[_shown(connection) for connection in found.items], **found.facts)
+    return json_answer(shown.model_dump_json().encode())
+
+
+@router.get("/{id}/", summary="Get a connection", responses={200: answer("The connection.", Connection), **errors(404)})
+async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Response:
+    connection = await resources.connections.get(caller.identity, id)
+    return json_answer(_shown(connection).model_dump_json().encode())
+
+
+@router.delete(
+    "/{id}/",
+    summary="Delete a connection",
+    description="Its key stops working at once, and open streams of its visitors end. Sessions stay.",
+    status_code=204,
+    responses={204: answer("The key does not work any more."), **errors(404)},
+)
+async def delete_connection(id: str, _: Writer, write: PlainWrite, resources: ResourcesDep) -> Response:
+    await resources.connections.delete(write, id)
+    return Response(status_code=204)
+
+
+def _shown(connection: domain.Connection) -> Connection:
+    return Connection.model_validate({**asdict(connection), "connection_key": connection.key})

@@ -1,0 +1,152 @@
+"""``/files/…``: documents of the company."""
+
+from typing import Annotated, Final
+
+import orjson
+from fastapi import Depends, Query, Request, Security
+from pydantic import Field
+from starlette.responses import Response
+
+from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileText, UploadedFiles
+from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.entrypoints.door.answers import created, json_answer, results_in
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors, file_answer
+from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+
+router = public_router("/files", "Files")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
+_PART_CHARACTERS: Final = 100_000
+_MOST_CHARACTERS: Final = 1_000_000
+_Characters = Annotated[
+    int,
+    Field(ge=1, le=_MOST_CHARACTERS),
+    whole_number("limit", 1, _MOST_CHARACTERS, _PART_CHARACTERS),
+    Query(description="Characters."),
+]
+_Skipped = Annotated[
+    int,
+    Field(ge=0, le=MAX_OFFSET),
+    whole_number("offset", 0, MAX_OFFSET, 0),
+    Query(description="Characters to skip."),
+]
+
+
+class FilesQuery(PageQuery):
+    status: OptionalText = Field(
+        None, description="Only files in this status.", json_schema_extra={"enum": ["active", "inactive"]}
+    )
+    tag: OptionalText = Field(None, description="Only files with this tag.")
+    collection_id: OptionalText = Field(None, description="Only files of this collection.")
+    name: OptionalText = Field(None, description="Only files with this in their name, in any case.")
+
+
+@router.get("/", summary="List files", responses={200: answer("Files, newest first.", FilePage)})
+async def list_files(caller: Reader, page: Annotated[FilesQuery, Query()], upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", "/internal/files", page.params())
+
+
+@router.get("/{id:name}/", summary="Get a file's record", responses={200: answer("The record.", File), **errors(404)})
+async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}")
+
+
+@router.get(
+    "/{id:name}/text/",
+    summary="Read a file's text",
+    description=(
+        "The text as it was read for collections and knowledge bases, of which passages are parts. Read on with"
+        " `offset`, until it reaches `characters`."
+    ),
+    responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
+)
+async def read_file_text(
+    id: str,
+    caller: Reader,
+    upstream: Upstream,
+    offset: _Skipped = 0,
+    limit: _Characters = _PART_CHARACTERS,
+) -> Response:
+    part = {"offset": offset, "limit": limit}
+    return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}/text", part)
+
+
+@router.get(
+    "/{id:name}/download/",
+    summary="Download a file",
+    description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
+    responses={
+        200: file_answer("The file's bytes."),
+        206: file_answer("The part of them that was asked for."),
+        304: answer("You have them already."),
+        **errors(404, 416),
+    },
+)
+async def download_file(request: Request, id: str, caller: Reader, transfers: TransferProxyDep) -> Response:
+    path = f"/internal/files/{id_of(id, 'file')}/download"
+    return await transfers.download(request, caller, "ingestion", path)
+
+
+@router.post(
+    "/",
+    summary="Upload files",
+    description=(
+        "One file or several in fields named `file`, of at most 50 MB each: all are stored, or none."
+        " The type is told by the extension and checked against the content. One file is answered with"
+        " its record, several with a list."
+    ),
+    status_code=201,
+    responses={201: answer("What was stored.", File | UploadedFiles, location=True)},
+)
+async def upload_files(
+    request: Request,
+    caller: Writer,
+    body: Annotated[UploadStream, Depends(UploadBody())],
+    transfers: TransferProxyDep,
+) -> Response:
+    reply = await transfers.upload(request, caller, body, "ingestion", "/internal/files")
+    record = orjson.loads(reply)
+    return created(reply, f"/files/{record['id']}/" if "id" in record else None)
+
+
+@router.post(
+    "/bulk/",
+    summary="Change or delete many files",
+    description=(
+        "`delete`; `update_tags`, which replaces them by `parameters.tags`; `change_status` to"
+        " `parameters.status`, where inactive files are left out of retrieval. Each file on its own."
+    ),
+    responses={200: answer("What became of each file.", BulkReply)},
+)
+async def change_files(
+    _: Writer,
+    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody, examples.BULK))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    tags, status = body.parameters.tags, body.parameters.status
+    command = ChangeFiles(operation=body.operation, file_ids=body.file_ids, tags=tags, status=status)
+    return json_answer(results_in(await door.commands.run(write, command)))
+
+
+@router.delete(
+    "/{id:name}/",
+    summary="Delete a file",
+    description="Also takes it out of its collections and out of what agents find.",
+    status_code=204,
+    responses={204: answer("The file is gone."), **errors(404)},
+)
+async def delete_file(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    file_id = id_of(id, "file")
+    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    return Response(status_code=204)

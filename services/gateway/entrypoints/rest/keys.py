@@ -1,0 +1,157 @@
+"""``/api-keys/…``, ``/auth/token/`` and ``/me/``: credentials and whose they are."""
+
+from dataclasses import asdict
+from typing import Annotated, Final
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.identity import INSTALLATION_SCOPES, Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.findings import expiry
+from services.gateway.entrypoints.door.queries import Page
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
+from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.rest.resources import ResourcesDep
+from services.gateway.entrypoints.rest.schemas import (
+    CreateKeyBody,
+    IssuedKeyReply,
+    Key,
+    KeyPage,
+    Me,
+    RotateKeyBody,
+    TokenBody,
+    TokenReply,
+)
+from services.gateway.use_cases.keys import IssuedKey, KeyRequest, issue_token
+
+router = public_router("", "Access")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
+_ONCE: Final = "The secret is shown this once; only a hash of it is kept."
+
+
+@router.get(
+    "/me/",
+    summary="Who am I",
+    description="With a public key what pages may do with it: whose it is they are not told, nor the company's limits.",
+    responses={200: answer("The caller.", Me)},
+)
+async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)], resources: ResourcesDep) -> Response:
+    is_public = caller.public is not None
+    limits = {} if is_public else await resources.limits.of(caller.identity)
+    names = {"user_name": "", "company_name": ""} if is_public else {}
+    me = Me.model_validate(
+        {
+            **caller.identity.model_dump(),
+            **names,
+            "rate_limit": caller.rate_limit,
+            "expires_at": caller.expires_at,
+            "limits": {name: asdict(use) for name, use in limits.items()},
+        }
+    )
+    return json_answer(me.model_dump_json().encode())
+
+
+@router.get(
+    "/api-keys/",
+    summary="List API keys",
+    description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
+    responses={200: answer("Keys, newest first.", KeyPage)},
+)
+async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
+    found = await resources.keys.page(caller.identity, **page.params())
+    shown = KeyPage(api_keys=[Key.model_validate(asdict(key)) for key in found.items], **found.facts)
+    return json_answer(shown.model_dump_json().encode())
+
+
+@router.post(
+    "/api-keys/",
+    summary="Make an API key",
+    description=(
+        f"{_ONCE} A key cannot be given scopes that its maker lacks. Without `scopes` it gets its maker's, those of the"
+        " installation left out."
+    ),
+    status_code=201,
+    responses={201: answer("The new key.", IssuedKeyReply), **errors(409)},
+)
+async def create_api_key(
+    caller: Writer,
+    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody, examples.KEYS))],
+    write: IdempotentWrite,
+    resources: ResourcesDep,
+) -> Response:
+    wanted = KeyRequest(
+        name=body.name,
+        scopes=caller.identity.scopes - INSTALLATION_SCOPES if body.scopes is None else frozenset(body.scopes),
+        expires_at=expiry(body.expires_at, resources.now()),
+        rate_limit=body.rate_limit,
+    )
+    return _issued(await resources.keys.create(write, caller, wanted))
+
+
+@router.delete(
+    "/api-keys/{id}/",
+    summary="Revoke an API key",
+    description="It stops working at once, and its open streams end.",
+    status_code=204,
+    responses={204: answer("The key does not work any more."), **errors(404)},
+)
+async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: ResourcesDep) -> Response:
+    await resources.keys.revoke(write, id)
+    return Response(status_code=204)
+
+
+@router.post(
+    "/api-keys/{id}/rotate/",
+    summary="Replace an API key",
+    description=f"The old key and the new one are both valid for a grace period. {_ONCE}",
+    status_code=201,
+    responses={201: answer("The new key.", IssuedKeyReply), **errors(404, 409)},
+)
+async def rotate_api_key(
+    id: str,
+    _: Writer,
+    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, examples.ROTATION, required=False))],
+    write: IdempotentWrite,
+    resources: ResourcesDep,
+) -> Response:
+    expires_at = expiry(body.expires_at, resources.now())
+    return _issued(await resources.keys.rotate(write, id, expires_at=expires_at, grace_seconds=body.grace_seconds))
+
+
+@router.post(
+    "/auth/token/",
+    summary="Make a bearer token",
+    description=(
+        "A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its"
+        " key does: at once when that is revoked. Tokens are not kept; a repeat of the request makes another one."
+    ),
+    responses={200: answer("The token.", TokenReply), **errors(403)},
+)
+async def create_token(
+    caller: Annotated[Principal, Security(by_api_key)],
+    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, examples.TOKENS, required=False))],
+    resources: ResourcesDep,
+) -> Response:
+    scopes = None if body.scopes is None else frozenset(body.scopes)
+    issued = issue_token(resources.tokens, caller, scopes, body.expires_in, resources.now())
+    reply = TokenReply.model_validate(
+        {
+            "access_token": issued.text,
+            "expires_in": issued.seconds,
+            "expires_at": issued.grant.expires_at,
+            "scopes": issued.grant.scopes,
+        }
+    )
+    return json_answer(reply.model_dump_json().encode(), headers={"Cache-Control": "no-store"})
+
+
+def _issued(issued: IssuedKey) -> Response:
+    reply = IssuedKeyReply.model_validate({**asdict(issued.key), "secret": issued.secret})
+    return json_answer(reply.model_dump_json().encode(), 201, {"Cache-Control": "no-store"})

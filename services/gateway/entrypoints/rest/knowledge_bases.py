@@ -1,0 +1,188 @@
+"""``/knowledge-bases/…``: documents made searchable."""
+
+from typing import Annotated, Final
+
+import orjson
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.files import AvailableCollections
+from libs.contracts.api.knowledge import (
+    CreateKnowledgeBaseBody,
+    DatasourcePage,
+    KnowledgeBase,
+    KnowledgeBasePage,
+    KnowledgeBaseState,
+    SearchBody,
+    SearchReply,
+    UpdateKnowledgeBaseBody,
+)
+from libs.contracts.commands.ingestion import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
+    UpdateKnowledgeBase,
+)
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.queries import Page, Unfiltered
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+
+router = public_router("/knowledge-bases", "Knowledge bases")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_WRITE])]
+_BASE: Final = "/internal/knowledge-bases"
+
+
+class IngestBody(StrictModel):
+    """Nothing has to be said."""
+
+
+@router.get(
+    "/",
+    summary="List knowledge bases",
+    responses={200: answer("Knowledge bases, newest first.", KnowledgeBasePage)},
+)
+async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", _BASE, page.params())
+
+
+@router.get(
+    "/available-collections/",
+    summary="List what a knowledge base can be made from",
+    responses={200: answer("All collections.", AvailableCollections)},
+)
+async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", f"{_BASE}/available-collections")
+
+
+@router.get(
+    "/{kb_id:name}/datasources/",
+    summary="List the datasources of a knowledge base",
+    responses={200: answer("Files and how far each is.", DatasourcePage), **errors(404)},
+)
+async def list_datasources(kb_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/datasources", page.params())
+
+
+@router.get(
+    "/{kb_id:name}/",
+    summary="Get a knowledge base",
+    responses={200: answer("The knowledge base.", KnowledgeBase), **errors(404)},
+)
+async def get_knowledge_base(kb_id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", _path(kb_id))
+
+
+@router.get(
+    "/{kb_id:name}/check_status/",
+    summary="Follow an ingestion",
+    description="`status_updated` tells whether the status changed since you last asked.",
+    responses={200: answer("How far it is.", KnowledgeBaseState), **errors(404)},
+)
+async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/check_status")
+
+
+@router.post(
+    "/{kb_id:name}/search/",
+    summary="Search a knowledge base",
+    responses={200: answer("Passages, best first.", SearchReply), **errors(404)},
+)
+async def search_knowledge_base(
+    kb_id: str,
+    caller: Reader,
+    body: Annotated[SearchBody, Depends(ParsedBody(SearchBody, examples.SEARCHES))],
+    upstream: Upstream,
+) -> Response:
+    query = orjson.dumps(body.model_dump(mode="json", exclude_unset=True))
+    return await upstream.post(caller, "ingestion", f"{_path(kb_id)}/search", query)
+
+
+@router.post(
+    "/",
+    summary="Make a knowledge base",
+    description="Its first ingestion begins at once, unless `ingest` is false.",
+    status_code=201,
+    responses={201: answer("The knowledge base.", KnowledgeBase, location=True)},
+)
+async def create_knowledge_base(
+    _: Writer,
+    body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody, examples.KNOWLEDGE_BASES))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    settings = body.model_dump(mode="json", exclude_unset=True)
+    event = await door.commands.create(
+        write,
+        CreateKnowledgeBase,
+        lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=settings),
+    )
+    knowledge_base = entity_in(event, "knowledge_base")
+    return created(knowledge_base, f"/knowledge-bases/{orjson.loads(knowledge_base)['id']}/")
+
+
+@router.patch(
+    "/{kb_id:name}/",
+    summary="Change a knowledge base",
+    description="Other content and settings take effect with the next ingestion.",
+    responses={200: answer("The knowledge base as it is now.", KnowledgeBase), **errors(404)},
+)
+async def update_knowledge_base(
+    kb_id: str,
+    _: Writer,
+    body: Annotated[
+        UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody, examples.KNOWLEDGE_BASE_CHANGES))
+    ],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    kb_id = id_of(kb_id, "knowledge base")
+    changes = body.model_dump(mode="json", exclude_unset=True)
+    command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
+    return json_answer(entity_in(await door.commands.run(write, command, subject=kb_id), "knowledge_base"))
+
+
+@router.post(
+    "/{kb_id:name}/ingest/",
+    summary="Ingest again",
+    description="Takes up what is new, changed or failed, and drops what was taken out or deleted.",
+    responses={200: answer("The ingestion has begun.", KnowledgeBase), **errors(404)},
+)
+async def ingest_knowledge_base(
+    kb_id: str,
+    caller: Writer,
+    _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, {"nothing more to say": {}}, required=False))],
+    write: IdempotentWrite,
+    door: DoorDep,
+    upstream: Upstream,
+) -> Response:
+    kb_id = id_of(kb_id, "knowledge base")
+    await door.commands.run(write, IngestKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    return await upstream.get(caller, "ingestion", _path(kb_id))
+
+
+@router.delete(
+    "/{kb_id:name}/",
+    summary="Delete a knowledge base",
+    description="Its indexed content goes; collections and files remain.",
+    status_code=204,
+    responses={204: answer("The knowledge base is gone."), **errors(404)},
+)
+async def delete_knowledge_base(kb_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    kb_id = id_of(kb_id, "knowledge base")
+    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    return Response(status_code=204)
+
+
+def _path(kb_id: str) -> str:
+    return f"{_BASE}/{id_of(kb_id, 'knowledge base')}"

@@ -1,0 +1,129 @@
+"""``/operations/…``: health, lag and dead letters, for operators."""
+
+from dataclasses import asdict
+from typing import Annotated
+
+from fastapi import Query, Security
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.queries import Unfiltered
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.rest import dead_letter_answers
+from services.gateway.entrypoints.rest import operations_schemas as schemas
+from services.gateway.entrypoints.rest.operations_query import DeadLettersQuery, cursor_of
+from services.gateway.entrypoints.rest.resources import ResourcesDep
+from services.gateway.use_cases.dead_letters import DeadLetterPage
+from services.gateway.use_cases.health import HealthOfService
+
+router = public_router("/operations", "Operations")
+Caller = Annotated[Principal, Security(by_api_key)]
+Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_READ])]
+
+
+@router.get(
+    "/services/",
+    summary="See the services' health",
+    description=(
+        "Every replica whose address the gateway knows, with what it waits for; one that does not answer within four"
+        " seconds is `unreachable`. With `installation:read` all of that, with a `company:…` scope the services in"
+        " short. Answers are shared for two seconds."
+    ),
+    responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
+)
+async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) -> Response:
+    report = await resources.health.services(caller.identity)
+    services = [_service(each) for each in report.services]
+    return _json(schemas.ServiceStates(services=services, checked_at=report.checked_at))
+
+
+@router.get(
+    "/consumers/",
+    summary="See how far consumers are behind",
+    description="Consumer groups of the services at each topic. Answers are shared for five seconds.",
+    responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
+)
+async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesDep) -> Response:
+    report = await resources.health.lag()
+    consumers = [schemas.ConsumerState.model_validate({**asdict(each), "lag": each.lag}) for each in report.groups]
+    total = sum(each.lag for each in consumers)
+    return _json(schemas.ConsumerStates(consumers=consumers, lag=total, measured_at=report.measured_at))
+
+
+@router.get(
+    "/dead-letters/",
+    summary="List dead letters",
+    description=(
+        "Messages that their consumers gave up, with the cause. With `installation:read` those of all companies, with"
+        " a `company:…` scope those that name the company. A page reads 500 letters at most, so that it may have fewer"
+        " than `limit`, or none, while `has_more` says that there are older ones."
+    ),
+    responses={200: answer("Letters, newest first.", schemas.DeadLetterList), **errors(403)},
+)
+async def list_dead_letters(
+    caller: Caller, query: Annotated[DeadLettersQuery, Query()], resources: ResourcesDep
+) -> Response:
+    page = await resources.dead_letters.page(caller.identity, query.wanted)
+    return _json(
+        schemas.DeadLetterList(
+            dead_letters=[dead_letter_answers.shown(each) for each in page.letters],
+            has_more=page.next is not None,
+            next=cursor_of(page.next),
+            topics=_topics(page),
+        )
+    )
+
+
+@router.get(
+    "/dead-letters/{id}/",
+    summary="Get a dead letter",
+    description=(
+        "With headers and payload. Signed identities, and what looks like a secret, are not shown; nor is a payload"
+        " that is no JSON."
+    ),
+    responses={200: answer("The letter.", schemas.DeadLetterDetail), **errors(403, 404)},
+)
+async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: ResourcesDep) -> Response:
+    return _json(dead_letter_answers.shown_in_full(await resources.dead_letters.get(caller.identity, id)))
+
+
+@router.post(
+    "/dead-letters/{id}/replay/",
+    summary="Replay a dead letter",
+    description=(
+        "Sends the message, as it was, to the topic that it came from; all consumers see it again, and those that have"
+        " processed it pass over it. Each letter is sent once: asked again, the answer says `repeated`. A message that"
+        " was made more than seven days ago stays a letter (409). Takes `installation:write`, or `company:write` for a"
+        " letter of the company. After a 503 it may have been sent; asking again is safe."
+    ),
+    responses={200: answer("It was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
+)
+async def replay_dead_letter(id: str, caller: Caller, resources: ResourcesDep) -> Response:
+    done = await resources.dead_letters.replay(caller.identity, id)
+    return _json(schemas.ReplayResult(dead_letter=dead_letter_answers.shown(done.listed), repeated=done.repeated))
+
+
+def _service(found: HealthOfService) -> schemas.ServiceState:
+    return schemas.ServiceState.model_validate({**asdict(found), "replicas": list(map(asdict, found.replicas or ()))})
+
+
+def _topics(page: DeadLetterPage) -> list[schemas.TopicLetters]:
+    return [
+        schemas.TopicLetters(
+            topic=topic.name,
+            letters=content.count,
+            not_replayed=content.count - content.replayed.count(content.first, content.end),
+        )
+        for topic, content in (page.contents or {}).items()
+        if content.count
+    ]
+
+
+def _json(found: BaseModel) -> Response:
+    # What letters and replicas tell is of this moment, and for this caller.
+    return json_answer(found.model_dump_json().encode(), headers={"Cache-Control": "no-store"})

@@ -1,0 +1,137 @@
+"""The AsyncAPI document of the service: the bus, and the WebSocket of a session."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from libs.contracts import asyncapi
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.events.artifacts import ArtifactUploaded
+from libs.contracts.messages import CommandRejected, Message, public_name
+from libs.contracts.topics import TopicKind
+from services.gateway.entrypoints.rest.client_messages import MODELS
+from services.gateway.entrypoints.rest.session_socket import route
+
+CHANNEL: Final = "session-socket"
+_DESCRIPTION: Final = """\
+JSON objects in text frames, of at most 512 KiB. The service sends the events of all turns of the session, whoever began
+them. To connect: an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols `aes.v1` and
+`aes.token.<bearer token>`, or a public key in the query. Refusals accept the handshake and then close with 4401, 4403,
+4404 or 4429; 1012 and 1013 mean: connect again.
+"""
+_REF: Final = {"type": "string", "description": "The `ref` of the message that led to this one."}
+_ID: Final = {"type": "string", "description": "The place right after this message: `after` of a subscription. Opaque."}
+_EXAMPLES: Final[dict[str, dict[str, Any]]] = {
+    "execute": {"content": "How are our sales?", "idempotency_key": "order-4711", "ref": "1"},
+    "cancel": {"turn_id": "0190b5a2-8f6e-7c11-9c43-1f6a0e1b2c3d"},
+    "resolve": {
+        "turn_id": "0190b5a2-8f6e-7c11-9c43-1f6a0e1b2c3d",
+        "action_id": "0190b5a2-9a01-7d20-8f11-2b7c1d3e4f50",
+        "decision": "approve",
+    },
+    "subscribe": {"after": "4711"},
+    "ping": {"ref": "2"},
+}
+
+
+def document() -> dict[str, Any]:
+    """Makes the document of the bus with the WebSocket as one channel more, as JSON-ready data."""
+    described = asyncapi.document()
+    received = {f"client.{kind}": _client_message(kind, model) for kind, model in MODELS.items()}
+    sent = {**_event_messages(), "server.error": _error(), "server.pong": _pong()}
+    components = described["components"]
+    components["messages"] |= received | sent
+    components["schemas"] |= asyncapi.schemas_of([*MODELS.values(), ErrorInfo])
+    described["channels"][CHANNEL] = _channel([*received, *sent])
+    described["operations"]["gateway-receives-session-socket"] = _operation("receive", received)
+    described["operations"]["gateway-sends-session-socket"] = _operation("send", sent)
+    return described
+
+
+def _channel(names: list[str]) -> dict[str, Any]:
+    return {
+        "address": route.path,
+        "title": "WebSocket of a session",
+        "description": _DESCRIPTION,
+        "parameters": {"session_id": {"description": "The id of the session."}},
+        "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in names},
+        "bindings": {"ws": {"method": "GET", "bindingVersion": "0.1.0"}},
+    }
+
+
+def _operation(action: str, messages: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        "action": action,
+        "channel": {"$ref": f"#/channels/{CHANNEL}"},
+        "title": f"gateway {action}s on the WebSocket of a session",
+        "tags": [{"name": "gateway"}],
+        "messages": [{"$ref": f"#/channels/{CHANNEL}/messages/{name}"} for name in messages],
+    }
+
+
+def _client_message(kind: str, model: type[BaseModel]) -> dict[str, Any]:
+    return {
+        "name": kind,
+        "title": model.__name__,
+        "summary": asyncapi.summary_of(model),
+        "contentType": "application/json",
+        "tags": [{"name": "websocket"}],
+        "payload": {"$ref": f"#/components/schemas/{model.__name__}"},
+        "examples": [{"name": kind, "payload": {"type": kind, **_EXAMPLES[kind]}}],
+    }
+
+
+def _event_messages() -> dict[str, Any]:
+    """The events about sessions, and the texts, which the service wraps for the WebSocket."""
+    return {
+        f"server.{public_name(name)}": _event_message(name, model)
+        for name, (model, topic) in asyncapi.published_messages().items()
+        if topic.kind is not TopicKind.COMMANDS and model is not CommandRejected and _is_of_session(model)
+    }
+
+
+def _is_of_session(model: type[Message]) -> bool:
+    # The artifact inside names the session.
+    return "session_id" in model.model_fields or model is ArtifactUploaded
+
+
+def _event_message(event_type: str, model: type[Message]) -> dict[str, Any]:
+    name = public_name(event_type)
+    data = asyncapi.examples_of(event_type)[0]["payload"]
+    return {
+        **_server_message(name, {"id": _ID, "data": {"$ref": f"#/components/schemas/{model.__name__}"}}),
+        "summary": asyncapi.summary_of(model),
+        "examples": [{"name": name, "payload": {"type": name, "id": "4711", "data": data}}],
+    }
+
+
+def _error() -> dict[str, Any]:
+    error = {"type": "conflict_error", "message": "The turn has ended.", "correlation_id": "order-4711"}
+    return {
+        **_server_message("error", {"error": {"$ref": "#/components/schemas/ErrorInfo"}}),
+        "summary": "A message could not be carried out. The connection goes on.",
+        "examples": [{"name": "error", "payload": {"type": "error", "ref": "1", "error": error}}],
+    }
+
+
+def _pong() -> dict[str, Any]:
+    return {
+        **_server_message("pong", {}),
+        "summary": "The answer to `ping`.",
+        "examples": [{"name": "pong", "payload": {"type": "pong", "ref": "2"}}],
+    }
+
+
+def _server_message(name: str, fields: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "name": name,
+        "title": f"{name} on the WebSocket",
+        "contentType": "application/json",
+        "tags": [{"name": "websocket"}],
+        "payload": {
+            "type": "object",
+            "required": ["type", *fields],
+            "properties": {"type": {"const": name}, "ref": _REF, **fields},
+        },
+    }

@@ -1,0 +1,194 @@
+"""The OpenAPI document: FastAPI's, completed by bodies, errors and what all operations have."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from copy import copy
+from http import HTTPStatus
+from typing import Any, Final, get_args
+
+import orjson
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
+from pydantic import BaseModel, TypeAdapter
+from pydantic.json_schema import models_json_schema
+
+from libs.contracts.errors import ErrorKind
+from libs.contracts.identifiers import CORRELATION_ID_PATTERN
+from libs.service_defaults.errors import RETRIED, STATUSES
+from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema
+from services.gateway.entrypoints.door.queries import QueryModel
+from services.gateway.entrypoints.door.routes import bodies_of
+from services.gateway.entrypoints.rest.reference import texts
+from services.gateway.entrypoints.rest.schemas import ErrorBody
+
+_REFS: Final = "#/components/schemas/{model}"
+_KINDS: Final = {status: kind for kind, status in STATUSES.items()}
+_WITH_BODY: Final = (413, 415, 422)
+_WITH_KEY: Final = (409, 422, 504)
+_IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+_SHARED: Final = {
+    "X-Correlation-ID": "CorrelationId",
+    "limit": "Limit",
+    "offset": "Offset",
+    "after": "After",
+    _IDEMPOTENCY_KEY: "IdempotencyKey",
+    "Last-Event-ID": "LastEventId",
+    "Prefer": "Prefer",
+}
+"""Parameters that are written down once in the document, with the name that operations refer to them by."""
+_CORRELATION_ID: Final = {
+    "name": "X-Correlation-ID",
+    "in": "header",
+    "description": texts.CORRELATION_IN,
+    "schema": {"type": "string", "pattern": CORRELATION_ID_PATTERN},
+}
+_Operation = dict[str, Any]
+
+
+def document(app: FastAPI) -> dict[str, Any]:
+    """OpenAPI 3.1 of the whole public API."""
+    routes = [_without_head(route) for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema]
+    described = get_openapi(
+        title=app.title,
+        version=app.version,
+        description=app.description,
+        routes=routes,
+        tags=[{"name": name, "description": text} for name, text in texts.TAGS.items()],
+        servers=[{"url": "/"}],
+        separate_input_output_schemas=False,
+    )
+    models: dict[type[BaseModel], None] = {ErrorBody: None}
+    operations: list[_Operation] = []
+    for route in routes:
+        for method in route.methods or ():
+            operation = described["paths"][route.path_format][method.lower()]
+            _complete(operation, route)
+            operations.append(operation)
+            for body in bodies_of(route):
+                models.update(dict.fromkeys(_models_of(body.body_schema)))
+    described["components"] = _components(described["components"], list(models), _share_parameters(operations))
+    return described
+
+
+def _without_head(route: APIRoute) -> APIRoute:
+    """The route with the methods that are documented: HEAD goes without saying where there is GET."""
+    documented = copy(route)
+    documented.methods = (route.methods or set()) - {"HEAD"}
+    return documented
+
+
+def _complete(operation: _Operation, route: APIRoute) -> None:
+    """Adds what FastAPI doesn't know: bodies, errors, and the headers of all requests and answers."""
+    statuses = {*ALWAYS, *(int(status) for status, answer in operation["responses"].items() if "$ref" in answer)}
+    for body in bodies_of(route):
+        operation["requestBody"] = _request_body(body)
+        statuses.update(_WITH_BODY)
+    if _has_query_model(route.dependant):
+        statuses.add(422)
+    parameters = operation["parameters"] = [_plain(each) for each in operation.get("parameters", ())]
+    if any(each["name"] == _IDEMPOTENCY_KEY for each in parameters):
+        statuses.update(_WITH_KEY)
+    parameters.append(_CORRELATION_ID)
+    for scope in next(iter(operation.get("security", [{"none": []}])[0].values())):
+        statuses.add(403)
+        note = f"Needs the scope `{scope}`."
+        operation["description"] = "\n\n".join(filter(None, (operation.get("description"), note)))
+    operation["responses"] = {**_answers(operation["responses"]), **_refusals(statuses)}
+
+
+def _has_query_model(dependant: Any) -> bool:
+    kinds = [each.field_info.annotation for each in dependant.query_params]
+    return any(isinstance(each, type) and issubclass(each, QueryModel) for each in kinds)
+
+
+def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
+    """A parameter without what FastAPI adds to it: that it's optional, a title, the description again."""
+    if parameter["in"] == "path":
+        return parameter
+    schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}
+    return {"name": parameter["name"], "in": parameter["in"], "description": parameter["description"], "schema": schema}
+
+
+def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
+    """Replaces parameters that operations have in common by references. Returns them by their names."""
+    found = [each for operation in operations for each in operation["parameters"] if each["name"] in _SHARED]
+    shared = {}
+    for name, reference in _SHARED.items():
+        [(text, _)] = Counter(orjson.dumps(each) for each in found if each["name"] == name).most_common(1)
+        shared[reference] = orjson.loads(text)
+    for operation in operations:
+        parameters = operation["parameters"]
+        references = [_SHARED[each["name"]] for each in parameters if each in shared.values()]
+        own = [each for each in parameters if each not in shared.values()]
+        operation["parameters"] = [*own, *({"$ref": f"#/components/parameters/{name}"} for name in references)]
+    return shared
+
+
+def _answers(responses: dict[str, Any]) -> dict[str, Any]:
+    """Selects the answers that are no errors, without the 422 that FastAPI adds in a shape of its own."""
+    answers = {status: answer for status, answer in responses.items() if int(status) < 400}
+    for answer in answers.values():
+        shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}
+        answer["headers"] = {**shared, **answer.get("headers", {})}
+    return answers
+
+
+def _refusals(statuses: Iterable[int]) -> dict[str, Any]:
+    return {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
+
+
+def _request_body(described: RequestBody) -> dict[str, Any]:
+    body = described.request_body
+    if described.body_schema is None:
+        return body
+    schema = _schema(described.body_schema)
+    content = {media_type: {"schema": schema, **each} for media_type, each in body["content"].items()}
+    return {**body, "content": content}
+
+
+def _schema(model: Schema) -> dict[str, Any]:
+    if isinstance(model, TypeAdapter):
+        schema = model.json_schema(ref_template=_REFS)
+        schema.pop("$defs", None)
+        return schema
+    return {"$ref": _REFS.format(model=model.__name__)}
+
+
+def _models_of(schema: Schema | None) -> Iterator[type[BaseModel]]:
+    """The model, or those of a union."""
+    parts = get_args(schema._type) if isinstance(schema, TypeAdapter) else (schema,)
+    yield from (part for part in parts if isinstance(part, type) and issubclass(part, BaseModel))
+
+
+def _components(made: dict[str, Any], models: list[type[BaseModel]], parameters: dict[str, Any]) -> dict[str, Any]:
+    _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REFS)
+    schemas = {**made["schemas"], **definitions["$defs"]}
+    unused = ("HTTPValidationError", "ValidationError")
+    return {
+        "securitySchemes": made["securitySchemes"],
+        "schemas": {name: schemas[name] for name in sorted(schemas) if name not in unused},
+        "parameters": parameters,
+        "responses": {str(status): _error(status) for status in sorted(_KINDS)},
+        "headers": {
+            "X-Correlation-ID": {"description": texts.CORRELATION_OUT, "schema": {"type": "string"}},
+            "Location": {"description": texts.LOCATION, "schema": {"type": "string"}},
+            "Retry-After": {"description": texts.RETRY_AFTER, "schema": {"type": "integer"}},
+            "WWW-Authenticate": {"description": texts.CHALLENGES, "schema": {"type": "string"}},
+        },
+    }
+
+
+def _error(status: int) -> dict[str, Any]:
+    kind = _KINDS[status]
+    headers = ["X-Correlation-ID"]
+    if kind in RETRIED:
+        headers.append("Retry-After")
+    if kind is ErrorKind.AUTHENTICATION:
+        headers.append("WWW-Authenticate")
+    example: dict[str, Any] = {"type": kind.value, "message": texts.ERRORS[kind], "correlation_id": "order-4711"}
+    return {
+        "description": f"{HTTPStatus(status).phrase}: {texts.ERRORS[kind]}",
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "content": {"application/json": {"schema": _schema(ErrorBody), "example": {"error": example}}},
+    }

@@ -1,0 +1,44 @@
+"""The resources that the gateway owns, a noun for each. REST alone uses them, beside the door."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from services.gateway.domain.ports import TokenCodec
+from services.gateway.domain.usage import UsageStore
+from services.gateway.use_cases.budgets import Budgets
+from services.gateway.use_cases.company_timeline import CompanyTimeline
+from services.gateway.use_cases.connections import Connections
+from services.gateway.use_cases.dead_letters import VisibleDeadLetters
+from services.gateway.use_cases.health import Health
+from services.gateway.use_cases.keys import Keys
+from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.secrets import Secrets
+from services.gateway.use_cases.webhooks.webhooks import Webhooks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resources:
+    timeline: CompanyTimeline
+    keys: Keys
+    tokens: TokenCodec
+    connections: Connections
+    webhooks: Webhooks
+    secrets: Secrets
+    budgets: Budgets
+    limits: Limits
+    usage: UsageStore
+    health: Health
+    dead_letters: VisibleDeadLetters
+    now: Callable[[], datetime]
+
+
+async def _resources(request: Request) -> Resources:
+    found: Resources = request.app.state.resources
+    return found
+
+
+ResourcesDep = Annotated[Resources, Depends(_resources)]

@@ -1,0 +1,49 @@
+"""``/retention/``: how long the company keeps its sessions."""
+
+from typing import Annotated
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.api.retention import Retention, SetRetentionBody
+from libs.contracts.commands.runtime import SetRetention
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import entity_in, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+
+router = public_router("/retention", "Sessions")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.COMPANY_WRITE])]
+
+
+@router.get(
+    "/", summary="Get the retention", responses={200: answer("How long the company's sessions are kept.", Retention)}
+)
+async def get_retention(caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/retention")
+
+
+@router.put(
+    "/",
+    summary="Set the retention",
+    description=(
+        "Sessions of the company without a turn for that many days are deleted, with `session.deleted` events, as if"
+        " by hand; those that are too old now go within hours. With null the installation's default holds."
+    ),
+    responses={200: answer("What holds now.", Retention)},
+)
+async def set_retention(
+    _: Writer,
+    body: Annotated[SetRetentionBody, Depends(ParsedBody(SetRetentionBody, examples.RETENTION))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    command = SetRetention(session_retention_days=body.session_retention_days)
+    return json_answer(entity_in(await door.commands.run(write, command), "retention"))

@@ -1,0 +1,89 @@
+"""``/secrets/…``: values for headers of tools. They go in and never come out."""
+
+import re
+from typing import Annotated, Final
+
+from fastapi import Depends, Security
+from starlette.responses import Response
+
+from libs.contracts.api.toolsets import PutSecretBody, Secret, SecretPage
+from libs.contracts.commands.registry import DeleteSecret
+from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import entity_in, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.queries import Page
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
+from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.rest.resources import ResourcesDep
+
+router = public_router("/secrets", "Toolsets")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.SECRETS_WRITE])]
+_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
+
+
+@router.get(
+    "/",
+    summary="List secrets",
+    description="Names and times. No operation shows a value.",
+    responses={200: answer("Secrets, by name.", SecretPage)},
+)
+async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", "/internal/company/secrets", page.params())
+
+
+@router.get("/{name}/", summary="Get a secret", responses={200: answer("Its name and times.", Secret), **errors(404)})
+async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
+
+
+# Without an Idempotency-Key: the same value twice is the same value, and a hash of it would be worth guessing at.
+@router.put(
+    "/{name}/",
+    summary="Store a secret",
+    description=(
+        "Stores a secret, or another value of it, for headers of toolsets: `${secret:NAME}`. The value is kept"
+        " encrypted and never shown again; calls from now on use it. A name has 1 to 64 letters, digits, `_` and `-`,"
+        " and begins with a letter."
+    ),
+    responses={200: answer("Its name and times.", Secret), **errors(409, 422, 504)},
+)
+async def put_secret(
+    name: str,
+    _: Writer,
+    body: Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody, examples.SECRETS))],
+    write: PlainWrite,
+    resources: ResourcesDep,
+) -> Response:
+    if not _NAME.fullmatch(name):
+        message = "a name has 1 to 64 letters, digits, _ and -, and begins with a letter"
+        detail = ErrorDetail(
+            loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
+        )
+        raise ValidationFailed(f"The path is not valid: {message}.", details=[detail])
+    return json_answer(entity_in(await resources.secrets.put(write, name, body.value), "secret"))
+
+
+@router.delete(
+    "/{name}/",
+    summary="Delete a secret",
+    description="Calls of tools whose headers refer to it fail from now on.",
+    status_code=204,
+    responses={204: answer("The secret is gone."), **errors(404)},
+)
+async def delete_secret(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    await door.commands.run(write, DeleteSecret(name=_known(name)))
+    return Response(status_code=204)
+
+
+def _known(name: str) -> str:
+    """Raises ``NotFound`` for a name that no secret can have."""
+    if not _NAME.fullmatch(name):
+        raise NotFound("There is no secret of this name")
+    return name

@@ -1,0 +1,148 @@
+"""``/sessions/…``: conversations."""
+
+from typing import Annotated, Any, Final
+
+import orjson
+from fastapi import Depends, Security
+from pydantic import TypeAdapter, ValidationError
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import (
+    CreateSessionBody,
+    ForkSessionBody,
+    GivenHistory,
+    HistoryMessage,
+    Session,
+    SessionCreatedReply,
+    SessionPage,
+)
+from libs.contracts.errors import PermissionDenied
+from libs.contracts.events.runtime import SessionCreated
+from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
+from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.findings import invalid
+from services.gateway.entrypoints.door.queries import Page
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+
+router = public_router("/sessions", "Sessions")
+_SHOWN_TO_PUBLIC: Final = ("name", "agent_type")
+Wanted = Annotated[dict[str, Any], Depends(ParsedObject(TypeAdapter(CreateSessionBody), examples.SESSIONS))]
+
+
+@router.post(
+    "/",
+    summary="Open a session",
+    description=(
+        "Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`."
+        " With a public key it is that key's agent, which an empty object stands for as well."
+        " `messages` is a conversation that took place elsewhere and goes on here; the agent sees its tool calls, too."
+    ),
+    status_code=201,
+    responses={201: answer("The session is open.", SessionCreatedReply, location=True), **errors(404)},
+)
+async def create_session(
+    caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_WRITE])],
+    wanted: Wanted,
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    seen_by = caller.identity
+    if caller.public is not None:
+        if not caller.public.names_own_agent(wanted):
+            raise PermissionDenied("A public key opens sessions with its own agent only.")
+        wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
+    messages = _history(wanted)
+    opened = await door.sessions.open(write, wanted, seen_by, messages)
+    return _opened(opened)
+
+
+@router.get(
+    "/",
+    summary="List sessions",
+    description="Your own; with a `company:…` scope all of the company.",
+    responses={200: answer("Sessions, newest first.", SessionPage)},
+)
+async def list_sessions(
+    caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])], page: Page, upstream: Upstream
+) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/sessions", page.params())
+
+
+@router.get("/{session_id}/", summary="Get a session", responses={200: answer("The session.", Session), **errors(404)})
+async def get_session(
+    session_id: str,
+    caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])],
+    upstream: Upstream,
+) -> Response:
+    path = f"/internal/sessions/{id_of(session_id, 'session')}"
+    response = await upstream.get(caller, "runtime", path)
+    return response if caller.public is None else _for_public(response)
+
+
+@router.post(
+    "/{session_id}/fork/",
+    summary="Fork a session",
+    description=(
+        "Opens a session of yours with the agent of this one and a copy of its completed turns, up to and including"
+        " `up_to_turn_id`, those before `before_turn_id`, or all of them. Files stay where they are: the agent of the"
+        " fork reads them as long as their session exists."
+    ),
+    status_code=201,
+    responses={201: answer("The fork is open.", SessionCreatedReply, location=True), **errors(404, 409)},
+)
+async def fork_session(
+    session_id: str,
+    _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
+    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, examples.FORKS, required=False))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    return _opened(await door.sessions.fork(write, session_id, **body.model_dump()))
+
+
+@router.delete(
+    "/{session_id}/",
+    summary="End a session",
+    description="Cancels a running turn first, then removes the session and its history.",
+    status_code=204,
+    responses={204: answer("The session is gone."), **errors(404, 409)},
+)
+async def delete_session(
+    session_id: str,
+    _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE])],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    await door.sessions.delete(write, session_id)
+    return Response(status_code=204)
+
+
+def _history(wanted: dict[str, Any]) -> list[HistoryMessage]:
+    """The messages that the session begins with, taken out of the body, whose rest is for the registry."""
+    given = {"messages": wanted.pop("messages", [])}
+    try:
+        history = GivenHistory.model_validate(given, strict=True)
+    except ValidationError as problem:
+        raise invalid(problem, given, GivenHistory) from None
+    return [HistoryMessage.model_validate(each.model_dump()) for each in history.messages]
+
+
+def _opened(session: SessionCreated) -> Response:
+    reply = SessionCreatedReply(session_id=session.session_id, config_hash=session.config_hash)
+    return created(reply.model_dump_json().encode(), f"/sessions/{session.session_id}/")
+
+
+def _for_public(response: Response) -> Response:
+    """The session without its agent's instructions, which are not for visitors."""
+    session = orjson.loads(response.body)
+    configuration = session["agent_config"]
+    session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}
+    return json_answer(orjson.dumps(session))

@@ -1,0 +1,170 @@
+"""``/toolsets/…``: tools of one's own."""
+
+import re
+from typing import Annotated, Any, Final
+from urllib.parse import quote
+
+from fastapi import Depends, Security
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from libs.contracts.api.toolsets import (
+    CallToolBody,
+    CallToolReply,
+    CreateToolsetBody,
+    Toolset,
+    ToolsetPage,
+    UpdateToolsetBody,
+)
+from libs.contracts.commands.registry import CreateToolset, DeleteToolset, RefreshToolset, UpdateToolset
+from libs.contracts.errors import NotFound, TooLarge
+from libs.contracts.identity import Scope
+from libs.contracts.messages import Command
+from libs.contracts.topics import MAX_MESSAGE_BYTES
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.queries import Page
+from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+
+router = public_router("/toolsets", "Toolsets")
+Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
+Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_WRITE])]
+_NAME: Final = re.compile(r"[a-z][a-z0-9_-]{0,39}", re.ASCII)
+# A document of 2 MB with room for the fields beside it.
+_MOST_BODY: Final = 2_040_000
+# The envelope takes the rest.
+_MOST_COMMAND: Final = MAX_MESSAGE_BYTES - 32 * 1024
+# The registry asks the target before it accepts the command, 20 s at most.
+_DISCOVERY_SECONDS: Final = 25.0
+# A tool that is tried has two minutes.
+_TRIAL_SECONDS: Final = 140.0
+
+
+@router.get("/", summary="List toolsets", responses={200: answer("Toolsets, by name.", ToolsetPage)})
+async def list_toolsets(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", "/internal/company/toolsets", page.params())
+
+
+@router.get(
+    "/{name}/",
+    summary="Get a toolset",
+    description="With its OpenAPI document, if it was given one: lists and answers to changes leave that out.",
+    responses={200: answer("The toolset.", Toolset), **errors(404)},
+)
+async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", f"/internal/company/toolsets/{_known(name)}")
+
+
+@router.post(
+    "/",
+    summary="Make a toolset",
+    description=(
+        "Tools of an MCP server, of an OpenAPI document, or HTTP requests described one by one. The target is asked for"
+        " its tools at once, for 20 s at most; agents then name them as `<toolset>.<tool>`, or all as `<toolset>.*`."
+        " The body may have 2 MB as JSON."
+    ),
+    status_code=201,
+    responses={201: answer("The toolset with its tools.", Toolset, location=True), **errors(409)},
+)
+async def create_toolset(
+    _: Writer,
+    body: Annotated[
+        CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, examples.TOOLSETS, most_bytes=_MOST_BODY))
+    ],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    command = _bounded(CreateToolset(toolset=_fields(body)))
+    event = await door.commands.run(write, command, accepted_within=_DISCOVERY_SECONDS)
+    return created(entity_in(event, "toolset"), f"/toolsets/{body.root.name}/")
+
+
+@router.patch(
+    "/{name}/",
+    summary="Change a toolset",
+    description=(
+        "Fields left out stay as they are, null removes one. The target is asked for its tools again; what differs is"
+        " a new version, which turns get that begin from now on."
+    ),
+    responses={200: answer("The toolset as it is now.", Toolset), **errors(404, 409)},
+)
+async def update_toolset(
+    name: str,
+    _: Writer,
+    body: Annotated[
+        UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, examples.TOOLSET_CHANGES, most_bytes=_MOST_BODY))
+    ],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    command = _bounded(UpdateToolset(name=_known(name), changes=_fields(body)))
+    event = await door.commands.run(write, command, accepted_within=_DISCOVERY_SECONDS)
+    return json_answer(entity_in(event, "toolset"))
+
+
+@router.post(
+    "/{name}/refresh/",
+    summary="Ask for a toolset's tools again",
+    description="When the target does not answer, the toolset stays as it is.",
+    responses={200: answer("The toolset as it is now.", Toolset), **errors(404, 409)},
+)
+async def refresh_toolset(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    command = RefreshToolset(name=_known(name))
+    event = await door.commands.run(write, command, accepted_within=_DISCOVERY_SECONDS)
+    return json_answer(entity_in(event, "toolset"))
+
+
+@router.delete(
+    "/{name}/",
+    summary="Delete a toolset",
+    description="Agents that name its tools go on without them: their turns say so in `warnings`.",
+    status_code=204,
+    responses={204: answer("The toolset is gone."), **errors(404)},
+)
+async def delete_toolset(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    await door.commands.run(write, DeleteToolset(name=_known(name)))
+    return Response(status_code=204)
+
+
+@router.post(
+    "/{name}/tools/{tool:path}/call/",
+    summary="Try a tool",
+    description=(
+        "Calls a tool of the toolset at once, outside of any session, and at most once: nothing is repeated. Approval"
+        " does not apply to it. A call that fails is an answer with `status: failed`. It has two minutes at most."
+    ),
+    responses={200: answer("The result of the call.", CallToolReply), **errors(404)},
+)
+async def call_tool(
+    name: str,
+    tool: str,
+    caller: Writer,
+    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody, examples.TOOL_CALLS))],
+    upstream: Upstream,
+) -> Response:
+    path = f"/internal/company/toolsets/{_known(name)}/tools/{quote(tool, safe='')}/call"
+    return await upstream.post_once(caller, "registry", path, body.model_dump_json().encode(), deadline=_TRIAL_SECONDS)
+
+
+def _fields(body: BaseModel) -> dict[str, Any]:
+    return body.model_dump(mode="json", exclude_unset=True)
+
+
+def _bounded(command: Command) -> Command:
+    """Raises ``TooLarge`` for what does not fit into a message."""
+    if len(command.encode()) > _MOST_COMMAND:
+        raise TooLarge(f"The toolset is larger than {_MOST_COMMAND} bytes.")
+    return command
+
+
+def _known(name: str) -> str:
+    """Raises ``NotFound`` for a name that no toolset can have."""
+    if not _NAME.fullmatch(name):
+        raise NotFound("There is no toolset of this name")
+    return name

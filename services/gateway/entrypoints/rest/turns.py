@@ -1,0 +1,175 @@
+"""``/runtime/{session_id}/…``: executes messages; reads, follows and cancels their turns."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Annotated, Final
+
+from fastapi import Depends, Request, Security
+from starlette.responses import Response
+
+from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
+from libs.contracts.identity import Scope
+from libs.contracts.messages import public_name
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.identifiers import id_of
+from services.gateway.domain.public_view import public_event, public_reply
+from services.gateway.domain.turn_options import check_options
+from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
+from services.gateway.entrypoints.door.answers import json_answer, turn_answer
+from services.gateway.entrypoints.door.bodies import ParsedBody
+from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
+from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer, errors
+from services.gateway.entrypoints.door.door import DoorDep, Upstream
+from services.gateway.entrypoints.door.queries import LastEventId, Page, Prefer, Preference, preference_of, wants_events
+from services.gateway.entrypoints.door.routes import PREFIX, public_router
+from services.gateway.entrypoints.door.streams import KEEP_ALIVE, MEDIA_TYPE, render_event
+from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
+from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
+from services.gateway.use_cases.submitted_turn import Unfinished
+from services.gateway.use_cases.turns import Turns
+
+router = public_router("/runtime", "Runtime")
+Form = Callable[[StreamedEvent], bytes]
+Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
+Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])]
+_STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn": {"value": EVENTS}}}}
+_FOLLOWED: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"turn": {"value": EVENTS}}}}
+
+
+@router.post(
+    "/{session_id}/execute/",
+    summary="Execute a message",
+    description=EXECUTE,
+    responses={
+        200: {**answer("The reply, or the turn's events.", ExecuteReply), "content": _STREAM},
+        202: answer("The turn goes on, or is waiting for an answer.", TurnAccepted, location=True),
+        **errors(404, 409, 502),
+    },
+)
+async def execute(
+    request: Request,
+    session_id: str,
+    caller: Executor,
+    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
+    write: IdempotentWrite,
+    door: DoorDep,
+    prefer: Prefer = None,
+) -> Response:
+    check_options(body.options, caller)
+    preference = preference_of(prefer)
+    if wants_events(request.headers.get("accept")):
+        headers: dict[str, str] = {}
+        events = _events(door.turns, write, session_id, body, headers, _form_for(caller))
+        return await door.streams.respond(events, caller, headers)
+    session_id = id_of(session_id, "session")
+    async with door.turns.submit(write, session_id, body, stream=False) as turn:
+        end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
+        if isinstance(end, Unfinished):
+            return _accepted(write, session_id, turn.command_id, end, preference, caller)
+        return json_answer(end.payload if caller.public is None else public_reply(end.payload))
+
+
+async def _events(
+    turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
+) -> AsyncGenerator[bytes, None]:
+    """``headers`` of the response are filled before the first event."""
+    async with turns.submit(write, id_of(session_id, "session"), body, stream=True) as turn:
+        headers["Location"] = _path(session_id, turn.command_id)
+        async with aclosing(turn.follow()) as events:
+            async for event in events:
+                yield KEEP_ALIVE if event is None else form(event)
+
+
+def _rendered(event: StreamedEvent) -> bytes:
+    return render_event(public_name(event.type), event.payload, event_id=str(event.id))
+
+
+def _rendered_for_public(event: StreamedEvent) -> bytes:
+    return _rendered(event._replace(payload=public_event(public_name(event.type), event.payload)))
+
+
+def _form_for(caller: Principal) -> Form:
+    return _rendered if caller.public is None else _rendered_for_public
+
+
+def _path(session_id: str, turn_id: str) -> str:
+    return f"{PREFIX}/runtime/{session_id}/turns/{turn_id}/"
+
+
+def _accepted(
+    write: Write, session_id: str, turn_id: str, end: Unfinished, preference: Preference, caller: Principal
+) -> Response:
+    accepted = TurnAccepted(
+        turn_id=turn_id,
+        session_id=session_id,
+        status=end.status,
+        correlation_id=write.correlation_id,
+        required_actions=list(end.required_actions),
+    )
+    response = turn_answer(accepted.model_dump_json().encode(), caller, 202)
+    response.headers["Location"] = _path(session_id, turn_id)
+    if preference.applied:
+        response.headers["Preference-Applied"] = preference.applied
+    return response
+
+
+@router.get(
+    "/{session_id}/messages/",
+    summary="List the messages of a session",
+    responses={200: answer("Messages, oldest first.", MessagePage), **errors(404)},
+)
+async def list_messages(session_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    path = f"/internal/sessions/{id_of(session_id, 'session')}/messages"
+    return await upstream.get(caller, "runtime", path, page.params())
+
+
+@router.get(
+    "/{session_id}/turns/{turn_id}/",
+    summary="Get the state of a turn",
+    description=(
+        "With the reply once it is completed, the error once it has failed, and the actions that it needs an answer to"
+        " while it is waiting."
+    ),
+    responses={200: answer("The turn.", Turn), **errors(404)},
+)
+async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upstream) -> Response:
+    path = f"/internal/sessions/{id_of(session_id, 'session')}/turns/{id_of(turn_id, 'turn')}"
+    return turn_answer((await upstream.get(caller, "runtime", path)).body, caller)
+
+
+@router.get(
+    "/{session_id}/turns/{turn_id}/events/",
+    summary="Follow a turn",
+    description=TURN_EVENTS,
+    responses={
+        200: {"description": "The turn's events.", "content": _FOLLOWED},
+        204: {"description": "The event of `Last-Event-ID` was the last one."},
+        **errors(400, 404),
+    },
+)
+async def follow_turn(
+    session_id: str, turn_id: str, caller: Reader, door: DoorDep, seen: LastEventId = None
+) -> Response:
+    after = Cursor.parse(seen) if seen else START
+    events = door.turns.follow(caller.identity, session_id, turn_id, after)
+    return await door.streams.respond(_all_rendered(events, _form_for(caller)), caller)
+
+
+async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None], form: Form) -> AsyncGenerator[bytes, None]:
+    async with aclosing(events):
+        async for event in events:
+            yield KEEP_ALIVE if event is None else form(event)
+
+
+@router.post(
+    "/{session_id}/turns/{turn_id}/cancel/",
+    summary="Cancel a turn that is queued, runs or is waiting",
+    responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
+)
+async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
+    accepted = await door.turns.cancel(write, session_id, turn_id)
+    reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
+    return json_answer(reply.model_dump_json().encode())

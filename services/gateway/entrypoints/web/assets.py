@@ -1,0 +1,168 @@
+"""The files of the studio and of the chat for web pages: read once, compressed once, named by one hash over all."""
+
+import gzip
+import hashlib
+import json
+import posixpath
+import re
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+FOLDER: Final = Path(__file__).parents[2] / "studio"
+PREFIX: Final = "/studio"
+NO_PAGE: Final = "*"
+"""Stands for every address that names no page."""
+_MEDIA_TYPES: Final = {
+    ".css": "text/css; charset=utf-8",
+    ".js": "text/javascript; charset=utf-8",
+    ".mjs": "text/javascript; charset=utf-8",
+    ".svg": "image/svg+xml",
+}
+_HEAD: Final = "<!-- head: styles, import map and modules, as the gateway knows them -->"
+_THEME: Final = "app/theme.js"
+_STYLES: Final = "styles.css"
+_IMPORT: Final = re.compile(r"""\bfrom ?["']([^"']+)["']""")
+_WIDGET: Final = "widget/"
+_STYLE_ORDER: Final = ("vendor/", "styles/tokens", "styles/base")
+
+
+@dataclass(frozen=True, slots=True)
+class Asset:
+    media_type: str
+    content: bytes
+    compressed: bytes
+    etag: str
+
+
+@dataclass(frozen=True, slots=True)
+class Studio:
+    """The document, the policy that it is sent with, and its assets by their path below ``/studio/assets/<version>/``.
+
+    ``pages``: the document by the first part of its address, which differs in the modules that it names beforehand.
+    ``widget``: the script that other pages name; it loads the rest of the chat from the assets.
+    """
+
+    pages: Mapping[str, Asset]
+    policy: str
+    widget: Asset
+    assets: Mapping[str, Asset]
+    version: str
+
+
+@cache
+def load() -> Studio:
+    """Reads the studio. Raises ``OSError`` when its files were not packaged."""
+    files = {
+        file.relative_to(FOLDER).as_posix(): file.read_bytes()
+        for file in sorted(FOLDER.rglob("*"))
+        if file.suffix in _MEDIA_TYPES
+    }
+    styles = sorted((path for path in files if path.endswith(".css")), key=_style_order)
+    files[_STYLES] = b"\n".join(files.pop(path) for path in styles)
+    theme = files.pop(_THEME).decode()
+    assets = {path: _asset(content, _MEDIA_TYPES[posixpath.splitext(path)[1]]) for path, content in files.items()}
+    version = hashlib.sha256("".join(f"{path}{asset.etag}" for path, asset in assets.items()).encode()).hexdigest()[:16]
+    base = f"{PREFIX}/assets/{version}"
+    import_map = _import_map(base)
+    template = (FOLDER / "index.html").read_text()
+    loader = (FOLDER / _WIDGET / "loader.js").read_text().replace("{{assets}}", base)
+    imports = _imports(files)
+    return Studio(
+        pages={
+            segment: _page(template, base, theme, import_map, _modules_of(imports, ["app/main.js", *page]))
+            for segment, page in _page_modules(files).items()
+        },
+        policy=_policy(theme, import_map),
+        widget=_asset(loader.encode(), _MEDIA_TYPES[".js"]),
+        assets=assets,
+        version=version,
+    )
+
+
+def vendored() -> list[dict[str, Any]]:
+    """The packages of others: name, version, licence, files with their hashes, and what they are imported as."""
+    packages: list[dict[str, Any]] = json.loads((FOLDER / "vendor/manifest.json").read_text())["packages"]
+    return packages
+
+
+def _asset(content: bytes, media_type: str) -> Asset:
+    # Without a time in it, so that every replica sends the same bytes.
+    compressed = gzip.compress(content, compresslevel=9, mtime=0)
+    return Asset(media_type, content, compressed, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
+
+
+def _import_map(base: str) -> str:
+    names = {name: f"{base}/vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+    return json.dumps({"imports": names}, separators=(",", ":"))
+
+
+def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """Modules that the application imports for an address, by its first part: `pages/chat.js` for `chat/…`."""
+    named = {posixpath.splitext(path)[0].removeprefix("pages/"): [path] for path in files if path.startswith("pages/")}
+    return {**named, "": named["overview"], NO_PAGE: []}
+
+
+def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
+    """The imports of each module, but for those that run only when they are needed."""
+    bare = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+    found = {}
+    for path, content in files.items():
+        if path.endswith((".js", ".mjs")):
+            folder, names = posixpath.dirname(path), _IMPORT.findall(content.decode())
+            paths = (bare.get(name) or posixpath.normpath(posixpath.join(folder, name)) for name in names)
+            found[path] = [imported for imported in paths if imported in files]
+    return found
+
+
+def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> list[str]:
+    """The modules and all that they import, the nearest first."""
+    found = list(roots)
+    for path in found:
+        found += [imported for imported in dict.fromkeys(imports[path]) if imported not in found]
+    return found
+
+
+def _page(template: str, base: str, theme: str, import_map: str, modules: Sequence[str]) -> Asset:
+    """The document, which holds what decides its look: the first paint waits for the styles alone.
+
+    It names the modules that are needed at once, because a browser would find each only after its importer.
+    """
+    head = (
+        f"<script>{theme}</script>",
+        f'<link rel="stylesheet" href="{base}/{_STYLES}">',
+        f'<script type="importmap">{import_map}</script>',
+        *(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules),
+        f'<script type="module" src="{base}/app/main.js"></script>',
+    )
+    text = template.replace(_HEAD, "\n".join(head)).replace("{{assets}}", base)
+    return _asset(text.encode(), "text/html; charset=utf-8")
+
+
+def _style_order(path: str) -> tuple[int, str]:
+    """Later rules win: what is vendored first, then names of colours and sizes, the elements, the parts."""
+    rank = next((rank for rank, start in enumerate(_STYLE_ORDER) if path.startswith(start)), len(_STYLE_ORDER))
+    return rank, path
+
+
+def _policy(*scripts: str) -> str:
+    """Nothing but files of this address, and the scripts within the page, named by their hashes."""
+    hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+    return "; ".join(
+        (
+            "default-src 'none'",
+            f"script-src 'self' {allowed}",
+            "style-src 'self'",
+            "img-src 'self' blob: data:",
+            "connect-src 'self'",
+            "base-uri 'none'",
+            "form-action 'none'",
+            "frame-ancestors 'none'",
+            "require-trusted-types-for 'script'",
+            "trusted-types dompurify",
+        )
+    )
