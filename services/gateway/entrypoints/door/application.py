@@ -71,7 +71,7 @@ class ProtocolApplication(FastAPI):
 
 
 def protocol_router(prefix: str) -> APIRouter:
-    """A router for a ``ProtocolApplication``, whose dependencies take nothing but the request."""
+    """A router for a ``ProtocolApplication``."""
     return APIRouter(prefix=prefix, route_class=PublicRoute, default_response_class=Response)
 
 
