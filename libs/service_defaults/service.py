@@ -66,7 +66,7 @@ class Service:
         self.settings = settings
         self.migrations = migrations
         self.source = f"/aes/{name}"
-        self.signer = IdentitySigner(*settings.signing_keys(), unsigned_until=settings.unsigned_until())
+        self.signer = IdentitySigner(*settings.signing_keys())
         self.presence = Presence(settings.database_url.get_secret_value(), name=name)
         self.bus = KafkaBus(
             settings.kafka(),

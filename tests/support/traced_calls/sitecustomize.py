@@ -1,21 +1,23 @@
 """Records which function of the project calls which, in every Python process that has this folder on its `PYTHONPATH`.
 
 `AES_TRACED_CALLS` names a folder. While it holds a file `on`, calls are recorded; when the file goes, each process
-writes `calls-PID.json`: a list of pairs of places, `FILE:FUNCTION`, of which the first is empty where nothing of the
-project called, but the event loop, for a message that has come, or a thread. `on-PID` exists while a process records.
+writes `calls-PID.json`: a list of pairs of places, `FILE:FUNCTION`, of which the first is empty where the event loop or
+a thread began, such as a task or a callback. `on-PID` exists while a process records. A coroutine that goes on is not
+called again.
 """
 
 import json
 import os
 import sys
 import threading
-import time
 from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
 _ROOT = str(Path(__file__).resolve().parents[3]) + os.sep
 _LOOK_SECONDS = 0.005
+# The timeline follows the same topics in the gateway's process; no turn waits for it.
+_READERS_OF_THE_LOG = ("libs/eventing/_batch_consumer.py", "libs/eventing/_batches.py")
 
 
 class _Recorder:
@@ -26,6 +28,7 @@ class _Recorder:
         self._is_on = False
         self._pairs: set[tuple[str, str]] = set()
         self._places: dict[CodeType, tuple[str, str] | None] = {}
+        self._begins: dict[tuple[CodeType, int], bool] = {}
 
     def start(self) -> None:
         threading.Thread(target=self._watch, daemon=True).start()
@@ -33,9 +36,9 @@ class _Recorder:
         sys.setprofile(self._profile)
 
     def _watch(self) -> None:
-        own = self._folder / f"on-{os.getpid()}"
+        own, pause = self._folder / f"on-{os.getpid()}", threading.Event()
         while True:
-            time.sleep(_LOOK_SECONDS)
+            pause.wait(_LOOK_SECONDS)
             if (self._folder / "on").exists() == self._is_on:
                 continue
             self._is_on = not self._is_on
@@ -51,13 +54,27 @@ class _Recorder:
     def _profile(self, frame: FrameType, event: str, _: Any) -> None:
         if not self._is_on or event != "call" or (called := self._place(frame.f_code)) is None:
             return
-        caller, found = frame.f_back, None
-        while caller is not None and (found := self._place(caller.f_code)) is None:
+        if frame.f_code.co_filename.endswith(_READERS_OF_THE_LOG):
+            return
+        if not self._is_begun(frame.f_code, frame.f_lasti):
+            return
+        found = None
+        caller = frame.f_back
+        while caller is not None:
+            if caller.f_code.co_filename.endswith(_READERS_OF_THE_LOG):
+                return
+            found = found or self._place(caller.f_code)
             caller = caller.f_back
         if found is None:
             self._pairs.add(("", ":".join(called)))
         elif found[0] != called[0]:
             self._pairs.add((":".join(found), ":".join(called)))
+
+    def _is_begun(self, code: CodeType, instruction: int) -> bool:
+        """Whether this is a call, and no coroutine or generator that goes on: by the argument of `RESUME`."""
+        if (code, instruction) not in self._begins:
+            self._begins[code, instruction] = code.co_code[instruction + 1] == 0
+        return self._begins[code, instruction]
 
     def _place(self, code: CodeType) -> tuple[str, str] | None:
         if code not in self._places:
@@ -74,12 +91,12 @@ def _place(code: CodeType) -> tuple[str, str] | None:
 
 
 def _is_beside_the_path(file: str) -> bool:
-    """Values, and what is called from everywhere: identifiers, errors, spans, logs, metrics, tries."""
+    """Values, what is called from everywhere (errors, spans, logs, metrics, tries), and what starts the event loop."""
     values = ("identifiers", "timestamps", "identity", "errors")
     return (
         file in {f"libs/contracts/{name}.py" for name in values}
         or file.startswith(("libs/tracing/", "libs/retry/"))
-        or Path(file).stem.strip("_") in {"logging", "metrics", "observed"}
+        or Path(file).stem.strip("_") in {"command_line", "logging", "metrics", "observed"}
     )
 
 

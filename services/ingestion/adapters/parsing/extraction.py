@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
+from libs.confined import PartDone
 from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
-from services.ingestion.adapters.parsing.limits import PartDone
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
 from services.ingestion.adapters.parsing.word_entities import guard_entities, restore_entities
 from services.ingestion.domain.documents import ParsedDocument, Segment

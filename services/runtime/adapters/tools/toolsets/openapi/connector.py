@@ -1,10 +1,7 @@
 """Toolsets of type `openapi`: operations of an OpenAPI document, called as any other HTTP tool is."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
@@ -82,14 +79,11 @@ class OpenApiTool:
 
 
 async def _compiled(job: JsonObject) -> dict[str, Any]:
-    place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-openapi-"))
     try:
-        return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES, directory=place)
+        return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES)
     except JobRefused as problem:
         raise ToolsetUnusable(f"The OpenAPI document cannot be used: {problem}.") from None
     except TimeoutError:
         raise ToolsetUnusable(f"The OpenAPI document takes more than {_COMPILE_SECONDS:g} seconds to read.") from None
     except ProcessKilled:
         raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
-    finally:
-        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
