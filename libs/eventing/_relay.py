@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import structlog
 from psycopg.rows import class_row
@@ -45,22 +45,29 @@ _SWEEP_AGE_SECONDS: Final = 2.0
 # Longer than a page takes, so that another process sends none of it again.
 _LEASE_SECONDS: Final = 10.0
 _ACKNOWLEDGE_SECONDS: Final = 5.0
+# More than two looks, so that the one between them has all others.
+_TOPIC_REST_SECONDS: Final = 3.0
 _DRAIN_SECONDS: Final = 2.0
 _ROWS: Final = 500
 _SUBJECTS: Final = 10_000
 _PARK_AFTER: Final = 10
 
 _WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
-_OF_SUBJECTS: Final = f"""
-    SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {_WAITING} AND subject = ANY(%s) ORDER BY id LIMIT %s
+# Always from the first row on: a transaction may commit rows before those that were read last. What follows a row of a
+# topic that is left out waits for it.
+_PAGE: Final = f"""
+    SELECT {OUTBOX_COLUMNS} FROM outbox o
+    WHERE {_WAITING} AND {{which}} AND subject <> ALL(%(held)s) AND NOT EXISTS (
+        SELECT FROM outbox e WHERE e.subject = o.subject AND e.id <= o.id AND e.topic = ANY(%(topics)s)
+          AND e.published_at IS NULL AND e.parked_at IS NULL)
+    ORDER BY id LIMIT %(rows)s
 """
-# Always from the first row on: a transaction may commit rows before those that were read last.
-_OLD: Final = f"""
-    SELECT {OUTBOX_COLUMNS} FROM outbox
-    WHERE {_WAITING} AND created_at < now() - make_interval(secs => %s)
-      AND subject <> ALL(%s) AND topic <> ALL(%s)
-    ORDER BY id LIMIT %s
+_OF_SUBJECTS: Final = _PAGE.format(which="subject = ANY(%(subjects)s)")
+_OLD: Final = _PAGE.format(which="created_at < now() - make_interval(secs => %(seconds)s)")
+_BEFORE: Final = f"""
+    SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {_WAITING} AND subject = %s AND id < %s ORDER BY id
 """
+_LEFT: Final = f"SELECT DISTINCT subject FROM outbox WHERE {_WAITING} AND subject = ANY(%s)"
 _BACKLOG: Final = f"""
     SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float FROM outbox WHERE {_WAITING}
 """
@@ -124,6 +131,8 @@ class Relay:
         self._behind: dict[str, int] = {}
         # Those behind of which nothing has failed.
         self._due: set[str] = set()
+        # Until when topics rest that took nothing.
+        self._rest: dict[str, float] = {}
         self._look = asyncio.Event()
 
     @property
@@ -215,36 +224,48 @@ class Relay:
     async def catch_up(self, subjects: Collection[str]) -> None:
         """Send what is unpublished of subjects that are behind, and have those behind no more of which all was sent."""
         before = {subject: self._behind[subject] for subject in subjects}
-        if not self._producer.healthy:
-            self._due.difference_update(before)
-        elif before:
-            rows = await self._read(_OF_SUBJECTS, (list(before), _ROWS))
-            held = _Held()
-            await self._send_in_order(rows, held)
-            self._due.difference_update(before)
-            for subject in before.keys() - held.subjects:
-                if len(rows) == _ROWS or self._behind[subject] != before[subject]:
-                    self._due.add(subject)
-                    self._look.set()
-                else:
-                    self._remember(subject, self._behind.pop(subject))
+        self._due.difference_update(before)
+        held, is_last = _Held(topics=self._resting()), not before
+        while not is_last and self._producer.healthy:
+            _, is_last = await self._send_page(_OF_SUBJECTS, {"subjects": list(before)}, held)
+        if not is_last:
+            return
+        if held.topics:
+            held.subjects.update(row[0] for row in await self._database.execute(_LEFT, (list(before),)))
+        for subject in before.keys() - held.subjects:
+            if self._behind[subject] == before[subject]:
+                self._remember(subject, self._behind.pop(subject))
+            else:
+                self._due.add(subject)
+                self._look.set()
 
     async def sweep(self) -> int:
         """Publish what other processes have left behind, if this one gets the lease; returns how much it was."""
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
             return 0
-        held, done, rows = _Held(set(self._behind)), 0, _ROWS
-        while rows == _ROWS and self._producer.healthy and await self._lease.take():
-            page = await self._read(_OLD, (_SWEEP_AGE_SECONDS, list(held.subjects), list(held.topics), _ROWS))
-            rows = len(page)
-            done += await self._send_in_order(page, held)
+        held, done, is_last = _Held(set(self._behind), self._resting()), 0, False
+        while not is_last and self._producer.healthy and await self._lease.take():
+            sent, is_last = await self._send_page(_OLD, {"seconds": _SWEEP_AGE_SECONDS}, held)
+            done += sent
         await self._lease.release()
         if done:
             self._swept.inc(done)
             _log.info("outbox.swept", rows=done)
             ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         return done
+
+    def _resting(self) -> set[str]:
+        """Topics that took nothing a moment ago. What goes to others is sent first."""
+        now = asyncio.get_running_loop().time()
+        self._rest = {topic: until for topic, until in self._rest.items() if until > now}
+        return set(self._rest)
+
+    async def _send_page(self, query: str, parameters: dict[str, Any], held: _Held) -> tuple[int, bool]:
+        """Send the next rows that are not held; returns how many the broker has taken, and whether none are left."""
+        held_now = {"held": list(held.subjects), "topics": list(held.topics), "rows": _ROWS}
+        page = await self._read(query, {**parameters, **held_now})
+        return await self._send_in_order(page, held), len(page) < _ROWS
 
     async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
         """Send one message at a time of each subject, and mark them; returns how many the broker has taken."""
@@ -283,11 +304,11 @@ class Relay:
             await self._count_refusal(message, str(problem))
         else:
             held.topics.add(message.topic)
+            self._rest[message.topic] = asyncio.get_running_loop().time() + _TOPIC_REST_SECONDS
 
     async def republish(self, message: OutboxMessage) -> None:
         """Send a stored message again, after what still waits before it. Raises ``BusUnavailable``."""
-        waiting = await self._read(_OF_SUBJECTS, ([message.subject], _ROWS))
-        for each in [*(row for row in waiting if row.id < message.id), message]:
+        for each in [*await self._read(_BEFORE, (message.subject, message.id)), message]:
             # Also what is under way: the caller may have missed it.
             acknowledged = await self._send(each)
             await asyncio.wait((acknowledged,), timeout=_ACKNOWLEDGE_SECONDS)

@@ -55,18 +55,8 @@ _DELETE_NUMBERS: Final = """
 # Each batch begins where the one before ended: until a vacuum the index goes on to name all rows that are gone.
 # A row that changes meanwhile has another ctid, and is left to the next time. PostgreSQL's minor releases before the
 # end of 2025, such as 16.2, do not compare it again after a wait: whether the row still goes is asked beside it.
-_DELETE: Final = """
-    WITH batch AS MATERIALIZED (
-        SELECT ctid, {since} AS since FROM {table} t
-        WHERE {expired} AND {condition} {after}
-        ORDER BY {since} LIMIT %(limit)s
-    ), gone AS (
-        DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM batch)) AND {expired} RETURNING 1
-    )
-    SELECT max(since), NULL, (SELECT count(*) FROM gone), count(*) FROM batch HAVING count(*) > 0
-"""
 # Rows that stay are read once in a pass, like those that go.
-_DELETE_ENDED: Final = """
+_DELETE: Final = """
     WITH batch AS MATERIALIZED (
         SELECT ctid, {since} AS since, {id} AS id, {unneeded} AS ended FROM {table} t
         WHERE {expired} AND {condition} {after}
@@ -75,7 +65,7 @@ _DELETE_ENDED: Final = """
         DELETE FROM {table} WHERE ctid = ANY(ARRAY(SELECT ctid FROM batch WHERE ended)) AND {expired}
         RETURNING {id}::text AS id
     ), numbers AS (
-        DELETE FROM event_sequences WHERE subject = ANY(ARRAY(SELECT id FROM gone))
+        DELETE FROM event_sequences WHERE subject = ANY(ARRAY(SELECT id FROM gone WHERE id IS NOT NULL))
     )
     SELECT since, id, (SELECT count(*) FROM gone), (SELECT count(*) FROM batch)
     FROM batch ORDER BY since DESC, id DESC LIMIT 1
@@ -132,26 +122,25 @@ class Expiry:
 
     async def purge(self, connection: Connection, after: Position | None, *, days: int, limit: int) -> PurgedBatch:
         """Deletes of the next ``limit`` rows after that position those that are not needed any more."""
-        statement, behind = _DELETE, f"AND {self.since} >= %(since)s"
-        if self.id is not None:
-            statement, behind = _DELETE_ENDED, f"AND ({self.since}, {self.id}) > (%(since)s, %(id)s)"
-        statement = statement.format(
+        since, key = self.since, self.id or "NULL::text"
+        behind = f"{since} >= %(since)s" if self.id is None else f"({since}, {key}) > (%(since)s, %(id)s)"
+        statement = _DELETE.format(
             table=self.table,
-            since=self.since,
-            expired=f"{self.since} < now() - make_interval(days => %(days)s)",
-            id=self.id,
+            since=since,
+            id=key,
+            expired=f"{since} < now() - make_interval(days => %(days)s)",
             condition=self.condition,
             unneeded=self.unneeded,
-            after="" if after is None else behind,
+            after="" if after is None else f"AND {behind}",
         )
         begin = {} if after is None else after._asdict()
         row = await (await connection.execute(statement, {"days": days, "limit": limit, **begin})).fetchone()
         if row is None:
             return EMPTY_BATCH
-        since, last, deleted, read = row
+        at, last, deleted, read = row
         # Rows of one time that stay would be read again by the next batch, and the next.
         goes_on = read == limit and (deleted > 0 or self.id is not None)
-        return PurgedBatch(deleted, read - deleted, Position(since, last), goes_on=goes_on)
+        return PurgedBatch(deleted, read - deleted, Position(at, last), goes_on=goes_on)
 
 
 _INBOX: Final = Expiry("inbox", since="received_at")

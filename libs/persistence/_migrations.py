@@ -6,6 +6,7 @@ import threading
 import time
 import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -23,7 +24,7 @@ NAMING_CONVENTION: Final = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
     "pk": "pk_%(table_name)s",
 }
-LOCK_TIMEOUT: Final = "-c lock_timeout=2s"
+LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '2s'"
 """Time that a revision waits for a lock: statements of others wait behind it."""
 _ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
 _TIMEOUT_SECONDS: Final = 60.0
@@ -51,21 +52,31 @@ def migrate(url: str, migrations: Path) -> None:
     for locks of tables 2 s at a time, so that nobody has to wait for long behind it. A database that is current, or
     ahead because a newer release is being rolled out, is left alone without loading alembic.
     """
-    with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+    with psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
             return
-        _lock(connection)
-        if _is_current(connection, migrations):
-            return
-        with _ALEMBIC_LOCK:
-            _upgrade_patiently(url, migrations)
+        with _locked(connection):
+            if is_migrated(url, migrations):
+                return
+            with _ALEMBIC_LOCK:
+                _upgrade_patiently(url, migrations)
 
 
-def _lock(connection: psycopg.Connection[tuple[object, ...]]) -> None:
-    """Takes the advisory lock. Asks again and again: a statement that waits would hold up concurrent builds of indexes,
-    which wait for every statement that began before them."""
+@contextmanager
+def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
+    """Holds the advisory lock by a transaction that stays open: the lock of a session works behind no pooler that lends
+    connections for single transactions.
+
+    Asks again and again: a statement that waits would hold up concurrent builds of indexes, which wait for every
+    statement that began before them.
+    """
     until = time.monotonic() + _TIMEOUT_SECONDS
-    while connection.execute("SELECT pg_try_advisory_lock(%s)", (_ADVISORY_LOCK,)).fetchone() != (True,):
+    while True:
+        with connection.transaction():
+            connection.execute("SET LOCAL idle_in_transaction_session_timeout = 0")
+            if connection.execute("SELECT pg_try_advisory_xact_lock(%s)", (_ADVISORY_LOCK,)).fetchone() == (True,):
+                yield
+                return
         if time.monotonic() >= until:
             raise psycopg.errors.LockNotAvailable("another process is migrating the database")
         time.sleep(_LOOK_SECONDS)

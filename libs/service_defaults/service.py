@@ -79,6 +79,7 @@ class Service:
             name=name,
             max_size=settings.database_pool_size,
             plan_once=plan_once,
+            prepare=settings.database_prepared_statements,
         )
         self.relay = Relay(self.database, self.producer, self.signer, source=self.source)
         self.outbox = Outbox(self.database, self.relay)

@@ -24,6 +24,7 @@ class ServiceSettings(KafkaSettings):
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="AES_LOG_LEVEL")
     log_format: Literal["json", "console"] = Field("json", validation_alias="AES_LOG_FORMAT")
     auto_migrate: bool = Field(False, validation_alias="AES_AUTO_MIGRATE")
+    database_prepared_statements: bool = Field(True, validation_alias="AES_DATABASE_PREPARED_STATEMENTS")
     gateway_url: str = Field("", validation_alias="AES_GATEWAY_URL")
     registry_url: str = Field("", validation_alias="AES_REGISTRY_URL")
     runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL")

@@ -140,7 +140,7 @@ class Administration:
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[Administration]:
     """Opens a migrated database of a gateway."""
-    database = Database(database_url, name="gateway-administration", max_size=2)
+    database = Database(database_url, name="gateway-administration", max_size=2, prepare=False)
     await database.open()
     try:
         yield Administration(database)

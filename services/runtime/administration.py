@@ -57,7 +57,7 @@ class PriceAdministration:
 @asynccontextmanager
 async def administration(database_url: str) -> AsyncIterator[PriceAdministration]:
     """Opens a migrated database of a runtime."""
-    database = Database(database_url, name="runtime-administration", max_size=2)
+    database = Database(database_url, name="runtime-administration", max_size=2, prepare=False)
     await database.open()
     try:
         yield PriceAdministration(database)

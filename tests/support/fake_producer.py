@@ -10,7 +10,10 @@ from libs.eventing._bus import Headers
 
 
 class FakeProducer:
-    """``delivered`` is what the broker has, in its order. ``denied``: topics that it may not send to."""
+    """``delivered`` is what the broker has, in its order. ``denied``: topics that it may not send to.
+
+    It ``falls_ill`` when it tries.
+    """
 
     def __init__(self) -> None:
         self.down = False
@@ -18,6 +21,7 @@ class FakeProducer:
         self.refuses: Callable[[Envelope], bool] = lambda _: False
         self.refuses_later = False
         self.denied: Collection[str] = ()
+        self.falls_ill = False
         self.delivered: list[tuple[str, str, bytes, Envelope]] = []
         self.refused = 0
         self._held: list[tuple[Future[None], tuple[str, str, bytes, Envelope]]] = []
@@ -40,6 +44,7 @@ class FakeProducer:
         if self.down:
             raise BusUnavailable("the fake broker is down")
         if topic in self.denied:
+            self.down = self.falls_ill
             raise BusUnavailable("the fake broker does not allow it")
         envelope = envelope_from(headers)
         sent: Future[None] = asyncio.get_running_loop().create_future()

@@ -5,7 +5,7 @@ from typing import Any
 import psycopg
 from alembic import context
 from alembic.runtime.migration import MigrationContext, MigrationInfo
-from sqlalchemy import MetaData, create_engine, text
+from sqlalchemy import Connection, MetaData, create_engine, event, text
 from sqlalchemy.pool import NullPool
 
 from libs.persistence._migrations import LOCK_TIMEOUT, NAMING_CONVENTION
@@ -24,8 +24,15 @@ def record_origin(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any
 
 
 engine = create_engine(
-    "postgresql+psycopg://", creator=lambda: psycopg.connect(url, options=LOCK_TIMEOUT), poolclass=NullPool
+    "postgresql+psycopg://", creator=lambda: psycopg.connect(url, prepare_threshold=None), poolclass=NullPool
 )
+
+
+@event.listens_for(engine, "begin")
+def limit_waits(connection: Connection) -> None:
+    connection.exec_driver_sql(LOCK_TIMEOUT)
+
+
 with engine.connect() as connection:
     # A revision that keeps its locks while the next one waits for others ends in a deadlock with a running release.
     context.configure(

@@ -66,8 +66,13 @@ class TurnAdmissions(Protocol):
 
 
 class TurnOutcomes(Protocol):
-    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
-        """Ends turns whose fencing token still holds, and claims the next turns of the sessions ``claim_in``."""
+    async def commit(
+        self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]
+    ) -> Sequence[CommitResult | Exception]:
+        """Ends turns whose fencing token still holds, and claims the next turns of the sessions ``claim_in``.
+
+        Raises when it has ended none; where it has ended others, an outcome's result is its exception.
+        """
 
 
 class LeaseReclaimer(Protocol):

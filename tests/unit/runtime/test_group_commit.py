@@ -93,6 +93,22 @@ async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
     assert isinstance(results[1], ValueError)
 
 
+@pytest.mark.parametrize(("problem", "batches"), [(ValueError("bad item"), 3), (OperationalError("away"), 1)])
+async def test_items_that_fail_beside_others_are_tried_alone_and_the_others_no_more(
+    problem: Exception, batches: int
+) -> None:
+    committed: list[list[int]] = []
+
+    async def commit(items: Sequence[int]) -> list[int | Exception]:
+        committed.append(list(items))
+        return [item if item > 0 else problem for item in items]
+
+    group = GroupCommit(commit, company_of)
+    results = await asyncio.gather(*[group.submit(n) for n in (1, -2, 3, -4)], return_exceptions=True)
+    assert results == [1, problem, 3, problem]
+    assert committed == [[1, -2, 3, -4], [-2], [-4]][:batches]
+
+
 async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
     ledger.down = True
     group = GroupCommit(ledger.commit, company_of)

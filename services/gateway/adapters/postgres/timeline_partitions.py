@@ -8,15 +8,15 @@ from typing import Final
 import psycopg
 import structlog
 
-from libs.persistence import Connection, Database
+from libs.persistence import Connection, Database, TaskLease
 
 _log = structlog.get_logger("timeline.partitions")
 _AHEAD: Final = 3
 _NAME: Final = "timeline_events_{:%Y%m%d}"
 _DAY: Final = timedelta(days=1)
 _LOCK: Final = "SELECT pg_advisory_xact_lock(hashtext('aes.timeline.partitions'))"
-_TRY_LOCK: Final = "SELECT pg_try_advisory_lock(hashtext('aes.timeline.partitions'))"
-_UNLOCK: Final = "SELECT pg_advisory_unlock(hashtext('aes.timeline.partitions'))"
+# Longer than a statement may take.
+_LEASE_SECONDS: Final = 60.0
 _KNOWN_ROWS: Final = "SELECT reltuples FROM pg_class WHERE oid = to_regclass(%s)"
 _LARGE: Final = 10_000
 _PARTITION: Final = re.compile(r"timeline_events_[0-9]{8}")
@@ -31,10 +31,11 @@ _EXISTING: Final = """
 
 
 class PostgresTimelinePartitions:
-    """Any process may call any method at any time; an advisory lock keeps them from each other's way."""
+    """Any process may call any method at any time; a lock and a lease keep them from each other's way."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
+        self._dropping = TaskLease(database, "timeline.partitions", _LEASE_SECONDS)
 
     async def make(self, today: date) -> None:
         """Makes the missing partitions of today, of the day before, for clocks that are behind, and of the next days.
@@ -64,17 +65,19 @@ class PostgresTimelinePartitions:
 
     async def drop_before(self, day: date) -> None:
         """Drops the partitions of earlier days."""
-        async with self._database.connection() as connection:
-            locked = await (await connection.execute(_TRY_LOCK)).fetchone()
-            if locked != (True,):
-                return
-            try:
-                for name, attached, pending in await _existing(connection):
-                    if datetime.strptime(name[-8:], "%Y%m%d").date() < day:
-                        await _drop(connection, name, attached=attached, pending=pending)
-                        _log.info("timeline.partition_dropped", partition=name)
-            finally:
-                await connection.execute(_UNLOCK)
+        while await self._dropping.take():
+            async with self._database.connection() as connection:
+                old = [each for each in await _existing(connection) if _day(each[0]) < day]
+                if not old:
+                    break
+                name, attached, pending = old[0]
+                await _drop(connection, name, attached=attached, pending=pending)
+                _log.info("timeline.partition_dropped", partition=name)
+        await self._dropping.release()
+
+
+def _day(name: str) -> date:
+    return datetime.strptime(name[-8:], "%Y%m%d").date()
 
 
 async def _existing(connection: Connection) -> Sequence[tuple[str, bool, bool]]:

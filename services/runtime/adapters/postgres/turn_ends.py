@@ -1,6 +1,7 @@
 """Commits the outcomes of claimed turns: a batch is one transaction, in which the sessions' next turns are claimed."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import repeat
 from typing import Any, Final
 
 import orjson
@@ -83,21 +84,22 @@ class PostgresTurnOutcomes:
         self._action_ttl = action_ttl
         # Companies whose turns are charged at their end. One without budgets any more pays with a round trip.
         self._with_budgets: set[str] = set()
-        # Turns that have ended in a batch of which another part failed: their ends are committed again.
-        self._unreported: set[str] = set()
 
-    async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
-        applied = self._unreported.intersection(outcome.turn.id for outcome in outcomes)
-        if alone := [each for each in outcomes if each.turn.id not in applied and self._may_end_alone(each)]:
-            applied |= await self._end_alone(alone)
-        left = [outcome for outcome in outcomes if outcome.turn.id not in applied]
+    async def commit(
+        self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]
+    ) -> Sequence[CommitResult | Exception]:
+        alone = [outcome for outcome in outcomes if self._may_end_alone(outcome)]
+        ended = await self._end_alone(alone) if alone else frozenset()
+        left = [outcome for outcome in outcomes if outcome.turn.id not in ended]
+        results: Iterator[CommitResult | Exception]
         try:
             results = iter(await self._commit_all(left, claim_in=claim_in) if left else ())
-        except BaseException:
-            self._unreported |= applied
-            raise
-        self._unreported -= applied
-        return [CommitResult(applied=True) if each.turn.id in applied else next(results) for each in outcomes]
+        except Exception as problem:
+            if not ended:
+                raise
+            # What has ended is not ended again.
+            results = repeat(problem)
+        return [CommitResult(applied=True) if each.turn.id in ended else next(results) for each in outcomes]
 
     def _may_end_alone(self, outcome: TurnOutcome) -> bool:
         return outcome.sequence is not None and outcome.turn.message_context.company_id not in self._with_budgets

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final, Generic, Self, TypeVar
+from typing import Final, Generic, Self, TypeVar
 
 import structlog
 
@@ -23,14 +23,14 @@ class GroupCommit(Generic[T, R]):
     """Commits items one batch at a time: arrivals during a transaction share the next one.
 
     Right after a batch of several the next one lingers 3 ms for others, which come at any moment while many turns are
-    under way. A batch that fails is tried again item by item, so that a bad item fails alone.
-    An outage fails the whole batch at once: trying each item would only take longer. Of more than ``limit`` items the
-    batch has those of each company in turn.
+    under way. ``commit`` gives each item its result, or raises when all have failed. An item of several whose result is
+    an exception is tried again alone, so that a bad one fails alone, unless it is an outage: trying each would only
+    take longer. Of more than ``limit`` items the batch has those of each company in turn.
     """
 
     def __init__(
         self,
-        commit: Callable[[Sequence[T]], Awaitable[Sequence[R]]],
+        commit: Callable[[Sequence[T]], Awaitable[Sequence[R | Exception]]],
         company_of: Callable[[T], str],
         *,
         limit: int = 64,
@@ -64,29 +64,36 @@ class GroupCommit(Generic[T, R]):
             self._draining = None
 
     async def _flush(self, batch: list[tuple[T, asyncio.Future[R]]]) -> None:
+        results: Sequence[R | Exception]
         try:
             results = await self._commit([item for item, _ in batch])
         except Exception as problem:
-            if len(batch) == 1 or is_outage(problem):
-                _fail(batch, problem)
-                return
-            _log.warning("batch.split", size=len(batch), problem=repr(problem))
-            for single in batch:
-                await self._flush([single])
-            return
+            results = [problem] * len(batch)
         if len(results) != len(batch):
             # Committed all the same: trying the items one by one would commit them twice.
-            _fail(batch, RuntimeError(f"{len(results)} results for {len(batch)} committed items"))
+            missing = RuntimeError(f"{len(results)} results for {len(batch)} committed items")
+            for _, future in batch:
+                _end(future, missing)
             return
-        for (_, future), result in zip(batch, results, strict=True):
-            if not future.done():
-                future.set_result(result)
+        again = []
+        for single, result in zip(batch, results, strict=True):
+            if isinstance(result, Exception) and len(batch) > 1 and not is_outage(result):
+                again.append((single, result))
+            else:
+                _end(single[1], result)
+        if again:
+            _log.warning("batch.split", size=len(again), problem=repr(again[0][1]))
+        for single, _ in again:
+            await self._flush([single])
 
 
-def _fail(batch: Sequence[tuple[Any, asyncio.Future[Any]]], problem: Exception) -> None:
-    for _, future in batch:
-        if not future.done():
-            future.set_exception(problem)
+def _end(future: asyncio.Future[R], result: R | Exception) -> None:
+    if future.done():
+        return
+    if isinstance(result, Exception):
+        future.set_exception(result)
+    else:
+        future.set_result(result)
 
 
 class ClaimFuture:

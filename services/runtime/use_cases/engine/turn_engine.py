@@ -224,7 +224,7 @@ class TurnEngine:
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
         return await retry_until_available(lambda: self._commits.submit(outcome), when=is_outage, policy=self._retries)
 
-    async def _commit_batch(self, outcomes: Sequence[TurnOutcome]) -> list[CommitResult]:
+    async def _commit_batch(self, outcomes: Sequence[TurnOutcome]) -> Sequence[CommitResult | Exception]:
         return await self._outcomes.commit(outcomes, claim_in=self._sessions_to_claim_in(outcomes))
 
     def _sessions_to_claim_in(self, outcomes: Sequence[TurnOutcome]) -> set[str]:

@@ -1,16 +1,18 @@
 """Events that could not be published at once are published later, in order and under one id, or parked."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 
 import psycopg
 import pytest
 
 from libs.contracts.errors import ErrorKind
 from libs.contracts.messages import CommandRejected
+from libs.eventing import Outbox
 from libs.eventing._messages import OUTBOX_COLUMNS
 from libs.eventing._relay import _Held
 from tests.integration.eventing.outbox.conftest import UNPUBLISHED, all_published
-from tests.support.event_owner import COMMAND, EventOwner
+from tests.support.event_owner import COMMAND, PLAIN, EventOwner
 from tests.support.metrics import metric
 from tests.support.sample_owner import NoteTaken, TakeNote
 from tests.support.waiting import until
@@ -153,20 +155,50 @@ async def test_an_aborted_transaction_holds_nothing_up(owner: EventOwner) -> Non
     await until(lambda: owner.names() == ["first", "second"])
 
 
-@pytest.mark.rule(1)
-async def test_a_topic_without_rights_holds_up_no_other(owner: EventOwner) -> None:
-    """More rows than a page has, in front of the one that may be sent."""
+async def denied_and_allowed(owner: EventOwner, emit: Callable[[str, str], Awaitable[None]]) -> None:
+    """More subjects than a page has rows of a topic without rights, and behind them one that may be sent."""
     owner.producer.denied = {"other-events"}
-    for number in range(601):
-        await owner.commit_without_publishing(f"s{number}", str(number))
-    await owner.rows("UPDATE outbox SET topic = 'other-events' WHERE subject <> 's600' RETURNING id")
+    async with Outbox(owner.database).transaction(PLAIN) as transaction:
+        for number in range(601):
+            transaction.emit(NoteTaken(note_id=str(number)), subject=f"s{number}")
+    await owner.rows("UPDATE outbox SET topic = 'other-events' RETURNING id")
+    await emit("allowed", "allowed")
+
+
+@pytest.mark.rule(1)
+@pytest.mark.parametrize("replaced", [False, True], ids=["at-once", "after-a-reconnection"])
+async def test_a_topic_without_rights_holds_up_no_other(owner: EventOwner, replaced: bool) -> None:
+    await denied_and_allowed(owner, owner.commit_without_publishing)
     await owner.age_everything()
+    if replaced:
+        # Its client is made anew after each failure: nothing else is sent in that pass.
+        owner.producer.falls_ill = True
+        assert await owner.relay.sweep() == 0
+        owner.producer.down = False
     assert await owner.relay.sweep() == 1
-    assert owner.names() == ["600"]
-    assert owner.relay.waiting == 600
-    owner.producer.denied = set()
-    assert await owner.relay.sweep() == 600
+    assert owner.names() == ["allowed"]
+    assert owner.relay.waiting == 601
     assert await owner.rows("SELECT max(attempts) FROM outbox") == [(0,)], "a missing right is no refusal"
+    owner.producer.denied = set()
+    owner.run()
+    await all_published(owner)
+    assert len(owner.names()) == 602
+
+
+async def test_a_topic_without_rights_holds_up_none_of_the_process_itself(owner: EventOwner) -> None:
+    owner.run()
+    owner.producer.down = True
+    await denied_and_allowed(owner, owner.emit)
+    await until(lambda: "allowed" in owner.relay.behind)
+    await owner.emit("s600", "after it")
+    owner.producer.down = False
+    await until(lambda: owner.names() == ["allowed"])
+    await until(lambda: set(owner.relay.behind) == {"s600"})
+    await owner.emit("allowed", "directly")
+    await until(lambda: owner.names() == ["allowed", "directly"])
+    owner.producer.denied = set()
+    await until(lambda: "after it" in owner.names())
+    assert owner.names().index("600") < owner.names().index("after it")
 
 
 async def test_an_unacknowledged_event_is_sent_again_before_the_next(owner: EventOwner) -> None:
