@@ -1,10 +1,18 @@
 """PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
 
-from libs.persistence._database import Connection, Database, as_json, embedded_json, fetch_records, fetch_value
+from libs.persistence._database import (
+    Connection,
+    Database,
+    Parameters,
+    as_json,
+    embedded_json,
+    fetch_records,
+    fetch_value,
+)
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
 from libs.persistence._leased_work import Capacity, LeasedWork
-from libs.persistence._leases import renewed_leases
-from libs.persistence._migrations import is_migrated, migrate
+from libs.persistence._leases import TaskLease, renewed_leases
+from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
 from libs.persistence._pipeline import pipeline
 from libs.persistence._presence import Presence
@@ -16,10 +24,13 @@ __all__ = [
     "Connection",
     "Database",
     "Holders",
+    "IncompatibleSchema",
     "LeasedWork",
     "Order",
+    "Parameters",
     "Presence",
     "ReclaimWork",
+    "TaskLease",
     "as_json",
     "embedded_json",
     "fetch_page",

@@ -38,7 +38,7 @@ class Administration:
 
     def __init__(self, database: Database) -> None:
         self._accounts = PostgresAccounts(database)
-        # The gateway's sweeper publishes what is recorded.
+        # A gateway's relay publishes what is stored.
         self._keys = PostgresKeys(database, Outbox(database))
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:

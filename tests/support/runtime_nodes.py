@@ -27,7 +27,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
-from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, Record, Relay
 from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.budgets import PostgresBudgetWriter
 from services.runtime.adapters.postgres.conversations import PostgresConversations
@@ -153,8 +153,8 @@ class Node:
         self.database = SeverableDatabase(url, name="test-runtime", max_size=6, plan_once=True)
         self.producer = bus.producer()
         self.signer = IdentitySigner(SIGNING_KEY)
-        self.publisher = Publisher(self.database, OutboxSender(self.producer, self.signer, source="/aes/runtime"))
-        self.outbox = Outbox(self.database, self.publisher)
+        self.relay = Relay(self.database, self.producer, self.signer, source="/aes/runtime")
+        self.outbox = Outbox(self.database, self.relay)
         self.router = CommandRouter(self.database, self.outbox, self.signer)
         self.reads = PostgresSessionReads(self.database)
         self.deltas = DeltaLog()
@@ -194,7 +194,7 @@ class Node:
             self._tasks = [asyncio.create_task(self.presence.run())]
             await self.presence.held.wait()
         await self.worker.lease.renew()
-        runs = [self.publisher.run, self.worker.lease_keeper.run]
+        runs = [self.relay.run, self.worker.lease_keeper.run]
         runs += [self.worker.reconciler.run] if reconciling else []
         self._tasks += [asyncio.create_task(run()) for run in runs]
 

@@ -35,12 +35,9 @@ class TurnUsage:
 
 
 def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
-    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage.
-
-    Releases before this one tell neither whose usage it is nor that of failed and cancelled turns.
-    """
+    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage."""
     try:
-        used = Usage.model_validate(content.get("usage") or {})
+        used = Usage.model_validate(content.get("usage"))
         whose = Attribution.model_validate(content)
     except ValidationError as problem:
         raise ValueError(f"{problem.error_count()} errors in its usage") from problem

@@ -126,8 +126,8 @@ async def test_one_bad_command_does_not_fail_its_batch(node: Node, model: Obedie
     sessions = [await node.create_session() for _ in range(6)]
     bad = new_id()
     await node.rows(
-        "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,"
-        " writer) VALUES ('e', 't', 'runtime-events', %s, 1, 'c', 'c', false, '', 'w') RETURNING id",
+        "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload)"
+        " VALUES ('e', 't', 'runtime-events', %s, 1, 'c', 'c', false, '') RETURNING id",
         bad,
     )
     good = [node.execute(session, "fine") for session in sessions[:5]]

@@ -154,8 +154,8 @@ async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
     turn = await running_turn(node, model)
     await node.rows(
         "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,"
-        " terminal, payload, writer) VALUES ('e', 'aes.runtime.execute_turn.rejected.v1', 'runtime-events', 'x', 1,"
-        " 'company-1', 'label', %s, true, '{}', 'w') RETURNING id",
+        " terminal, payload) VALUES ('e', 'aes.runtime.execute_turn.rejected.v1', 'runtime-events', 'x', 1,"
+        " 'company-1', 'label', %s, true, '{}') RETURNING id",
         turn.id,
     )
     model.open("work")

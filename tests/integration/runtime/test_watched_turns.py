@@ -186,18 +186,14 @@ async def test_the_recorded_events_come_after_a_sequence_and_of_old_turns_only_t
     assert await names(node, session, turn_id, after=2) == []
 
 
-@pytest.mark.parametrize("older", [False, True], ids=["stored now", "stored by an older release"])
-async def test_a_stored_reply_is_read_as_the_event(node: Node, older: bool) -> None:
+async def test_a_stored_reply_is_read_as_the_event(node: Node) -> None:
     session = await node.create_session()
     turn_id = await node.execute(session, "hello")
     await node.ended(turn_id)
     [_, recorded] = await list_events(node)(session, turn_id, person(), after=0)
     await node.rows("DELETE FROM outbox WHERE subject = %s RETURNING id", turn_id)
-    if older:
-        payload = recorded.payload.decode()
-        await node.rows("UPDATE turns SET reply = %s WHERE id = %s RETURNING id", payload, turn_id)
     [[kept]] = await node.rows("SELECT reply::text FROM turns WHERE id = %s", turn_id)
-    assert ("re: hello" in kept, turn_id in kept, "usage" in kept) == (older, older, older)
+    assert not [text for text in ("re: hello", turn_id, "usage") if text in kept]
     turn = await node.reads.turn(session, turn_id, person())
     assert turn is not None
     assert turn.reply is not None

@@ -136,13 +136,10 @@ class PostgresAdmissionBatch:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
-        await self._transaction.begin(*(session.id for session in self.begun))
         for session in self.begun:
             # It is the outcome of CreateSession: with this command's id it would count as that of ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
-            self._transaction.emit(
-                session.created(), subject=session.id, owner_id=session.owner_id, sequence=1, context=context
-            )
+            self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
     def _claimed(self, admitted: Admitted) -> ClaimedTurn:
         submission = admitted.submission

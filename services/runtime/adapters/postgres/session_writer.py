@@ -1,7 +1,7 @@
 """Writes sessions and cancellations within the caller's transaction."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import Any, Final
 
 import orjson
@@ -239,16 +239,14 @@ class PostgresSessionWriter:
         return [message_of(row) for row in await fetch_records(self._connection, _APPEND_MESSAGES, parameters)]
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        # Without the owner, who is known by the row: processes of the release before know no such field.
-        kept = {name: value for name, value in asdict(deletion).items() if name != "owner_id"}
-        await self._connection.execute(_MARK_DELETING, (as_json(kept), session_id))
+        await self._connection.execute(_MARK_DELETING, (as_json(asdict(deletion)), session_id))
 
     async def is_held(self, session_id: str) -> bool:
         return bool(await fetch_value(self._connection, _IS_HELD, (session_id,)))
 
     async def deletion(self, session_id: str) -> MessageContext | None:
         row = await self._row(_DELETION, session_id)
-        return None if row is None else MessageContext(**orjson.loads(row[0]), owner_id=row[1])
+        return None if row is None else replace(MessageContext(**orjson.loads(row[0])), owner_id=row[1])
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
         return bool(await fetch_value(self._connection, _WAS_DELETED, (session_id, company_id)))

@@ -21,12 +21,9 @@ _MARK: Final = f"""
     UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches
 """
-# A step without calls or problems, of an older release, is the last one: its text is the reply's.
 _TEXTS: Final = """
     SELECT number, payload ->> 'text' FROM steps
-    WHERE turn_id = %(turn)s AND kind = 'answer' AND number > %(after_step)s
-      AND payload ->> 'text' <> ''
-      AND (json_array_length(payload -> 'tool_calls') > 0 OR payload -> 'problems' IS NOT NULL)
+    WHERE turn_id = %(turn)s AND kind = 'answer' AND number > %(after_step)s AND payload ->> 'text' <> ''
 """
 _END: Final = f"""
     SELECT t.status, t.event_sequence, t.correlation_id, t.reply::text, t.error::text, t.message_id,

@@ -49,8 +49,7 @@ class PgvectorEngine:
                 (index_id,),
             )
             made = await connection.execute(
-                "INSERT INTO search.indexes (id, dimensions, has_levels) VALUES (%s, %s, true)"
-                " ON CONFLICT DO NOTHING RETURNING number",
+                "INSERT INTO search.indexes (id, dimensions) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING number",
                 (index_id, dimensions),
             )
             if row := await made.fetchone():

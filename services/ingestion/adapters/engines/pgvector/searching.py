@@ -169,10 +169,10 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
         JOIN search.term_frequencies t ON t.index_number = i.number AND t.version = i.version
         WHERE i.id = %s AND t.term = ANY(%s)
         """,
-        (index.id, numbers_of(terms) if index.has_levels else list(terms)),
+        (index.id, numbers_of(terms)),
     )
     of_terms = {row[0]: float(row[1]) for row in await found.fetchall()}
-    return Frequencies(of_terms, index.counted_chunks, index.has_levels)
+    return Frequencies(of_terms, index.counted_chunks, have_levels=True)
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:
