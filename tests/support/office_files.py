@@ -21,10 +21,10 @@ _WORD_NAMESPACES = (
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
-def pdf(pages: Sequence[str | None], *, encrypted: bool = False, note: str = "") -> bytes:
+def pdf(pages: Sequence[str | None], *, encrypted: bool = False, note: str = "", field: str = "") -> bytes:
     """Lines of Latin-1 text; a page that is None is scanned. Nobody knows the password of an encrypted one.
 
-    A note is typed on each page.
+    A note is typed on each page, and a value filled into a form field called "The ferry" of the first one.
     """
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
     width, height, rows = picture()
@@ -52,6 +52,15 @@ def pdf(pages: Sequence[str | None], *, encrypted: bool = False, note: str = "")
         )
         kids.append(b"%d 0 R" % len(objects))
     objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))
+    if field:
+        objects.append(
+            b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (f1) /TU (The ferry) /V (%s) /DA (/F1 12 Tf)"
+            b" /Rect [50 560 250 580] >>" % _literal(field)
+        )
+        widget = b"%d 0 R" % len(objects)
+        objects[0] = b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [%s] >> >>" % widget
+        first = int(kids[0].split()[0]) - 1
+        objects[first] = objects[first][:-3] + b" /Annots [%s] >>" % widget
     trailer = b""
     if encrypted:
         objects.append(b"<< /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -4 >>" % (b"41" * 32, b"42" * 32))

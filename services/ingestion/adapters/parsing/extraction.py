@@ -1,13 +1,15 @@
 """Makes documents of PDF, Word, HTML and image files."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from html import unescape
 from pathlib import Path
+from typing import Any
 
 from libs.confined import PartDone
 from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
+from services.ingestion.adapters.parsing.pdf_forms import form_values
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
 from services.ingestion.adapters.parsing.word import word_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
@@ -56,10 +58,9 @@ def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     if not result.pages:
         return ParsedDocument(_joined(_clean(result.content)))
     texts = {page["page_number"]: _joined(_clean(page["content"])).strip() for page in result.pages}
-    for note in result.annotations or ():
-        # What somebody typed on the page.
-        if note.annotation_type == "text" and note.content and note.page_number in texts:
-            texts[note.page_number] = f"{texts[note.page_number]}\n{_clean(note.content)}".strip()
+    for number, typed in _typed(path, result.annotations or ()):
+        if number in texts:
+            texts[number] = f"{texts[number]}\n{_clean(typed)}".strip()
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
         for start in range(0, len(blank), _PAGES_OF_A_PART):
@@ -67,6 +68,16 @@ def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
             recognised = recognised_pages(path, blank[start : start + _PAGES_OF_A_PART], needed=needed)
             texts |= {number: _clean(text).strip() for number, text in recognised.items()}
     return _pages(texts)
+
+
+def _typed(path: Path, annotations: Iterable[Any]) -> Iterator[tuple[int, str]]:
+    """Notes on pages and values of form fields, with the numbers of their pages."""
+    for note in annotations:
+        if note.annotation_type == "text" and note.content:
+            yield note.page_number, note.content
+    for number, values in form_values(path).items():
+        for value in values:
+            yield number, value
 
 
 def image(path: Path, mime_type: str) -> ParsedDocument:

@@ -159,24 +159,19 @@ class PostgresArtifactJobs:
         return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
-        if not artifact_ids:
-            return
-        await self._database.execute(
-            """UPDATE artifact_documents SET engine = NULL, index_id = NULL WHERE artifact_id IN (
-                   SELECT artifact_id FROM artifact_documents
-                   WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
-            (list(artifact_ids),),
-        )
+        await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
-        if not artifact_ids:
-            return
-        await self._database.execute(
-            """UPDATE artifact_documents SET changed_at = now() WHERE artifact_id IN (
-                   SELECT artifact_id FROM artifact_documents
-                   WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
-            (list(artifact_ids),),
-        )
+        await self._change_all(artifact_ids, "changed_at = now()")
+
+    async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
+        if artifact_ids:
+            await self._database.execute(
+                f"""UPDATE artifact_documents SET {changes} WHERE artifact_id IN (
+                        SELECT artifact_id FROM artifact_documents
+                        WHERE artifact_id = ANY (%s) ORDER BY artifact_id FOR UPDATE)""",
+                (list(artifact_ids),),
+            )
 
     async def _ended(self, job: ArtifactJob, state: str, event: Event) -> bool:
         changes = f"state = '{state}', token = NULL, lost_at = NULL, changed_at = now()"

@@ -58,6 +58,24 @@ async def test_an_index_without_a_single_term_is_completed_and_searched(
     assert ids(hits)[:1] == ([] if mode == "keyword" else ["signs"])
 
 
+@pytest.mark.parametrize(
+    ("asked", "first", "other"),
+    [
+        ("Fahrkarten", "Fahr\u00adkarten gibt es an Bord.", "Fahr mit Karten."),
+        ("किताब", "यह किताब है", "यह कबूतर है"),
+        ("서울", "서울에서 만나요", "부산에서 만나요"),
+        ("Kobenhavn", "Færgen til København", "Færgen til Aarhus"),
+        ("ERR-4711", "ERR-4711 was raised", "ERR-4712 was raised by version 4711, version 4711"),
+        ("12.5 kg", "It weighs 12.5kg.", "It weighs 13.5kg."),
+    ],
+)
+async def test_what_is_written_another_way_is_found_first(
+    engine: Engine, index_id: str, asked: str, first: str, other: str
+) -> None:
+    await filled(engine, index_id, [chunk("other", other, SEA, position=0), chunk("first", first, SEA, position=1)])
+    assert ids(await engine.search(index_id, query(asked, mode="keyword")))[:1] == ["first"]
+
+
 async def test_rare_words_count_more_than_common_ones(engine: Engine, index_id: str) -> None:
     common = [chunk(f"c{n}", f"invoice number {n} of the year", SEA, file_id=f"f{n}") for n in range(30)]
     rare = chunk("rare", "a giraffe of the year", SEA, file_id="zoo")

@@ -46,6 +46,11 @@ def test_a_note_typed_on_a_page_of_a_pdf_is_read(read) -> None:
     ]
 
 
+def test_a_value_filled_into_a_form_of_a_pdf_is_read(read) -> None:
+    document = read("a.pdf", pdf(["First page", "Second page"], field="Princess Anna"))
+    assert segment_texts(document) == [(1, None, "First page\nThe ferry: Princess Anna"), (2, None, "Second page")]
+
+
 def test_word_keeps_headings_and_signs(read) -> None:
     document = read("a.docx", docx(["# Terms & Conditions", "Smith & Sons <b> é"]))
     assert "# Terms & Conditions" in document.text
