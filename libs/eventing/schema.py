@@ -36,8 +36,8 @@ _INBOX = """
     CREATE TABLE inbox (
         consumer text NOT NULL,
         message_id text NOT NULL,
+        company_id text NOT NULL,
         received_at timestamptz NOT NULL DEFAULT now(),
-        company_id text,
         CONSTRAINT pk_inbox PRIMARY KEY (consumer, message_id)
     )
 """

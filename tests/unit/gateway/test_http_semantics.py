@@ -12,7 +12,7 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import UpstreamStream
 from libs.service_defaults.errors import error_response
-from services.gateway.entrypoints.http.authentication import Anonymous
+from services.gateway.entrypoints.http.authentication import ANYBODY
 from services.gateway.entrypoints.http.dependencies import wants_events
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.use_cases.company_streams import CompanyStreams
@@ -88,7 +88,7 @@ async def test_head_of_an_event_stream_ends() -> None:
         sent.append(message)
 
     companies = CompanyStreams(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
-    response = await EventStreams(lambda: datetime.now(UTC), companies).respond(endless(), Anonymous.principal)
+    response = await EventStreams(lambda: datetime.now(UTC), companies).respond(endless(), ANYBODY)
     await response({"type": "http", "method": "HEAD"}, None, send)  # type: ignore[arg-type]
     assert [message.get("body", b"") for message in sent] == [b"", b""]
 

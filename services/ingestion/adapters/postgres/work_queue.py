@@ -65,8 +65,8 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Deleting a file changes its items; these were planned by an older release or came back with a restore. So a part of
-# the deleted files is looked at each time.
+# Deleting a file changes its items; these came back with a restore. So a part of the deleted files is looked at each
+# time.
 _DELETED_FILES: Final = """
     SELECT deleted_at, id FROM files WHERE deleted_at IS NOT NULL AND (deleted_at, id) > (%s, %s)
     ORDER BY deleted_at, id LIMIT %s

@@ -44,7 +44,7 @@ TEXTS = (
         retryable boolean NOT NULL DEFAULT false,
         changed_at timestamptz NOT NULL DEFAULT now(),
         holder integer,
-        company_id text NOT NULL DEFAULT '',
+        company_id text NOT NULL,
         CONSTRAINT pk_texts PRIMARY KEY (blob_id, content_type)
     )
     """,
@@ -321,8 +321,7 @@ SEARCH = (
         terms bigint NOT NULL DEFAULT 0,
         counted_passages bigint,
         version integer NOT NULL DEFAULT 0,
-        created_at timestamptz NOT NULL DEFAULT now(),
-        has_levels boolean NOT NULL DEFAULT false
+        created_at timestamptz NOT NULL DEFAULT now()
     )
     """,
     "COMMENT ON COLUMN search.indexes.passages IS 'written so far, deleted ones included until the next count'",

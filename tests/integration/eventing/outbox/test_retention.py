@@ -22,8 +22,8 @@ ROWS = """
     FROM generate_series(1, %s) n
 """
 MESSAGES = """
-    INSERT INTO inbox (consumer, message_id, received_at)
-    SELECT 'c', %s || n, now() - make_interval(days => %s) FROM generate_series(1, %s) n
+    INSERT INTO inbox (consumer, message_id, company_id, received_at)
+    SELECT 'c', %s || n, 'c', now() - make_interval(days => %s) FROM generate_series(1, %s) n
 """
 
 
@@ -181,8 +181,8 @@ async def test_a_message_that_is_to_be_sent_again_while_the_purge_waits_for_it_s
 
 async def test_a_pass_ends_although_rows_of_one_time_cannot_be_deleted(owner: EventOwner) -> None:
     await owner.database.execute(
-        "INSERT INTO inbox (consumer, message_id, received_at)"
-        " SELECT 'c', n::text, '2020-01-01' FROM generate_series(1, 20) n"
+        "INSERT INTO inbox (consumer, message_id, company_id, received_at)"
+        " SELECT 'c', n::text, 'c', '2020-01-01' FROM generate_series(1, 20) n"
     )
     await owner.database.execute(
         "CREATE FUNCTION spare() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
