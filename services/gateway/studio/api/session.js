@@ -109,13 +109,15 @@ export async function resume() {
     await signInByLink(token);
   } else if (session.value.state !== "in") {
     session.set({ ...session.value, state: "resuming" });
-    stored ??= await askTabs();
-    if (!stored) {
+    const given = stored ?? (await askTabs());
+    // A link may have been opened in this tab meanwhile.
+    if (session.value.state !== "resuming") return;
+    if (!given) {
       session.set({ ...session.value, state: "out" });
       return;
     }
     // A reload while the service is away is no reason to ask for the key again.
-    await enter(stored, (given) => persist(() => whoIs(given)));
+    await enter(given, (given) => persist(() => whoIs(given)));
   }
 }
 

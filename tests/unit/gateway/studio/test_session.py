@@ -43,6 +43,19 @@ def test_a_new_tab_has_the_key_of_one_that_is_open(run: Run) -> None:
     }
 
 
+def test_who_signs_in_while_other_tabs_are_asked_stays_so(run: Run) -> None:
+    meanwhile = """
+      const asking = m.resume();
+      await m.signIn("aes_own");
+      await asking;
+      const found = { state: m.session.value.state, credential: m.credential() };
+      await m.signOut();
+      return end(found);
+    """
+    found = run("api/session.js", in_world(TABS + meanwhile))
+    assert found == {"state": "in", "credential": {"x-api-key": "aes_own"}}
+
+
 def test_a_tab_answers_and_tells_when_it_signs_out(run: Run) -> None:
     answering = """
       await m.signIn("aes_own");
