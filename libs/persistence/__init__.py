@@ -14,7 +14,6 @@ from libs.persistence._leased_work import Capacity, LeasedWork
 from libs.persistence._leases import TaskLease, renewed_leases
 from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
-from libs.persistence._pipeline import pipeline
 from libs.persistence._presence import Presence
 from libs.persistence._reclaiming import Holders, ReclaimWork
 
@@ -41,7 +40,6 @@ __all__ = [
     "is_outage",
     "is_unreachable",
     "migrate",
-    "pipeline",
     "renewed_leases",
     "retry_until_available",
 ]

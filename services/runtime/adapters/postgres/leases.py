@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.eventing import Outbox
-from libs.persistence import Database, Presence, fetch_value, pipeline
+from libs.persistence import Database, Presence, fetch_value
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
     CLAIMED_WIDTH,
@@ -127,7 +127,7 @@ class PostgresLeaseReclaimer:
         self._turn_deadline = turn_deadline
 
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        async with self._database.connection() as connection, pipeline(connection):
+        async with self._database.pipelined() as connection:
             held = await connection.execute(_HELD, (self._worker_id,))
             orphans = await connection.execute(_ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace})
             claimable = await connection.execute(_CLAIMABLE)
@@ -136,17 +136,17 @@ class PostgresLeaseReclaimer:
             due = await connection.execute(_DUE)
             await connection.execute(_FORGET_WORKERS)
             presences = await connection.execute(_PRESENCES, (self._worker_id,))
-            self._others = [row[0] for row in await presences.fetchall()]
-            own = await held.fetchall()
-            return TurnSnapshot(
-                held={row[0]: (row[1], row[2]) for row in own},
-                watches={row[0]: row[3] for row in own if row[3]},
-                orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
-                claimable=tuple((row[0], row[1]) for row in await claimable.fetchall()),
-                deleting=tuple(row[0] for row in await deleting.fetchall()),
-                queued=sum(row[0] for row in await queued.fetchall()),
-                due=tuple((row[0], row[1]) for row in await due.fetchall()),
-            )
+        self._others = [row[0] for row in await presences.fetchall()]
+        own = await held.fetchall()
+        return TurnSnapshot(
+            held={row[0]: (row[1], row[2]) for row in own},
+            watches={row[0]: row[3] for row in own if row[3]},
+            orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
+            claimable=tuple((row[0], row[1]) for row in await claimable.fetchall()),
+            deleting=tuple(row[0] for row in await deleting.fetchall()),
+            queued=sum(row[0] for row in await queued.fetchall()),
+            due=tuple((row[0], row[1]) for row in await due.fetchall()),
+        )
 
     async def open_waits(self) -> int:
         async with self._database.connection() as connection:

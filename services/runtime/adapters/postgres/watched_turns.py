@@ -7,7 +7,7 @@ import orjson
 from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.identity import Identity
 from libs.eventing import Outbox, Received
-from libs.persistence import Database, fetch_records, pipeline
+from libs.persistence import Database, fetch_records
 from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
 from services.runtime.domain.turns import TurnEnd
 
@@ -43,12 +43,12 @@ class PostgresWatchedTurns:
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
         parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
-        async with self._database.connection() as connection, pipeline(connection):
+        async with self._database.pipelined() as connection:
             # The mark first: text that is recorded or sent after it reaches the reader in one way or the other.
             marking = await connection.execute(_MARK, parameters)
             looking = await connection.execute(_STATE, parameters)
             reading = await connection.execute(_TEXTS, parameters)
-            marked, state, texts = await marking.fetchone(), await looking.fetchone(), await reading.fetchall()
+        marked, state, texts = await marking.fetchone(), await looking.fetchone(), await reading.fetchall()
         if state is None:
             return None
         _, status, sequence = state

@@ -1,21 +1,47 @@
-"""Lists dead letters of all topics, newest first, in pages that read a bounded part of the topics."""
+"""Dead letters of all topics: listed newest first, in pages that read a bounded part of the topics, and replayed."""
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
+import structlog
+
+from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identity import Identity
-from libs.eventing import DeadLetter, DeadLetterTopic, TopicContent, dead_letter_topics
-from services.gateway.domain.operations import DeadLetterBox, DeadLetterSession, OperationsView, view_of
-from services.gateway.use_cases.operations.kafka_answers import answered_within
+from libs.eventing import (
+    DeadLetter,
+    DeadLetterTopic,
+    ReplayOutcome,
+    ReplayOvertaken,
+    TopicContent,
+    dead_letter_topic_named,
+    dead_letter_topics,
+)
+from libs.retry import RetryPolicy
+from services.gateway.domain.operations import (
+    DeadLetterBox,
+    DeadLetterSession,
+    OperationsView,
+    no_such_letter,
+    parse_letter_id,
+    replay_view_of,
+    view_of,
+)
+from services.gateway.use_cases.health import answered_within
 
 MOST_EXAMINED: Final = 500
 """Letters read for one page. Those of others, and those that a filter leaves out, count."""
 _AT_ONCE: Final = 25
-_LIMIT_SECONDS: Final = 15.0
+_READERS: Final = 2
+_LIST_SECONDS: Final = 15.0
+_GET_SECONDS: Final = 12.0
+_REPLAY_SECONDS: Final = 20.0
 # Then the page ends with what was found, and says where to go on.
 _ENOUGH_SECONDS: Final = 6.0
+# Replays of two processes fence each other off when they begin together: they have to come back at different times.
+_RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
+_log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
 """By topic, the offset before which the next page begins. A topic that is not named has been read to its end."""
 
@@ -54,22 +80,68 @@ class DeadLetterPage:
 
 
 @dataclass(frozen=True, slots=True)
-class ListDeadLetters:
-    """``permits`` limits how many read at the same time; others wait for their turn within their time."""
+class Replayed:
+    """``repeated``: it had been replayed before, and nothing was sent now."""
+
+    listed: ListedLetter
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleDeadLetters:
+    """Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
+
+    Few read at the same time; others wait for their turn within their time. One letter at a time is replayed in this
+    process. Another process that replays the same topic is waited for by trying again.
+    """
 
     box: DeadLetterBox
-    permits: asyncio.Semaphore
     monotonic: Callable[[], float]
+    retries: RetryPolicy = _RETRIES
+    permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READERS))
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
 
-    async def __call__(self, reader: Identity, query: DeadLetterQuery) -> DeadLetterPage:
-        """Raises ``PermissionDenied`` and ``ServiceUnavailable``."""
+    async def page(self, reader: Identity, query: DeadLetterQuery) -> DeadLetterPage:
         view = view_of(reader)
-        async with answered_within(_LIMIT_SECONDS), self.permits, self.box.open() as session:
+        async with answered_within(_LIST_SECONDS), self.permits, self.box.open() as session:
             contents = await session.contents(dead_letter_topics())
             until = self.monotonic() + _ENOUGH_SECONDS
             merge = _Merge(session, [_begin(topic, content, query) for topic, content in contents.items()])
             letters = await self._collect(merge, view, query, until)
             return DeadLetterPage(letters, merge.positions(), contents if view.is_whole else None)
+
+    async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
+        """With its payload. Raises ``NotFound``."""
+        view = view_of(reader)
+        # What is no id costs Kafka nothing.
+        parse_letter_id(letter_id)
+        async with answered_within(_GET_SECONDS), self.permits, self.box.open() as session:
+            return await _find(session, view, letter_id)
+
+    async def replay(self, writer: Identity, letter_id: str) -> Replayed:
+        """Sends a letter to the topic that it came from, once. Raises ``NotFound``, ``Conflict`` for one that has to
+        stay.
+
+        After ``ServiceUnavailable`` it may have been sent; asking again is safe.
+        """
+        view = replay_view_of(writer)
+        parse_letter_id(letter_id)
+        about = {"letter": letter_id, "user_id": writer.user_id, "key_id": writer.key_id}
+        async with answered_within(_REPLAY_SECONDS), self.turn, self.box.open() as session:
+            found = await _find(session, view, letter_id)
+            _log.info("dead_letter.replay_asked", **about, company_id=writer.company_id, of=found.letter.company_id)
+            outcome = (
+                ReplayOutcome(found.letter.offset, repeated=True)
+                if found.replayed
+                else await self.retries.run(
+                    lambda: session.replay(found.topic, found.letter.offset), on=ReplayOvertaken
+                )
+            )
+        if outcome.refusal and not outcome.repeated:
+            _log.info("dead_letter.replay_refused", **about, reason=outcome.refusal)
+            raise Conflict(outcome.refusal)
+        _log.info("dead_letter.replayed", **about, repeated=outcome.repeated)
+        return Replayed(ListedLetter(found.topic, found.letter, replayed=True), outcome.repeated)
 
     async def _collect(
         self, merge: "_Merge", view: OperationsView, query: DeadLetterQuery, until: float
@@ -82,6 +154,21 @@ class ListDeadLetters:
             if view.shows(listed.letter) and query.matches(listed.letter, listed.replayed):
                 found.append(listed)
         return found
+
+
+async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str) -> ListedLetter:
+    """Raises ``NotFound``, with the same words for a letter that the caller may not see."""
+    name, offset = parse_letter_id(letter_id)
+    try:
+        topic = dead_letter_topic_named(name)
+        content = (await session.contents([topic])).get(topic)
+        # Of a topic that is not there, reading would wait for it.
+        letter = None if content is None else await session.message(topic, offset)
+    except NotFound:
+        raise no_such_letter() from None
+    if content is None or letter is None or not view.shows(letter):
+        raise no_such_letter()
+    return ListedLetter(topic, letter, offset in content.replayed)
 
 
 def _begin(topic: DeadLetterTopic, content: TopicContent, query: DeadLetterQuery) -> "_Tail":

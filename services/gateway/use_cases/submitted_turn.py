@@ -1,13 +1,11 @@
-"""Submits a turn and follows it: to its end, until it is accepted, or event by event."""
+"""A submitted turn, awaited: to its end, until it is accepted, or event by event."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.api.sessions import ExecuteBody, RequiredAction, TurnStatus
-from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.api.sessions import RequiredAction, TurnStatus
 from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
 from libs.contracts.events.runtime import (
     TurnActionRequired,
@@ -18,9 +16,8 @@ from libs.contracts.events.runtime import (
     TurnStarted,
 )
 from libs.eventing import Received, Replies, ReplyState
-from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
-from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, raise_failure
+from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, raise_failure
 from services.gateway.use_cases.turn_follower import TurnFollower
 from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 
@@ -129,36 +126,3 @@ class SubmittedTurn:
                 return received
         # What has arrived is there at once; silence means that the turn is under way.
         return await self.replies.wait(0.0)
-
-
-@dataclass(frozen=True, slots=True)
-class SubmitTurn:
-    """Sends a message to the runtime. The turn's id is the command's."""
-
-    commands: CommandDispatcher
-    history: TurnHistory
-
-    @asynccontextmanager
-    async def __call__(
-        self,
-        write: Write,
-        session_id: str,
-        body: ExecuteBody,
-        *,
-        stream: bool,
-        position: int | None = None,
-        whole_history: bool = False,
-    ) -> AsyncIterator[SubmittedTurn]:
-        """``position``: refused with a conflict unless the turn gets this position in its session. ``whole_history``:
-        as in ``ExecuteTurn``."""
-        # The content was validated as part of the body a moment ago.
-        command = ExecuteTurn.model_construct(
-            session_id=session_id,
-            content=body.content,
-            stream=stream,
-            options=body.options,
-            position=position,
-            whole_history=whole_history,
-        )
-        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as replies:
-            yield SubmittedTurn(replies, session_id, self.history)

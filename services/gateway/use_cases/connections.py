@@ -1,18 +1,19 @@
-"""Creates, reads and deletes connections; those of other users only with ``company:…`` scopes."""
+"""Connections: public keys for web pages; those of other users only with ``company:…`` scopes."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from libs.contracts.api.agents import Agent
+from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, limit_within
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
-from services.gateway.domain.idempotency import KeyReused, OtherBody, Write
+from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.ports import ConnectionStore, Upstreams
 
 _ABOVE: Final = "A connection cannot be given a quota above its maker's rate limit"
@@ -32,18 +33,23 @@ class ConnectionRequest:
 
 
 @dataclass(frozen=True, slots=True)
-class CreateConnection:
-    """A repeated request gets the connection that the first one made.
-
-    Raises ``NotFound`` for an agent that the maker may not see, ``PermissionDenied`` for scopes or a quota
-    beyond the maker's own.
-    """
+class Connections:
+    """``forget`` is told which connection's key ended."""
 
     store: ConnectionStore
     upstreams: Upstreams
     now: Callable[[], datetime]
+    forget: Callable[[str], None]
 
-    async def __call__(self, write: Write, maker: Principal, wanted: ConnectionRequest) -> Connection:
+    async def page(self, reader: Identity, **page: Any) -> Page[Connection]:
+        return await self.store.connections(reader, **page)
+
+    async def create(self, write: Write, maker: Principal, wanted: ConnectionRequest) -> Connection:
+        """A repeated request gets the connection that the first one made.
+
+        Raises ``NotFound`` for an agent that the maker may not see, ``PermissionDenied`` for scopes or a quota
+        beyond the maker's own.
+        """
         identity = maker.identity
         agent = await self._agent(identity, wanted)
         connection = Connection(
@@ -66,6 +72,21 @@ class CreateConnection:
             return await self._made_before(write, reuse)
         return connection
 
+    async def get(self, reader: Identity, connection_id: str) -> Connection:
+        connection = await self.store.connection(reader.company_id, connection_id) if is_id(connection_id) else None
+        if connection is None or not reader.may_read_of(connection.user_id):
+            raise NotFound("There is no connection with this id.")
+        return connection
+
+    async def delete(self, write: Write, connection_id: str) -> None:
+        """Ends the connection's key. Sessions that were opened with it stay."""
+        connection = await self.get(write.identity, connection_id)
+        if not write.identity.may_write_of(connection.user_id):
+            raise NotFound("There is no connection with this id.")
+        await self.store.delete(connection, write)
+        # This replica does not wait for its own event.
+        self.forget(connection.id)
+
     async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:
         if wanted.agent_id is not None and not is_id(wanted.agent_id):
             raise NotFound("There is no agent with this id.")
@@ -76,39 +97,11 @@ class CreateConnection:
         return Agent.model_validate_json(checked(reply))
 
     async def _made_before(self, write: Write, reuse: KeyReused) -> Connection:
-        if write.request is None or write.request.body_hash != reuse.body_hash:
-            raise OtherBody from None
+        reuse.require_same_body(write)
         connection = await self.store.connection(write.identity.company_id, reuse.entity_id)
         if connection is None:
             raise Conflict("The connection that this request made has been deleted.")
         return connection
-
-
-@dataclass(frozen=True, slots=True)
-class GetConnection:
-    store: ConnectionStore
-
-    async def __call__(self, reader: Identity, connection_id: str) -> Connection:
-        connection = await self.store.connection(reader.company_id, connection_id) if is_id(connection_id) else None
-        if connection is None or not reader.may_read_of(connection.user_id):
-            raise NotFound("There is no connection with this id.")
-        return connection
-
-
-@dataclass(frozen=True, slots=True)
-class DeleteConnection:
-    """Ends the connection's key. Sessions that were opened with it stay."""
-
-    store: ConnectionStore
-    forget: Callable[[str], None]
-
-    async def __call__(self, write: Write, connection_id: str) -> None:
-        connection = await GetConnection(self.store)(write.identity, connection_id)
-        if not write.identity.may_write_of(connection.user_id):
-            raise NotFound("There is no connection with this id.")
-        await self.store.delete(connection, write)
-        # This replica does not wait for its own event.
-        self.forget(connection.id)
 
 
 def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:

@@ -1,11 +1,11 @@
-"""Creates a budget, which begins with what its period has taken so far."""
+"""Budgets, which begin with what their period has taken so far."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody
-from libs.contracts.commands.runtime import CreateBudget as CreateBudgetCommand
+from libs.contracts.commands.runtime import CreateBudget
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
@@ -18,21 +18,21 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 
 @dataclass(frozen=True, slots=True)
-class CreateBudget:
+class Budgets:
     commands: CommandDispatcher
     keys: KeyStore
     usage: UsageStore
     now: Callable[[], datetime]
 
-    async def __call__(self, write: Write, body: CreateBudgetBody) -> Received:
+    async def create(self, write: Write, body: CreateBudgetBody) -> Received:
         """Raises ``ValidationFailed`` for a user or key that the company does not have."""
 
         async def make(_: str) -> Command:
             owner_id = await self._owner(write.identity.company_id, body)
             used = await self._used(write.identity.company_id, body)
-            return CreateBudgetCommand(budget=body, used=used, owner_id=owner_id)
+            return CreateBudget(budget=body, used=used, owner_id=owner_id)
 
-        return await self.commands.create(write, CreateBudgetCommand, make)
+        return await self.commands.create(write, CreateBudget, make)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
         """The user whose budget it is, or whose key's; empty for the company's."""

@@ -1,4 +1,4 @@
-"""Reads the limits of a company and what it uses of them."""
+"""The limits of companies, and what they use of them."""
 
 import asyncio
 from collections.abc import Mapping
@@ -29,15 +29,15 @@ class LimitUse:
 
 
 @dataclass(frozen=True, slots=True)
-class ReadLimits:
-    limits: CompanyLimits
+class Limits:
+    known: CompanyLimits
     shared: SharedLimits
     keys: KeyStore
     upstreams: Upstreams
 
-    async def __call__(self, caller: Identity) -> Mapping[str, LimitUse]:
+    async def of(self, caller: Identity) -> Mapping[str, LimitUse]:
         company_id = caller.company_id
-        rates = {name: limit for name in RATES if (limit := self.limits.of(company_id, name)) is not None}
+        rates = {name: limit for name in RATES if (limit := self.known.of(company_id, name)) is not None}
         owners = [self._amounts(owner, caller) for owner in _OWNERS if self.upstreams.installed(owner)]
         shared, keys, amounts = await asyncio.gather(
             self.shared.used(company_id, rates), self.keys.count_valid(company_id), asyncio.gather(*owners)
@@ -45,7 +45,7 @@ class ReadLimits:
         used = {API_KEYS: keys, **shared}
         for each in amounts:
             used.update(each)
-        return {name: LimitUse(self.limits.of(company_id, name), used.get(name)) for name in LIMITS}
+        return {name: LimitUse(self.known.of(company_id, name), used.get(name)) for name in LIMITS}
 
     async def _amounts(self, owner: str, caller: Identity) -> dict[str, int]:
         """Nothing while the service does not answer, or is of a release that does not count."""
