@@ -1,41 +1,36 @@
-"""Shows that this process lives by a lock that PostgreSQL frees as soon as it does not."""
+"""Tells by locks, which PostgreSQL frees when a process ends, who of a service lives; reclaims the work of others."""
 
 import asyncio
-import contextlib
 import secrets
 import time
 from collections.abc import Callable, Collection
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
 
 import psycopg
 import structlog
 from psycopg import AsyncConnection
 from psycopg.rows import TupleRow
 
-from libs.persistence._attendance import Attendance
 from libs.persistence._errors import is_outage
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("database.presence")
 _LOCK_CLASS: Final = 7_110_024
-_LOOK_SECONDS: Final = 0.5
 # Together with the second for which a lock has to be missing: two.
-_SETTLED_SECONDS: Final = 1.0
-# Alone, a process has nobody to lose. A process that has just begun may be asked about the one before it.
-_ALONE_SECONDS: Final = 2.0
-_SETTLE_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 1.0
+_FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
 # Well below the second after which the others take a missing lock for the end of its process.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
-# All processes of the service that hold their lock, and which of these this very connection holds: behind a pooler that
-# lends connections for single transactions it is another one each time. It reads the function that the view pg_locks is
-# made of: a look is planned anew each time, and with the view it takes twice as long.
+# All processes of the service that hold their lock, and which of these this very connection holds. It reads the
+# function that the view pg_locks is made of: with the view it takes twice as long.
 _LOOK: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s
 """
-# Asked once: it takes more than half of the time of a look, which is planned anew each time.
-_DATABASE: Final = "SELECT oid::bigint FROM pg_database WHERE datname = current_database()"
+# Asked once: it takes more than half of the time of a look.
+_DATABASE: Final = "SELECT oid::bigint, pg_backend_pid() FROM pg_database WHERE datname = current_database()"
 # Both sides notice within some ten seconds that the other's machine is gone.
 _OPTIONS: Final[dict[str, Any]] = {
     "autocommit": True,
@@ -44,11 +39,57 @@ _OPTIONS: Final[dict[str, Any]] = {
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 10_000,
-    # A pooler may hand each statement to another connection, which does not know what was prepared.
-    "prepare_threshold": None,
     "options": "-c statement_timeout=5000 -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2"
     " -c tcp_keepalives_count=3",
 }
+
+
+class Attendance:
+    """Judges by looks that it is told of, between ``begin`` and ``end``. Times are in seconds of any one clock.
+
+    ``grace``: time for which a lock is missing before its process is gone.
+    """
+
+    def __init__(self, *, grace: float) -> None:
+        self._grace = grace
+        self.gone: frozenset[int] = frozenset()
+        self._trusts_from = float("inf")
+        self.present: frozenset[int] = frozenset()
+        self._absent_since: dict[int, float] = {}
+
+    def begin(self, trusts_from: float) -> None:
+        """Judges from then on, by what is seen from now on."""
+        self._trusts_from = trusts_from
+        self.present = self.gone = frozenset()
+        self._absent_since.clear()
+
+    def end(self) -> None:
+        """Takes nobody for gone any more."""
+        self.begin(float("inf"))
+
+    def looked(self, present: frozenset[int], now: float) -> bool:
+        """Takes note of the locks held ``now``; returns whether somebody is gone who was not before."""
+        for number in self.present - present:
+            self._absent_since.setdefault(number, now)
+        for number in present:
+            self._absent_since.pop(number, None)
+        for number in [each for each, since in self._absent_since.items() if now - since > _FORGET_SECONDS]:
+            del self._absent_since[number]
+        self.present = present
+        before, self.gone = self.gone, self._judge(now)
+        return not self.gone <= before
+
+    def of(self, numbers: Collection[int], now: float) -> frozenset[int]:
+        """Returns the numbers whose process is gone. A number never seen is watched from now on."""
+        for number in numbers:
+            if number not in self.present:
+                self._absent_since.setdefault(number, now)
+        return self.gone.intersection(numbers)
+
+    def _judge(self, now: float) -> frozenset[int]:
+        if now < self._trusts_from:
+            return frozenset()
+        return frozenset(each for each, since in self._absent_since.items() if now - since >= self._grace)
 
 
 class Presence:
@@ -57,8 +98,10 @@ class Presence:
     A process that ends, however it does, closes its connection, and PostgreSQL frees the lock at once: the others see
     within two seconds that the process is ``gone``. A machine that vanishes is noticed later, and a process that hangs
     never: leases are for these. Being gone is a strong hint and no proof, since a connection may break alone. The lock
-    is then taken anew, and what others did meanwhile has to be harmless. A process that is the only one of its service
-    looks less often.
+    is then taken anew, and what others did meanwhile has to be harmless.
+
+    A pooler lends its connections to others, and the lock would stay with them. Behind one no process has a lock or
+    counts as gone, so that leases decide alone.
 
     Whoever has just lost his own lock knows nothing about the others: it may have been the database that was away. For
     ``distrust`` seconds after he has it again nobody counts as gone.
@@ -86,51 +129,31 @@ class Presence:
         self._attendance = Attendance(grace=grace)
         self._callbacks: list[Callable[[], None]] = []
         self._has_held = False
-        self._settles_at = 0.0
-        self._unsettled = asyncio.Event()
-        self._unsettled.set()
+        self._is_missed = False
 
     @property
     def announced(self) -> int | None:
         """The number under which others find the lock; None while this process does not hold it."""
         return self.number if self.held.is_set() else None
 
-    @property
-    def settled(self) -> bool:
-        """Whether the processes of the service have been the same for a while, as far as this one knows."""
-        return self.held.is_set() and self._attendance.is_settled and self._clock() >= self._settles_at
-
-    @property
-    def alone(self) -> bool:
-        """Whether this process has been the only one of its service for a while, as far as it knows."""
-        return self.settled and len(self._attendance.present) <= 1
-
-    async def wait_while_settled(self, seconds: float) -> None:
-        """Waits that many seconds, but no longer than the processes of the service are the same."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self._unsettled.wait()
-
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
         """Returns the numbers whose process has ended. A number asked for the first time is watched from then on."""
-        found = self._attendance.of(numbers, self._clock())
-        self._settle()
-        return found
+        return self._attendance.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Calls back when a process is gone, and when this one has its lock back after a loss."""
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds the lock and looks who else does, twice a second while somebody comes or goes, until cancelled."""
+        """Holds the lock and looks every second who else does, until cancelled. Returns at once behind a pooler."""
         while True:
             try:
                 await self._hold()
+                return
             except (psycopg.Error, TimeoutError, OSError) as problem:
                 if isinstance(problem, psycopg.Error) and not is_outage(problem):
                     raise
-                if self.held.is_set():
-                    _log.warning("presence.lost", problem=str(problem).strip())
+                self._missed(str(problem).strip() or repr(problem))
             finally:
                 self._lost()
             await _RECONNECT.sleep(_RECONNECT.longest)
@@ -139,16 +162,15 @@ class Presence:
         connection = await AsyncConnection.connect(self._url, **_OPTIONS, application_name=f"aes-{self._name}-presence")
         async with connection:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                [(database,)] = await (await connection.execute(_DATABASE)).fetchall()
+                [(database, pid)] = await (await connection.execute(_DATABASE)).fetchall()
+            # A pooler has to make up what it tells of the server process: that can be another one each time.
+            if pid != connection.info.backend_pid:
+                self._missed("the database is behind a pooler")
+                return
             while True:
                 async with asyncio.timeout(_ANSWER_SECONDS):
                     await self._look(connection, database)
-                await _unless_it_ends(connection, self._pause())
-
-    def _pause(self) -> float:
-        if self.alone:
-            return _ALONE_SECONDS
-        return _SETTLED_SECONDS if self.settled else _LOOK_SECONDS
+                await _unless_it_ends(connection, _LOOK_SECONDS)
 
     async def _look(self, connection: AsyncConnection[TupleRow], database: int) -> None:
         present: dict[int, bool] = dict(await (await connection.execute(_LOOK, (_LOCK_CLASS, database))).fetchall())
@@ -156,30 +178,23 @@ class Presence:
             self._lost()
             cursor = await connection.execute("SELECT pg_try_advisory_lock(%s, %s)", (_LOCK_CLASS, self.number))
             row = await cursor.fetchone()
-            # Not free: held by a connection of before, whose end the server has not noticed yet, or by a pooler's.
-            if row is None or not row[0]:
-                return
-            self._got()
+            if row is not None and row[0]:
+                self._got()
+            else:
+                self._missed("a connection of before holds it, whose end the server has not noticed yet")
             return
-        before = self._attendance.present
-        are_gone = self._attendance.looked(frozenset(present), self._clock())
-        if are_gone or self._attendance.present != before:
-            # What they have is shared anew now.
-            self._settles_at = self._clock() + _SETTLE_SECONDS
-        self._settle()
-        if are_gone:
+        if self._attendance.looked(frozenset(present), self._clock()):
             _log.info("presence.processes_gone", numbers=sorted(self._attendance.gone))
             self._call_back()
 
-    def _settle(self) -> None:
-        if self.settled:
-            self._unsettled.clear()
-        else:
-            self._unsettled.set()
+    def _missed(self, reason: str) -> None:
+        """Tells once that this process has no lock."""
+        if not self._is_missed:
+            self._is_missed = True
+            _log.warning("presence.not_held", reason=reason, instead="leases and sessions of groups decide alone")
 
     def _got(self) -> None:
-        again, self._has_held = self._has_held, True
-        self._settles_at = self._clock() + _SETTLE_SECONDS
+        again, self._has_held, self._is_missed = self._has_held, True, False
         self._attendance.begin(self._clock() + (self._distrust if again else 0.0))
         self.held.set()
         if again:
@@ -190,7 +205,6 @@ class Presence:
         if self.held.is_set():
             self.held.clear()
             self._attendance.end()
-            self._settle()
 
     def _call_back(self) -> None:
         for callback in self._callbacks:
@@ -208,3 +222,29 @@ async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float)
         return
     finally:
         loop.remove_reader(connection.fileno())
+
+
+class Holders(Protocol):
+    """Processes that hold leases, by the numbers that they have announced."""
+
+    async def numbers(self) -> list[int]:
+        """All that hold anything."""
+
+    async def free(self, numbers: Collection[int]) -> int:
+        """Ends the leases of these and queues what they held at once, as attempts that count; returns of how many."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReclaimWork:
+    """Queues what processes held that are gone, without waiting for the end of their leases.
+
+    ``gone`` tells which processes have ended. It may be wrong about one that lives: what that one does to its work
+    from then on has no effect, since the leases are no longer its own.
+    """
+
+    holders: Holders
+    gone: Callable[[Collection[int]], Collection[int]]
+
+    async def __call__(self) -> None:
+        if (gone := self.gone(await self.holders.numbers())) and (freed := await self.holders.free(gone)):
+            _log.info("work.reclaimed", rows=freed, processes=sorted(gone))

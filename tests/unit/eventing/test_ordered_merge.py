@@ -1,11 +1,11 @@
-"""Copartitions: who owns which partitions, and the order in which their records are taken."""
+"""The order in which records of partitions of one number are taken."""
 
 import random
 
 import pytest
 
 from libs.eventing._bus import Partition
-from libs.eventing._copartitions import CopartitionMerge, Waiting, copartitions_of, shared_copartitions
+from libs.eventing._ordered_merge import OrderedMerge, Waiting
 from tests.support.seeds import seeds
 
 A, B = Partition("a-events", 0), Partition("b-events", 0)
@@ -17,42 +17,25 @@ def record(partition: Partition, offset: int, published: float, fetched: float =
 
 
 @pytest.fixture
-def merge() -> CopartitionMerge[str]:
-    merge = CopartitionMerge[str]()
-    merge.assign([A, B], 1)
+def merge() -> OrderedMerge[str]:
+    merge = OrderedMerge[str]()
+    merge.assign([A, B])
     return merge
 
 
 def take(
-    merge: CopartitionMerge[str], drained: dict[Partition, float], most: int = 100, most_bytes: int = 10**6
+    merge: OrderedMerge[str], drained: dict[Partition, float], most: int = 100, most_bytes: int = 10**6
 ) -> list[str]:
     return [waiting.value for waiting in merge.take(drained, most, most_bytes)]
 
 
-@pytest.mark.parametrize(("counts", "copartitions"), [((12, 6, 6), 6), ((12, 8), 4), ((5, 6), 1), ((3,), 3)])
-def test_a_key_is_in_one_copartition_of_all_topics(counts: tuple[int, ...], copartitions: int) -> None:
-    assert copartitions_of(counts) == copartitions
-    for key_hash in range(5000):
-        assert len({key_hash % count % copartitions for count in counts}) == 1
-
-
-@pytest.mark.parametrize("members", [1, 2, 3, 4, 6, 9])
-def test_members_share_whole_copartitions_evenly(members: int) -> None:
-    partitions = [Partition(topic, number) for topic, count in (("a", 12), ("b", 6)) for number in range(count)]
-    shares = shared_copartitions([f"m{number}" for number in range(members)], partitions, 6)
-    assert sorted(each for share in shares.values() for each in share) == sorted(partitions)
-    copartitions = [{partition.number % 6 for partition in share} for share in shares.values()]
-    assert sum(map(len, copartitions)) == 6
-    assert max(map(len, copartitions)) - min(map(len, copartitions)) <= 1
-
-
-def test_records_of_a_copartition_come_by_the_time_of_publishing(merge: CopartitionMerge[str]) -> None:
+def test_records_come_by_the_time_of_publishing(merge: OrderedMerge[str]) -> None:
     for each in (record(A, 0, 1.0), record(A, 1, 4.0), record(B, 0, 2.0), record(B, 1, 3.0)):
         merge.add(each)
     assert take(merge, ALWAYS) == ["a0", "b0", "b1", "a1"]
 
 
-def test_a_record_waits_while_another_partition_could_hold_an_earlier_one(merge: CopartitionMerge[str]) -> None:
+def test_a_record_waits_while_another_partition_could_hold_an_earlier_one(merge: OrderedMerge[str]) -> None:
     merge.add(record(A, 0, 5.0, fetched=100.0))
     assert take(merge, {}) == []
     assert take(merge, {B: 99.4}) == []
@@ -63,25 +46,25 @@ def test_a_record_waits_while_another_partition_could_hold_an_earlier_one(merge:
     assert take(merge, {B: 110.0}) == ["a1"]
 
 
-def test_a_partition_keeps_its_order_whatever_its_clocks_say(merge: CopartitionMerge[str]) -> None:
+def test_a_partition_keeps_its_order_whatever_its_clocks_say(merge: OrderedMerge[str]) -> None:
     for each in (record(A, 0, 9.0), record(A, 1, 1.0), record(B, 0, 5.0)):
         merge.add(each)
     assert take(merge, ALWAYS) == ["b0", "a0", "a1"]
 
 
-def test_a_copartition_waits_for_a_record_that_is_not_ready_and_other_copartitions_do_not() -> None:
-    merge = CopartitionMerge[str]()
+def test_a_record_that_is_not_ready_holds_up_the_partitions_of_its_number_alone() -> None:
+    merge = OrderedMerge[str]()
     other = Partition("a-events", 1)
-    merge.assign([A, other], 2)
+    merge.assign([A, other])
     slow = record(A, 0, 1.0, ready=False)
     for each in (slow, record(A, 1, 2.0), record(other, 0, 3.0)):
         merge.add(each)
-    assert take(merge, {}) == ["a0"]  # of the other copartition
+    assert take(merge, {}) == ["a0"]  # of the other number
     slow.ready = True
     assert take(merge, {}) == ["a0", "a1"]
 
 
-def test_batches_are_bounded_and_full_partitions_are_not_polled(merge: CopartitionMerge[str]) -> None:
+def test_batches_are_bounded_and_full_partitions_are_not_polled(merge: OrderedMerge[str]) -> None:
     for offset in range(10):
         merge.add(record(A, offset, float(offset)))
     assert merge.wanted(11, 1000) == {A, B}
@@ -94,15 +77,15 @@ def test_batches_are_bounded_and_full_partitions_are_not_polled(merge: Copartiti
     assert merge.waiting == 4
 
 
-def test_a_copartition_with_a_backlog_leaves_room_for_the_others() -> None:
-    merge = CopartitionMerge[str]()
-    copartitions = [Partition("a-events", number) for number in range(3)]
-    merge.assign(copartitions, 3)
-    for partition in copartitions:
+def test_a_backlog_of_one_number_leaves_room_for_the_others() -> None:
+    merge = OrderedMerge[str]()
+    partitions = [Partition("a-events", number) for number in range(3)]
+    merge.assign(partitions)
+    for partition in partitions:
         for offset in range(50):
             merge.add(record(partition, offset, float(offset)))
     taken = [waiting.partition for _ in range(3) for waiting in merge.take({}, 10, 10**6)]
-    assert set(taken) == set(copartitions)
+    assert set(taken) == set(partitions)
 
 
 @pytest.mark.rule(29)
@@ -110,9 +93,9 @@ def test_a_copartition_with_a_backlog_leaves_room_for_the_others() -> None:
 def test_what_was_published_a_second_earlier_comes_first(seed: int) -> None:
     """Records arrive at random, each partition is asked at least every half second, clocks differ by 0.2 s."""
     chance = random.Random(seed)
-    merge = CopartitionMerge[float]()
+    merge = OrderedMerge[float]()
     partitions = [Partition(topic, 0) for topic in "abc"]
-    merge.assign(partitions, 1)
+    merge.assign(partitions)
     skew = {partition: chance.uniform(-0.1, 0.1) for partition in partitions}
     logs: dict[Partition, list[float]] = {p: sorted(chance.uniform(0, 20) for _ in range(40)) for p in partitions}
     read = dict.fromkeys(partitions, 0)

@@ -6,7 +6,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from libs.contracts.topics import events_topic
-from libs.eventing import BusUnavailable, KafkaBus, _kafka_readers, create_topics
+from libs.eventing import BusUnavailable, KafkaBus, _kafka_consumer, create_topics
 from tests.support.bus_members import Member
 from tests.support.waiting import WITHIN, until
 
@@ -16,7 +16,7 @@ THINGS = events_topic("things", 3, ())
 async def test_a_member_that_comes_before_its_topic_is_assigned_all_of_it(
     kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_kafka_readers, "_TOPICS_SECONDS", WITHIN)
+    monkeypatch.setattr(_kafka_consumer, "_TOPICS_SECONDS", WITHIN)
     member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
     looked = asyncio.Event()
     topics = AIOKafkaConsumer.topics
@@ -36,7 +36,7 @@ async def test_a_member_that_comes_before_its_topic_is_assigned_all_of_it(
 
 
 async def test_a_topic_that_stays_away_is_named(kafka: str, topic_prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_kafka_readers, "_TOPICS_SECONDS", 0.3)
+    monkeypatch.setattr(_kafka_consumer, "_TOPICS_SECONDS", 0.3)
     member = Member(KafkaBus(kafka, prefix=topic_prefix), "early", [THINGS.name])
     with pytest.raises(BusUnavailable, match=f"{topic_prefix}things-events"):
         await member.start()
