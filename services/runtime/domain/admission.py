@@ -22,7 +22,7 @@ CheckOptions = Callable[[TurnOptions, AgentSpec], None]
 
 @dataclass(frozen=True, slots=True)
 class Backlog:
-    """Limits on live turns; callers above them are told to come back after ``retry_after`` seconds."""
+    """Limits on live turns; callers above them can retry after ``retry_after`` seconds."""
 
     per_session: int = 20
     per_company: int = 1000
@@ -52,10 +52,9 @@ class Excess(NamedTuple):
 class AdmissionView:
     """The database under the locks of the sessions concerned.
 
-    ``known``: commands that have a turn or an outcome. Live turns are queued, run or are being stopped;
-    in a session those that wait for somebody count, too. ``exhausted``: the budgets of the companies concerned that
-    are used up. ``excess``: companies with more sessions than they may have,
-    those that the submissions begin among them.
+    ``known``: commands that have a turn or an outcome. Live turns are queued, run or are being stopped; in a session
+    waiting ones count, too. ``exhausted``: budgets of the companies concerned that are used up. ``excess``: companies
+    with more sessions than they may have, those that the submissions begin included.
     """
 
     sessions: Mapping[str, SessionState]

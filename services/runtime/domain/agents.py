@@ -187,9 +187,8 @@ class MadeCall:
 class AgentReply:
     """The turn's outcome. `usage` sums all model calls, those of earlier attempts included; `steps` counts them.
 
-    `finish_reason` is that of the last model answer, which is no recorded step, as nothing goes on behind it.
-    `requested` are its calls, which the caller runs. `toolsets` are those of a turn of one step, as no earlier one has
-    recorded them.
+    `finish_reason` is that of the last model answer, which isn't a recorded step. `requested` are its calls, which the
+    caller runs. `toolsets` are those of a turn of one step, as no earlier step has recorded them.
     """
 
     text: str

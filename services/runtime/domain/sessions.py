@@ -17,7 +17,7 @@ from services.runtime.domain.turns import LockedTurn
 
 @dataclass(frozen=True, slots=True)
 class ForkPoint:
-    """A turn whose messages are in a session. ``position`` is its place there; those at lower ones come before it."""
+    """A turn whose messages are in a session, at its ``position`` there; those at lower ones come before it."""
 
     position: int
     has_ended: bool
@@ -95,11 +95,9 @@ class SessionWriter(Protocol):
     async def waiting_turns(self, session_ids: Sequence[str]) -> list[LockedTurn]: ...
 
     async def cancel(self, turns: list[LockedTurn], events: int) -> dict[str, TurnSpending]:
-        """Ends live turns as cancelled and closes their actions; each gets ``events`` events for it.
+        """Ends live turns as cancelled and closes their waits; each gets ``events`` events for it.
 
-        Returns what each of them took until now.
-
-        A running one keeps its worker until the execution has stopped.
+        Returns what each of them took until now. A running one keeps its worker until the execution has stopped.
         """
 
     async def set_metadata(self, session_id: str, metadata: dict[str, str]) -> None: ...

@@ -43,20 +43,10 @@ class Step:
     number: int
     content: ModelOutput | ToolResult
 
-    @property
-    def call_id(self) -> str:
-        """Empty for a step that is not about a single call."""
-        return self.content.call_id if isinstance(self.content, ToolResult) else ""
-
     def to_row(self) -> JsonObject:
-        """The columns of `steps` that say what the step is."""
+        """The columns of `steps` that say what the step is; `call_id` is empty unless it is about a single call."""
         codec = _BY_CONTENT[type(self.content)]
-        return {
-            "number": self.number,
-            "call_id": self.call_id,
-            "kind": codec.kind,
-            **codec.encode(self.content),
-        }
+        return {"number": self.number, "call_id": "", "kind": codec.kind, **codec.encode(self.content)}
 
     @classmethod
     def from_row(cls, number: int, kind: str, payload: JsonObject, usage: JsonObject | None = None) -> "Step":
@@ -113,7 +103,7 @@ class _ToolCodec:
     content = ToolResult
 
     def encode(self, result: ToolResult, /) -> JsonObject:
-        return {"payload": tool_result_to_json(result), "status": result.status}
+        return {"call_id": result.call_id, "payload": tool_result_to_json(result), "status": result.status}
 
     def decode(self, payload: JsonObject, _usage: JsonObject, /) -> ToolResult:
         return tool_result_from_json(payload)

@@ -8,13 +8,9 @@ from services.runtime.domain.conversation import JsonObject
 
 # Of a message or a call. DeepSeek and its like, OpenRouter, Gemini and LiteLLM, in this order.
 _FIELDS: Final = (
-    "reasoning_content",
-    "reasoning",
-    "reasoning_details",
-    "extra_content",
-    "provider_specific_fields",
+    "reasoning_content", "reasoning", "reasoning_details", "extra_content", "provider_specific_fields",
     "thinking_blocks",
-)
+)  # fmt: skip
 # orjson writes 250 levels, half of what it reads.
 _DEEPEST: Final = 64
 # Texts that come in pieces; others come whole, some of them again with each piece.

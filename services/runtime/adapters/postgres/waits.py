@@ -44,8 +44,8 @@ _SELECT: Final = """
     FROM waits
 """
 _WAIT: Final = f"{_SELECT} WHERE id = %s AND turn_id = %s"
-IS_DUE: Final = "state = 'open' AND (due_at <= now() OR expires_at <= now())"
-_DUE: Final = f"{_SELECT} WHERE turn_id = %s AND {IS_DUE} ORDER BY created_at, id"
+_IS_DUE: Final = "state = 'open' AND (due_at <= now() OR expires_at <= now())"
+_DUE: Final = f"{_SELECT} WHERE turn_id = %s AND {_IS_DUE} ORDER BY created_at, id"
 # An approved call has no result yet: it is made when the turn resumes.
 _RESOLVE: Final = """
     WITH resolved AS (

@@ -12,7 +12,6 @@ from services.runtime.domain.models import AnswerRefused, ChatModel, ModelReques
 from services.runtime.domain.steps import ModelOutput, Step, rounds
 from services.runtime.domain.tools import ToolsetVersion, TurnTools
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
-from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from services.runtime.use_cases.agent.turn_progress import (
@@ -53,8 +52,8 @@ class AgentRunner:
         self._retriever = retriever
         self._context = context or ContextBuilder()
         self._limits = limits or AgentLimits()
-        caller = ToolCaller(tries, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
-        self._calls = GuardedCalls(caller)
+        concurrency, longest = self._limits.tool_concurrency, self._limits.tool_output
+        self._calls = ToolCaller(tries, concurrency=concurrency, longest_output=longest)
 
     async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
         if task.agent.calls_tools:

@@ -1,15 +1,22 @@
-"""Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn."""
+"""Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn.
+
+Calls that need somebody else become waits of the turn.
+"""
 
 import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
+from libs.contracts.identifiers import new_id
 from libs.json_schema import CompiledSchema, SchemaInvalid, compile_schema
 from services.runtime.domain.agents import AgentTask, TurnJournal
 from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
 from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, TurnTools, cut_result
+from services.runtime.domain.waits import NewWait, WaitKind, call_hash
+from services.runtime.domain.waits.kinds import wait_for
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 
 _COMPILED_SCHEMAS: Final = 2000
@@ -47,6 +54,17 @@ OUTCOME_UNKNOWN = (
 )
 
 
+_NOT_AS_APPROVED: Final = "The call was not made: it is not the call that was approved."
+
+
+@dataclass(frozen=True, slots=True)
+class CalledTools:
+    """`results` by call id. With `waits` the turn is suspended."""
+
+    results: dict[str, ToolResult]
+    waits: tuple[NewWait, ...]
+
+
 class ToolCaller:
     """`concurrency` bounds the calls of one turn that run at a time, `longest_output` a result in characters.
 
@@ -59,7 +77,7 @@ class ToolCaller:
         self._longest_output = longest_output
         self._schemas = ArgumentSchemas()
 
-    async def call_all(
+    async def make(
         self,
         task: AgentTask,
         journal: TurnJournal,
@@ -68,12 +86,46 @@ class ToolCaller:
         tools: TurnTools,
         *,
         resumed: bool = False,
-    ) -> list[ToolResult]:
-        """Makes and records the calls of the recorded answer `step`; results in the order of the calls.
+    ) -> CalledTools:
+        """Makes and records the calls of the recorded answer `step` that need nobody, or were approved.
 
         `resumed`: the calls were started before a crash; those of tools that are not safe to repeat are answered
         with an unknown outcome instead. Raises what the journal raises, the other calls are then cancelled.
         """
+        kinds = {call.id: kind for call in calls if (kind := await self._needed(call, tools, journal)) is not None}
+        swapped = [call for call in calls if journal.allowed_calls.get(call.id) not in (None, call_hash(call))]
+        results: dict[str, ToolResult] = {}
+        for call in swapped:
+            results[call.id] = ToolResult(call.id, call.name, _NOT_AS_APPROVED, "failed")
+            await journal.record(Step(step, results[call.id]))
+        ready = [call for call in calls if call.id not in kinds and call.id not in results]
+        made = await self._make_all(task, journal, step, ready, tools, resumed=resumed) if ready else []
+        results.update((result.call_id, result) for result in made)
+        return CalledTools(results, tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds))
+
+    async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
+        """The calls that only the caller can make. Those that cannot be made anyway are not among them."""
+        wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
+        return tuple([call for call in wanted if await self._rejection(call, tools) is None])
+
+    async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> WaitKind | None:
+        """The wait without which the call cannot be made or has no result."""
+        if call.name not in tools or call.id in journal.allowed_calls:
+            return None
+        kind = wait_for(tools[call.name].definition)
+        # Nobody is asked about a call that cannot be made anyway.
+        return None if kind is None or await self._rejection(call, tools) is not None else kind
+
+    async def _make_all(
+        self,
+        task: AgentTask,
+        journal: TurnJournal,
+        step: int,
+        calls: Sequence[ToolCall],
+        tools: TurnTools,
+        *,
+        resumed: bool,
+    ) -> list[ToolResult]:
         free = asyncio.Semaphore(self._concurrency)
 
         async def make(call: ToolCall) -> ToolResult:
@@ -96,7 +148,7 @@ class ToolCaller:
         if resumed and "." in call.name and call.name not in tools:
             # It was there when the call was started: its toolset has been deleted since.
             return ToolResult(call.id, call.name, OUTCOME_UNKNOWN, "unknown")
-        refusal = await self.rejection(call, tools)
+        refusal = await self._rejection(call, tools)
         if refusal is not None:
             return ToolResult(call.id, call.name, refusal, "failed")
         tool = tools[call.name]
@@ -109,7 +161,7 @@ class ToolCaller:
         text = cut_result(output.text, self._longest_output, cut=output.cut)
         return ToolResult(call.id, call.name, text, "completed", output.citations, output.artifacts, output.warnings)
 
-    async def rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
+    async def _rejection(self, call: ToolCall, tools: TurnTools) -> str | None:
         """The reason for which the call is never made; None when there is none."""
         if call.name not in tools:
             return f"There is no tool {call.name[:100]!r}. Tools: {', '.join(tools) or 'none'}."
@@ -124,3 +176,8 @@ class ToolCaller:
 
 def _context(task: AgentTask, call: ToolCall) -> ToolContext:
     return ToolContext(call.id, task.turn_id, task.session_id, task.caller, task.agent.knowledge_bases)
+
+
+def _wait(kind: WaitKind, step: int, call: ToolCall) -> NewWait:
+    payload = kind.payload(call)
+    return NewWait(new_id(), kind.name, step, payload, call.id, kind.due_at(payload))

@@ -34,12 +34,12 @@ class ToolTries:
     ) -> None:
         limits = limits or CallLimits()
         self._companies = FairSemaphore(limits.at_once, each=limits.each_company)
-        # A place for a toolset is asked for first: its queue must not hold places of the company's other toolsets.
+        # The toolset's slot comes first: its queue must not hold slots of the company's other toolsets.
         self._toolsets = FairSemaphore(limits.at_once * limits.each_toolset, each=limits.each_toolset)
         self._sleep = sleep
 
     async def run(self, tool: Tool, arguments: JsonObject, context: ToolContext, *, once: bool = False) -> ToolOutput:
-        """Raises ToolFailed, whatever went wrong: the message is for the model, and the turn goes on.
+        """Raises ToolFailed, whatever went wrong: the message is for the model, and the turn continues.
 
         `once`: without the retries of the tool.
         """
@@ -50,7 +50,7 @@ class ToolTries:
             async with limit:
                 for number in range(definition.retries + 1):
                     try:
-                        async with self._place(definition, context):
+                        async with self._slot(definition, context):
                             waiting = False
                             return await tool.call(arguments, context)
                     except ToolFailed as problem:
@@ -63,7 +63,7 @@ class ToolTries:
                 raise _late(definition, waiting=waiting) from problem
             raise ToolFailed(f"{definition.name} failed: no answer in time.") from problem
         except Exception as problem:
-            # A bug of a tool is told to the model, and the turn goes on.
+            # The model learns of a tool's bug, and the turn continues.
             _log.exception("tool.failed", tool=definition.name, turn_id=context.turn_id, call_id=context.call_id)
             raise ToolFailed(f"{definition.name} failed: internal error ({type(problem).__name__}).") from problem
 
@@ -82,7 +82,7 @@ class ToolTries:
         await self._sleep(wait)
 
     @asynccontextmanager
-    async def _place(self, definition: ToolDefinition, context: ToolContext) -> AsyncIterator[None]:
+    async def _slot(self, definition: ToolDefinition, context: ToolContext) -> AsyncIterator[None]:
         if not definition.toolset:
             yield
             return

@@ -15,7 +15,7 @@ _LONGEST_DELTA: Final = 50_000
 
 
 class TurnWatch:
-    """Whether somebody follows the text of a running turn, and who is told when one more reader asks for it."""
+    """Whether somebody follows the text of a running turn; calls ``on_request`` when one more reader asks for it."""
 
     def __init__(self, *, wanted: bool) -> None:
         self.wanted = wanted

@@ -47,10 +47,10 @@ class _Running:
 class TurnEngine:
     """Supervises a task for each turn that this worker holds, and commits the outcomes in groups.
 
-    ``capacity``: turns of a company that run at once (``WorkerSlots``). The next turn of a session takes the place of
-    the one before, unless a company waits that runs fewer here: ``left_waiting`` has those that wait. ``on_release`` is
-    called when a cancelled execution has stopped, for which the deletion of a session may wait, and ``on_room`` when a
-    place is free that is waited for.
+    ``capacity``: turns of a company that run at once (``WorkerSlots``). The next turn of a session takes the slot of
+    the one before, unless a company of ``left_waiting`` runs fewer here. ``on_release`` is called when a cancelled
+    execution has stopped, which the deletion of a session may wait for, ``on_room`` when a slot is free that others
+    wait for.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class TurnEngine:
         return frozenset(turn_id for turn_id, running in self._running.items() if not running.claim.has_failed)
 
     def slots(self) -> WorkerSlots:
-        """The places that are left now; none while the worker drains."""
+        """The slots that are free now; none while the worker drains."""
         return WorkerSlots(0 if self._draining else self._capacity, self._by_company())
 
     def start(self, turn: ClaimedTurn, question: UserMessage | None = None, claim: ClaimFuture | None = None) -> None:
@@ -168,7 +168,7 @@ class TurnEngine:
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
-        # From the turn's row: a worker that takes it over goes on in the same trace.
+        # From the turn's row: a worker that takes it over continues the same trace.
         tracing.resume(turn.message_context.traceparent, turn.message_context.correlation_id)
         next_turn: ClaimedTurn | None = None
         try:

@@ -57,7 +57,7 @@ class TurnReconciler:
         self._unknown: frozenset[str] = frozenset()
 
     def wake(self) -> None:
-        """Reconciles at once: something was left that this or another worker may go on with."""
+        """Reconciles at once: something was left that this or another worker can resume."""
         self._woken.set()
 
     def wake_soon(self) -> None:

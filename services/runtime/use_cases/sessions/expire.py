@@ -19,7 +19,7 @@ _READ_AT_ONCE: Final = 100
 class ExpireSessions:
     """A session with a turn in work is left until that has ended; waiting turns are cancelled.
 
-    Any number of processes may do it at once. ``on_removed`` is told how many were removed.
+    Any number of processes may do it at once. ``on_removed`` gets the number of sessions removed.
     """
 
     begin: Begin
@@ -46,7 +46,7 @@ class RemoveOldSessions:
     """Removes sessions that had no turn for as long as their company keeps them, a batch at each call.
 
     It goes through the companies in order of their ids, and through the sessions of each that were made longer ago.
-    Any number of processes may do it at once. ``on_removed`` is told how many were removed.
+    Any number of processes may do it at once. ``on_removed`` gets the number of sessions removed.
     """
 
     def __init__(
@@ -68,7 +68,7 @@ class RemoveOldSessions:
         self._last: SessionPlace | None = None
 
     async def __call__(self) -> bool:
-        """Returns whether the pass goes on; the next call after its end begins another one."""
+        """Returns whether the pass has more to do; the next call after its end begins another one."""
         if self._last is None and not await self._next_company():
             return False
         if self._days is not None:

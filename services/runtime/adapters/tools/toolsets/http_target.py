@@ -19,34 +19,15 @@ from services.runtime.domain.toolsets import Toolset
 # The time limit of the call is its caller's affair.
 _LIMITS: Final = FetchLimits(timeout=None, largest_bytes=1_000_000, connect=5.0)
 _LONGEST_ERROR: Final = 2_000
-_TEXT_TYPES: Final = frozenset(
-    {
-        "application/json",
-        "application/xml",
-        "application/yaml",
-        "application/javascript",
-        "application/x-ndjson",
-        "application/x-www-form-urlencoded",
-        "application/graphql",
-    }
-)
+_TEXT_TYPES: Final = frozenset({
+    "application/json", "application/xml", "application/yaml", "application/javascript", "application/x-ndjson",
+    "application/x-www-form-urlencoded", "application/graphql",
+})  # fmt: skip
 _MAY_PASS: Final = frozenset({408, 425, 429})
-RESERVED_HEADERS: Final = frozenset(
-    {
-        "accept-encoding",
-        "connection",
-        "content-length",
-        "expect",
-        "host",
-        "idempotency-key",
-        "keep-alive",
-        "proxy-connection",
-        "te",
-        "trailer",
-        "transfer-encoding",
-        "upgrade",
-    }
-)
+RESERVED_HEADERS: Final = frozenset({
+    "accept-encoding", "connection", "content-length", "expect", "host", "idempotency-key", "keep-alive",
+    "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
+})  # fmt: skip
 """Headers that the connection and the call itself decide about."""
 
 
