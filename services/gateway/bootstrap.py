@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Envelope
 from libs.contracts.topics import EVENT_TOPICS, TopicKind
 from libs.eventing import CommandSender
 from libs.fairness import FairSemaphore

@@ -11,9 +11,9 @@ from libs import tracing
 from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
-from libs.contracts.messages import Event
+from libs.contracts.messages import Event, MessageContext
 from libs.documents import DocumentUnreadable
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
 from libs.persistence import LeasedWork, is_unreachable, retry_until_available
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key

@@ -7,8 +7,7 @@ from typing import Any, Final
 
 import orjson
 
-from libs.contracts.envelope import Envelope
-from libs.contracts.messages import public_name
+from libs.contracts.messages import Envelope, public_name
 from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
 from services.gateway.domain.ports import TimelineLog
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from libs.contracts.api.toolsets import secret_place
 from libs.contracts.commands.registry import PutSecret
-from libs.eventing import Received
+from libs.contracts.messages import Received
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.secrets import SecretsUnavailable

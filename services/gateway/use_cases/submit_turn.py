@@ -17,7 +17,8 @@ from libs.contracts.events.runtime import (
     TurnQueued,
     TurnStarted,
 )
-from libs.eventing import Received, Replies, ReplyState
+from libs.contracts.messages import Received
+from libs.eventing import Replies, ReplyState
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
 from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, raise_failure

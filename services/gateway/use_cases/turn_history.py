@@ -9,7 +9,7 @@ import structlog
 
 from libs.contracts.api.sessions import Turn, WatchedTurn
 from libs.contracts.identity import Identity
-from libs.eventing import Received
+from libs.contracts.messages import Received
 from libs.persistence import is_outage
 from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import decode_events

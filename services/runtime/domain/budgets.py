@@ -11,8 +11,9 @@ from libs.contracts.api.sessions import Usage
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
+from libs.contracts.messages import MessageContext
 from libs.contracts.timestamps import format_time
-from libs.eventing import MessageContext, Transaction
+from libs.eventing import Transaction
 
 _PERCENT: Final = 100
 

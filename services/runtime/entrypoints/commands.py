@@ -2,7 +2,8 @@
 
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import ServiceError
-from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
+from libs.contracts.messages import CommandContext
+from libs.eventing import AlreadyProcessed, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
 from services.runtime.use_cases.accept_turn import AcceptTurn

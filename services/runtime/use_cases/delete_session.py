@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
-from libs.eventing import CommandContext, MessageContext, Transaction
+from libs.contracts.messages import CommandContext, MessageContext
+from libs.eventing import Transaction
 from services.runtime.domain.sessions import OpenWriter, SessionWriter, valid_id, writable
 
 Begin = Callable[[], AbstractAsyncContextManager[Transaction]]

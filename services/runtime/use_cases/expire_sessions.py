@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.events.runtime import SessionDeleted
-from libs.eventing import MessageContext, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Transaction
 from services.runtime.domain.retention import OpenRetention, RetentionReads, SessionPlace
 from services.runtime.domain.sessions import LockedSession, OpenWriter, SessionWriter
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import SessionCreated
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.beginnings import valid_new_id
 from services.runtime.domain.sessions import Fork, ForkPoint, OpenWriter, SessionWriter, readable, valid_id
 

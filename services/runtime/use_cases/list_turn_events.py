@@ -3,13 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event, Received
 from libs.contracts.timestamps import now_text
-from libs.eventing import Received
 from services.runtime.domain.ports import RecordedEvents, WatchedTurns
 from services.runtime.domain.turns import TurnEnd
 

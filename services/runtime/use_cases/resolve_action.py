@@ -9,7 +9,8 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.events.runtime import ResolveActionAccepted, TurnActionResolved
 from libs.contracts.identity import Scope
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.actions import (
     ActionWriter,
     Answer,

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict
 from libs.contracts.events.runtime import SessionUpdated
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.beginnings import new_session
 from services.runtime.domain.sessions import OpenWriter, valid_id, writable
 

@@ -13,8 +13,7 @@ from psycopg import OperationalError
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.events.runtime import CancelTurnAccepted, ToolCallCompleted, ToolCallStarted, TurnRestarted
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
-from libs.eventing import Received
+from libs.contracts.messages import Event, Received
 from tests.support.gateway import Gateway, Sent, error_of
 from tests.support.waiting import elapse, until
 from tests.unit.gateway.test_execute import (

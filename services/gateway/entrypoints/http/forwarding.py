@@ -6,7 +6,7 @@ import orjson
 from fastapi import Depends, Request
 from starlette.responses import Response
 
-from libs.eventing import Received
+from libs.contracts.messages import Received
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams

@@ -7,8 +7,8 @@ from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import Event, MessageContext
+from libs.eventing import Outbox, Transaction
 from libs.persistence import Capacity, Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody

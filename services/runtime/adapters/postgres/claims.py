@@ -17,8 +17,8 @@ from psycopg.rows import TupleRow
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import ClientCalls
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Event
-from libs.eventing import MessageContext, MessageDraft, Outbox
+from libs.contracts.messages import Draft, Event, MessageContext
+from libs.eventing import Outbox
 from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.spending import settle
@@ -134,7 +134,7 @@ async def claim(
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
-def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[MessageDraft]]:
+def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[Draft]]:
     """Claimed turns, and the start events of those that have not run before."""
     turns = [claimed_turn(row) for row in rows]
     # Only a wait puts a turn that was claimed before back into the queue.
@@ -208,7 +208,7 @@ class PostgresSteps:
         return [step.turn.id in last for step in steps]
 
 
-def _step_events(step: StepRecord, following: dict[str, int]) -> list[MessageDraft]:
+def _step_events(step: StepRecord, following: dict[str, int]) -> list[Draft]:
     turn = step.turn
     if turn.id not in following:
         return []
@@ -337,7 +337,7 @@ async def _end(
 
 def _outcome_events(
     terminal: Sequence[TurnOutcome], applied: dict[str, int], spent: Mapping[str, TurnSpending]
-) -> list[MessageDraft]:
+) -> list[Draft]:
     drafts = []
     for outcome in terminal:
         last = applied.get(outcome.turn.id)

@@ -7,7 +7,7 @@ from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
 from libs.contracts.events.runtime import TurnActionRequired
-from libs.eventing import MessageDraft
+from libs.contracts.messages import Draft
 from libs.persistence import Connection, as_json
 from services.runtime.domain.actions import NewAction, call_hash
 from services.runtime.domain.turns import TurnOutcome
@@ -42,7 +42,7 @@ async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl
     return await connection.execute(_SUSPEND, {"turns": as_json(turns), "actions": as_json(actions), "ttl": ttl})
 
 
-def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, TupleRow]) -> list[MessageDraft]:
+def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, TupleRow]) -> list[Draft]:
     drafts = []
     for outcome in waiting:
         turn = outcome.turn
