@@ -18,7 +18,7 @@ from libs.eventing import CommandSender
 from libs.fairness import FairSemaphore
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
-from libs.service_defaults import API, Service
+from libs.service_defaults import API, Service, UpstreamClient
 from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.gateway.adapters.health_http import HttpServiceHealth
 from services.gateway.adapters.kafka.operations import KafkaConsumerGroups, KafkaDeadLetters
@@ -40,14 +40,12 @@ from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
 from services.gateway.domain.company_limits import SharedLimits
 from services.gateway.domain.load_shedding import LoadShedding
-from services.gateway.domain.operations import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.domain.ports import (
     ConnectionStore,
     IdempotencyStore,
     KeyStore,
     Timeline,
     TokenCodec,
-    Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.usage import UsageStore
@@ -93,6 +91,7 @@ from services.gateway.use_cases.follow_turn import FollowTurn
 from services.gateway.use_cases.issue_token import IssueToken
 from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
 from services.gateway.use_cases.operations.list_dead_letters import ListDeadLetters
+from services.gateway.use_cases.operations.ports import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.use_cases.operations.read_health import ReadHealth
 from services.gateway.use_cases.operations.read_lag import ReadLag
 from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
@@ -136,7 +135,7 @@ class Dependencies:
     tokens: TokenCodec
     idempotency: IdempotencyStore
     bus: CommandSender
-    upstreams: Upstreams
+    upstreams: UpstreamClient
     timeline: Timeline
     usage: UsageStore
     webhooks: WebhookStore

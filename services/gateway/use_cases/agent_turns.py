@@ -36,10 +36,11 @@ from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import ResolveActionAccepted, SessionCreated, SessionUpdated
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.connections import PublicUse
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.domain.ports import IdempotencyStore, Upstreams
+from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.domain.turn_progress import TurnProgress, typed
 from services.gateway.domain.turn_stream import TurnStream
 from services.gateway.use_cases.agent_configurations import AgentConfigurations
@@ -73,7 +74,7 @@ class TurnQuery(NamedTuple):
 class ListAgents:
     """The stored agents that the caller may see."""
 
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity) -> list[Agent]:
         return _AGENTS.validate_json(
@@ -85,7 +86,7 @@ class ListAgents:
 class ListProviderModels:
     """The listed models of the providers that are configured, as ``provider:name``."""
 
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity) -> list[str]:
         reply = checked(await self.upstreams.request("GET", "runtime", "/internal/models", identity))
@@ -95,7 +96,7 @@ class ListProviderModels:
 
 @dataclass(frozen=True, slots=True)
 class FindAgent:
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity, agent_key: str) -> Agent:
         """Raises ``NotFound`` for an agent that is not there, or not for the caller."""
@@ -107,7 +108,7 @@ class FindAgent:
 
 @dataclass(frozen=True, slots=True)
 class FindPublicAgent:
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, agent_key: str) -> Agent:
         """For callers without a credential. Raises ``NotFound`` unless it is the key of a public agent."""
@@ -127,7 +128,7 @@ class OpenNamedSession:
     """
 
     open_session: OpenSession
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
         """``public``: that of a public principal, whose agent it is.
@@ -166,7 +167,7 @@ def named_session_id(identity: Identity, agent_key: str, name: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ReadSession:
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity, session_id: str) -> Session:
         """Raises ``NotFound``, also for text that is no id."""
@@ -176,7 +177,7 @@ class ReadSession:
 
 @dataclass(frozen=True, slots=True)
 class ReadLastMessages:
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity, session_id: str) -> Sequence[Message]:
         """The session's last twenty messages, oldest first."""
@@ -195,7 +196,7 @@ class ReadLastMessages:
 
 @dataclass(frozen=True, slots=True)
 class ListSessionActions:
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
         """The open actions of a session's turn."""
@@ -208,7 +209,7 @@ class ListSessionActions:
 class ReadTurn:
     """A turn by its id alone, for protocols whose ids of turns do not name the session."""
 
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity, turn_id: str) -> Turn:
         """Raises ``NotFound``, also for text that is no id."""
@@ -218,7 +219,7 @@ class ReadTurn:
 
 @dataclass(frozen=True, slots=True)
 class ListTurns:
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def __call__(self, identity: Identity, wanted: TurnQuery) -> TurnPage:
         """The caller's turns with an agent, those that changed last first."""
@@ -386,7 +387,7 @@ class AgentTurns:
 def agent_turns(
     commands: CommandDispatcher,
     idempotency: IdempotencyStore,
-    upstreams: Upstreams,
+    upstreams: UpstreamClient,
     follow: FollowTurn,
     configurations: AgentConfigurations,
 ) -> AgentTurns:

@@ -7,9 +7,9 @@ from fastapi import Depends, Request
 from starlette.responses import Response
 
 from libs.contracts.messages import Received
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.ports import Upstreams
 from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
@@ -18,7 +18,7 @@ from services.gateway.entrypoints.http.transfer_proxy import TransferProxy
 class Forwarder:
     """Asks upstreams for callers. Their bytes are the answer's; what they refuse is raised."""
 
-    def __init__(self, upstreams: Upstreams) -> None:
+    def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
 
     async def get(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> Response:

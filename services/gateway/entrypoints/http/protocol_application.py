@@ -7,8 +7,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
-from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.http.authentication import Authentication
 from services.gateway.entrypoints.http.cross_origin import CrossOriginMiddleware
 from services.gateway.entrypoints.http.dependencies import UseCases
@@ -27,7 +27,7 @@ class PublicEdge:
     use_cases: UseCases
     forwarder: Forwarder
     transfers: TransferProxy
-    upstreams: Upstreams
+    upstreams: UpstreamClient
     in_flight: InFlightRequests
     shared_origins: Collection[str] = ()
 

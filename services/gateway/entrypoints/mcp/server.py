@@ -23,7 +23,7 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import ErrorKind
-from services.gateway.domain.ports import Upstreams
+from libs.service_defaults import UpstreamClient
 from services.gateway.entrypoints.http.errors import as_service_error
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call, Caller
@@ -45,7 +45,7 @@ Context = ServerRequestContext[Any, Any]
 class McpServer:
     """Serves each request by itself, so that any replica answers any request of a client."""
 
-    def __init__(self, turns: AgentTurns, upstreams: Upstreams) -> None:
+    def __init__(self, turns: AgentTurns, upstreams: UpstreamClient) -> None:
         # At INFO the SDK tells of every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
         reading = Reading(turns, upstreams)

@@ -7,16 +7,10 @@ from typing import Final
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.eventing import dead_letter_topic_named
-from services.gateway.domain.operations import (
-    DeadLetterBox,
-    DeadLetterSession,
-    OperationsView,
-    no_such_letter,
-    parse_letter_id,
-    view_of,
-)
+from services.gateway.domain.operations import OperationsView, no_such_letter, parse_letter_id, view_of
 from services.gateway.use_cases.operations.kafka_answers import answered_within
 from services.gateway.use_cases.operations.list_dead_letters import ListedLetter
+from services.gateway.use_cases.operations.ports import DeadLetterBox, DeadLetterSession
 
 _LIMIT_SECONDS: Final = 12.0
 
@@ -45,6 +39,6 @@ async def find_letter(session: DeadLetterSession, view: OperationsView, letter_i
         letter = None if content is None else await session.message(topic, offset)
     except NotFound:
         raise no_such_letter() from None
-    if content is None or letter is None or not view.shows(letter):
+    if content is None or letter is None or not view.shows(letter.company_id):
         raise no_such_letter()
     return ListedLetter(topic, letter, offset in content.replayed)

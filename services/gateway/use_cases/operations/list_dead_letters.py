@@ -7,8 +7,9 @@ from typing import Final
 
 from libs.contracts.identity import Identity
 from libs.eventing import DeadLetter, DeadLetterTopic, TopicContent, dead_letter_topics
-from services.gateway.domain.operations import DeadLetterBox, DeadLetterSession, OperationsView, view_of
+from services.gateway.domain.operations import OperationsView, view_of
 from services.gateway.use_cases.operations.kafka_answers import answered_within
+from services.gateway.use_cases.operations.ports import DeadLetterBox, DeadLetterSession
 
 MOST_EXAMINED: Final = 500
 """Letters read for one page. Those of others, and those that a filter leaves out, count."""
@@ -79,7 +80,7 @@ class ListDeadLetters:
             listed = await merge.pop()
             if listed is None:
                 break
-            if view.shows(listed.letter) and query.matches(listed.letter, listed.replayed):
+            if view.shows(listed.letter.company_id) and query.matches(listed.letter, listed.replayed):
                 found.append(listed)
         return found
 

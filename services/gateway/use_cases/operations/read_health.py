@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Final, Literal
 
 from libs.contracts.identity import Identity
-from services.gateway.domain.operations import ReplicaHealth, ServiceHealth, view_of
+from services.gateway.domain.operations import ReplicaHealth, view_of
+from services.gateway.use_cases.operations.ports import ServiceHealth
 from services.gateway.use_cases.operations.shared_answer import SharedAnswer
 
 FRESH_SECONDS: Final = 2.0

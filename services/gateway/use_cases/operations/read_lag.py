@@ -6,8 +6,8 @@ from datetime import datetime
 from typing import Final
 
 from libs.eventing import GroupLag
-from services.gateway.domain.operations import ConsumerGroups
 from services.gateway.use_cases.operations.kafka_answers import answered_within
+from services.gateway.use_cases.operations.ports import ConsumerGroups
 from services.gateway.use_cases.operations.shared_answer import SharedAnswer
 
 FRESH_SECONDS: Final = 5.0

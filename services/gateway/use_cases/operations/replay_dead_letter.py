@@ -10,10 +10,11 @@ from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.eventing import ReplayOutcome, ReplayOvertaken
 from libs.retry import RetryPolicy
-from services.gateway.domain.operations import DeadLetterBox, parse_letter_id, replay_view_of
+from services.gateway.domain.operations import parse_letter_id, replay_view_of
 from services.gateway.use_cases.operations.get_dead_letter import find_letter
 from services.gateway.use_cases.operations.kafka_answers import answered_within
 from services.gateway.use_cases.operations.list_dead_letters import ListedLetter
+from services.gateway.use_cases.operations.ports import DeadLetterBox
 
 _LIMIT_SECONDS: Final = 20.0
 # Replays of two processes fence each other off when they begin together: they have to come back at different times.

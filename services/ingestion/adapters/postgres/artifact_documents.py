@@ -9,7 +9,8 @@ from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, A
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, MessageContext
 from libs.eventing import Outbox, Transaction
-from libs.persistence import Capacity, Database
+from libs.fairness import Capacity
+from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed

@@ -5,7 +5,7 @@ import asyncio
 import psycopg
 import pytest
 
-from libs.contracts.errors import ErrorKind
+from libs.contracts.errors import ErrorKind, StoreUnavailable
 from libs.contracts.messages import CommandRejected
 from libs.eventing._messages import OUTBOX_COLUMNS
 from libs.eventing._relay import _Held
@@ -190,7 +190,7 @@ async def test_an_event_whose_commit_was_never_answered_goes_before_the_next(
         raise psycopg.OperationalError("the connection broke after the commit")
 
     monkeypatch.setattr(psycopg.AsyncTransaction, "__aexit__", lose_the_answer)
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(StoreUnavailable):
         await owner.emit("s", "first")
     monkeypatch.undo()
     await owner.emit("s", "second")
