@@ -1,4 +1,4 @@
-"""How many jobs may be claimed, so that companies take turns."""
+"""The number of jobs to claim, so that companies take turns."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -21,7 +21,7 @@ class OperationsView:
         return self.company_id is None
 
     def shows(self, company_id: str | None) -> bool:
-        """What names no company, or several, is for operators of the installation only."""
+        """Something of no company, or of several, is for operators of the installation only."""
         return self.company_id is None or company_id == self.company_id
 
 

@@ -1,4 +1,4 @@
-"""What operators look at: processes, groups of consumers, dead letters."""
+"""Ports of the operations API: processes, groups of consumers, dead letters."""
 
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
