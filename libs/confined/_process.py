@@ -230,7 +230,7 @@ def _environment(folder: Path) -> dict[str, str]:
             "TMPDIR": place,
             "LANG": "C.UTF-8",
             "PATH": os.defpath,
-            "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+            "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path),
         }
     )
 

@@ -7,6 +7,8 @@ from typing import Final
 
 _DAY_MS: Final = 24 * 60 * 60 * 1000
 MAX_MESSAGE_BYTES: Final = 2 * 1024 * 1024
+# Of all events topics: a key is in partitions of the same number, which one reader of several topics owns.
+_EVENTS_PARTITIONS: Final = 6
 
 
 class TopicKind(StrEnum):
@@ -68,15 +70,15 @@ def events_topic(
 
 
 RUNTIME_COMMANDS: Final = commands_topic("runtime", 12)
-RUNTIME_EVENTS: Final = events_topic("runtime", 12, ("gateway", "artifacts"))
+RUNTIME_EVENTS: Final = events_topic("runtime", _EVENTS_PARTITIONS, ("gateway", "artifacts"))
 REGISTRY_COMMANDS: Final = commands_topic("registry", 6)
-REGISTRY_EVENTS: Final = events_topic("registry", 6, ("gateway",))
+REGISTRY_EVENTS: Final = events_topic("registry", _EVENTS_PARTITIONS, ("gateway",))
 INGESTION_COMMANDS: Final = commands_topic("ingestion", 6, ("gateway", "artifacts"))
-INGESTION_EVENTS: Final = events_topic("ingestion", 6, ("gateway", "artifacts", "ingestion"))
+INGESTION_EVENTS: Final = events_topic("ingestion", _EVENTS_PARTITIONS, ("gateway", "artifacts", "ingestion"))
 ARTIFACTS_COMMANDS: Final = commands_topic("artifacts", 6)
-ARTIFACTS_EVENTS: Final = events_topic("artifacts", 6, ("gateway", "ingestion"))
+ARTIFACTS_EVENTS: Final = events_topic("artifacts", _EVENTS_PARTITIONS, ("gateway", "ingestion"))
 _COMMANDED: Final = ("registry", "runtime", "ingestion", "artifacts")
-GATEWAY_EVENTS: Final = events_topic("gateway", 6, ("gateway",), tailed_by=("gateway", *_COMMANDED))
+GATEWAY_EVENTS: Final = events_topic("gateway", _EVENTS_PARTITIONS, ("gateway",), tailed_by=("gateway", *_COMMANDED))
 INGESTION_WORK: Final = Topic(
     name="ingestion-work",
     kind=TopicKind.WORK,

@@ -9,21 +9,22 @@ import structlog
 
 from libs.eventing import _metrics as metrics
 from libs.eventing._attempts import Attempts, GivenUp, is_outage
-from libs.eventing._bus import Bus, BusUnavailable, CopartitionConsumer, OffsetMove, Overtaken, Partition, Record
-from libs.eventing._copartitions import CopartitionMerge, Waiting
+from libs.eventing._bus import Bus, BusUnavailable, Consumer, OffsetMove, Overtaken, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._messages import PoisonMessage
-from libs.eventing._poll_pace import PollPace
-from libs.eventing._poll_wait import PollWait
+from libs.eventing._ordered_merge import OrderedMerge, Waiting
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
 _log = structlog.get_logger("eventing.batches")
 _POLL_SECONDS: Final = 0.5
 _POLL_RECORDS: Final = 500
-# While a record waits for what another partition of its copartition may hold.
+# Until the partitions of this member are known.
+_UNKNOWN_SECONDS: Final = 0.1
+# While a record waits for what another partition of its number may hold.
 _HELD_SECONDS: Final = 0.02
-_PACE_SECONDS: Final = 0.02
+# A fetch and a batch cost about the same for one record as for twenty.
+_PACE_SECONDS: Final = 0.05
 _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _WAITING_RECORDS: Final = 1000
@@ -79,9 +80,10 @@ _Batch = Sequence[Waiting[_Content[T]]]
 
 
 class BatchConsumer(Generic[T]):
-    """A group member that owns whole copartitions and hands their records on in batches, until it is stopped.
+    """A group member that hands records on in batches, in the order of publishing, until it is stopped.
 
-    It begins where the handler has stored to, and commits offsets to the broker only as a measure of its lag.
+    All topics have equally many partitions, and it owns the same numbers of each. It begins where the handler has
+    stored to, and commits offsets to the broker only as a measure of its lag.
     ``joined``: the group has given this member its, possibly empty, assignment, and it reads where it has to.
     """
 
@@ -102,14 +104,13 @@ class BatchConsumer(Generic[T]):
         self._handler = handler
         self._dead_letters = dead_letters
         self._topics = topics
-        self._pace = PollPace(pace)
-        self._wait = PollWait()
-        self._polled = 0
+        self._pace = pace
+        self._next_poll_at = 0.0
         self._attempts = Attempts(group, retries)
         self._fetch_attempts = Attempts(group, _FETCH_RETRIES)
         self._fetches = asyncio.Semaphore(_FETCHES)
         self._fetching: set[asyncio.Task[None]] = set()
-        self._merge = CopartitionMerge[_Content[T]]()
+        self._merge = OrderedMerge[_Content[T]]()
         self._has_assignment = False
         self._assignments = 0
         self._partitions: frozenset[Partition] = frozenset()
@@ -117,7 +118,7 @@ class BatchConsumer(Generic[T]):
         self._committed: dict[Partition, int] = {}
         self._committed_at = 0.0
         self._storing: asyncio.Task[None] | None = None
-        self._consumer: CopartitionConsumer | None = None
+        self._consumer: Consumer | None = None
         self._stopping = asyncio.Event()
         dead_letters.expect(topics)
 
@@ -132,7 +133,7 @@ class BatchConsumer(Generic[T]):
     async def _run_member(self) -> None:
         if self._stopping.is_set():
             return
-        consumer = self._consumer = self._bus.copartition_consumer(self.group, self._topics, self)
+        consumer = self._consumer = self._bus.consumer(self.group, self._topics, self)
         try:
             await consumer.start()
             await self._consume(consumer)
@@ -143,8 +144,6 @@ class BatchConsumer(Generic[T]):
     async def stop(self) -> None:
         """Fetch nothing more; ``run`` returns when the batch in work is stored or given back."""
         self._stopping.set()
-        if self._consumer is not None:
-            self._consumer.wake()
 
     async def measure(self) -> None:
         """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
@@ -162,15 +161,13 @@ class BatchConsumer(Generic[T]):
         # Where to go on is looked up by `_begin`: the group must not wait for a database that is away.
         self._has_assignment = True
         self._assignments += 1
-        if self._consumer is not None:
-            self._consumer.wake()
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
         """Finish the batch in work within 3 s; the next owners of the partitions begin behind what was stored."""
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
-    async def _consume(self, consumer: CopartitionConsumer) -> None:
+    async def _consume(self, consumer: Consumer) -> None:
         while not self._stopping.is_set():
             if self._has_assignment and not self.joined:
                 await self._begin(consumer)
@@ -179,7 +176,7 @@ class BatchConsumer(Generic[T]):
             if asyncio.get_running_loop().time() - self._committed_at >= _COMMIT_SECONDS:
                 await self._commit(consumer)
 
-    async def _begin(self, consumer: CopartitionConsumer) -> None:
+    async def _begin(self, consumer: Consumer) -> None:
         """Goes on where the partitions of this member are stored to."""
         assignment = self._assignments
         try:
@@ -192,24 +189,20 @@ class BatchConsumer(Generic[T]):
         partitions = await consumer.seek(stored)
         if self._has_assignment and assignment == self._assignments:
             self._stored, self._committed, self._partitions = stored, {}, partitions
-            self._merge.assign(partitions, consumer.copartitions())
-            self._wait = PollWait()
+            self._merge.assign(partitions)
             self.joined = True
 
-    async def _fill(self, consumer: CopartitionConsumer) -> None:
+    async def _fill(self, consumer: Consumer) -> None:
         """Polls for records; while they keep coming, only now and then."""
         if not self.joined:
-            self._add(await consumer.poll(_POLL_SECONDS, 1, frozenset()))
+            self._add(await consumer.poll(_UNKNOWN_SECONDS, 1, frozenset()))
             return
         loop = asyncio.get_running_loop()
-        due = max(self._pace.next_at, loop.time())
-        await asyncio.sleep(due - loop.time())
-        self._pace.rested(loop.time() - due)
-        seconds = self._wait.seconds(loop.time(), busy=bool(self._polled or self._merge.waiting or self._moved()))
-        seconds = _HELD_SECONDS if self._merge.waiting else seconds
+        await asyncio.sleep(max(self._next_poll_at - loop.time(), 0.0))
+        seconds = _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS
         records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
-        self._polled = len(records)
-        self._pace.polled(self._polled, loop.time(), most=_POLL_RECORDS)
+        if 0 < len(records) < _POLL_RECORDS:
+            self._next_poll_at = loop.time() + self._pace
         self._add(records)
 
     def _add(self, records: Sequence[Record]) -> None:
@@ -236,7 +229,7 @@ class BatchConsumer(Generic[T]):
         return waiting
 
     async def _fetch(self, waiting: Waiting[_Content[T]], item: T) -> None:
-        """Fetches what a record refers to; its copartition waits for it, the others go on."""
+        """Fetches what a record refers to; partitions of its number wait for it, the others go on."""
         content = waiting.value
         async with self._fetches:
             try:
@@ -245,15 +238,15 @@ class BatchConsumer(Generic[T]):
                 content.item, content.failure = None, failure
         waiting.ready = True
 
-    async def _flush(self, consumer: CopartitionConsumer) -> None:
+    async def _flush(self, consumer: Consumer) -> None:
         """Stores what may be stored. A revocation waits for it, and cuts it off after a while."""
-        batch = self._merge.take(consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
+        batch = self._merge.take(await consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
         if not batch:
             return
         storing = self._storing = asyncio.create_task(self._store(batch), name=f"store {self.group}")
         try:
             while not (await asyncio.wait({storing}, timeout=_STILL_HERE_SECONDS))[0]:
-                await consumer.poll(0.0, 1, frozenset())
+                self._add(await consumer.poll(0.0, 1, frozenset()))
         except BaseException:
             storing.cancel()
             raise
@@ -296,7 +289,7 @@ class BatchConsumer(Generic[T]):
             return
         self._stored |= after
 
-    async def _commit(self, consumer: CopartitionConsumer) -> None:
+    async def _commit(self, consumer: Consumer) -> None:
         self._committed_at = asyncio.get_running_loop().time()
         moved = self._moved()
         if not moved:
@@ -330,6 +323,6 @@ class BatchConsumer(Generic[T]):
         """Drops records that are not stored; the owners of their partitions read them again."""
         self.joined = False
         self._partitions = frozenset()
-        self._merge.assign((), 1)
+        self._merge.assign(())
         for task in self._fetching:
             task.cancel()

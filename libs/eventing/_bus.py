@@ -91,58 +91,29 @@ class Assignment(Protocol):
 
 
 class Consumer(Protocol):
-    """A member of a group. Positions move only by ``commit``; a new group starts at the earliest message."""
+    """A member of a group, in which members own the partitions of the same numbers of all topics.
 
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-    async def poll(self, timeout: float, limit: int) -> list[Record]:
-        """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
-
-    def wake(self) -> None:
-        """Ends the poll that waits for records; if none does, the next one does not wait."""
-
-    async def positions(self) -> "dict[Partition, tuple[int, int]]":
-        """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
-
-    async def commit(self, offsets: dict[Partition, int]) -> None:
-        """Commit that everything before these offsets is done. Raises ``BusUnavailable``."""
-
-    def pause(self, paused: bool) -> None:
-        """Stop or resume fetching; holds for partitions that are assigned later, too."""
-
-
-class CopartitionConsumer(Protocol):
-    """A member of a group that shares whole copartitions: the partitions, of all its topics, that hold the same keys.
-
-    It begins where ``seek`` tells it, and not at the group's commits.
+    It begins at the group's commits, or where ``seek`` tells it; a new group begins at the earliest message.
     """
 
     async def start(self) -> None: ...
 
     async def stop(self) -> None: ...
 
-    def copartitions(self) -> int:
-        """The number of copartitions: partitions with the same number modulo it are of one copartition."""
-
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
-        """Go on at these offsets; at the earliest message of assigned partitions that have none, or no such offset.
+        """Continue at these offsets; at the earliest message of assigned partitions that have none, or no such offset.
 
         Returns the assigned partitions. Raises ``BusUnavailable``.
         """
 
-    async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition]") -> list[Record]:
-        """Up to ``limit`` records of these assigned partitions, waiting at most ``timeout`` seconds for the first.
+    async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition] | None" = None) -> list[Record]:
+        """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``.
 
-        Nothing is fetched meanwhile: the next poll gets all that has come.
+        With ``partitions`` nothing else is fetched, nor anything between polls: the next poll gets all that has come.
         """
 
-    def drained(self) -> dict[Partition, float]:
+    async def drained(self) -> dict[Partition, float]:
         """When each partition was last found to have no unpolled record, by the clock of the loop."""
-
-    def wake(self) -> None:
-        """Ends the poll that waits for records; if none does, the next one does not wait."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
         """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
@@ -180,10 +151,6 @@ class Bus(Protocol):
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
         """A group member. ``linger`` lets messages wait up to half a second for others to be fetched with."""
-
-    def copartition_consumer(
-        self, group: str, topics: Sequence[str], assignment: Assignment
-    ) -> CopartitionConsumer: ...
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None

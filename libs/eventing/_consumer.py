@@ -11,11 +11,10 @@ from libs.eventing import _metrics as metrics
 from libs.eventing._attempts import Attempts, GivenUp
 from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
 from libs.eventing._dead_letters import DeadLetters
-from libs.eventing._key_queues import KeyQueues
-from libs.eventing._poll_wait import PollWait
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
+_POLL_SECONDS: Final = 0.5
 _POLL_RECORDS: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _REVOKE_SECONDS: Final = 3.0
@@ -110,7 +109,8 @@ class ConsumerLoop:
         self._linger = linger
         self._attempts = Attempts(group, retries)
         self._trackers: dict[Partition, OffsetTracker] = {}
-        self._queues: KeyQueues[tuple[Partition, str], _InWork] = KeyQueues(self._work, name=f"consume {group}")
+        self._in_work: dict[tuple[Partition, str], deque[_InWork]] = {}
+        self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
         self._consumer: Consumer | None = None
         self._stopping = asyncio.Event()
         self._committed_at = 0.0
@@ -140,8 +140,6 @@ class ConsumerLoop:
     async def stop(self) -> None:
         """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""
         self._stopping.set()
-        if self._consumer is not None:
-            self._consumer.wake()
 
     async def measure(self) -> None:
         """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
@@ -158,13 +156,9 @@ class ConsumerLoop:
 
     async def _consume(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()
-        wait = PollWait()
-        records: Sequence[Record] = ()
         while not self._stopping.is_set():
-            consumer.pause(self._over_limit())
-            busy = bool(records) or not self.joined or self._has_to_commit()
-            records = await consumer.poll(wait.seconds(loop.time(), busy=busy), _POLL_RECORDS)
-            for record in records:
+            wanted: frozenset[Partition] | None = frozenset() if self._over_limit() else None
+            for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS, wanted):
                 self._enqueue(record)
             if loop.time() - self._committed_at >= _COMMIT_SECONDS:
                 await self._commit(consumer)
@@ -173,18 +167,28 @@ class ConsumerLoop:
     def _over_limit(self) -> bool:
         return sum(tracker.unfinished for tracker in self._trackers.values()) >= self._high_water
 
-    def _has_to_commit(self) -> bool:
-        return any(
-            tracker.unfinished or tracker.position_to_commit() is not None for tracker in self._trackers.values()
-        )
-
     def _enqueue(self, record: Record) -> None:
         tracker = self._trackers.get(record.topic_partition)
         if tracker is None:
             # Fetched before its partition was revoked: the new owner gets it as well.
             return
         tracker.start(record.offset)
-        self._queues.put((record.topic_partition, record.key), _InWork(record, tracker))
+        key, given = (record.topic_partition, record.key), _InWork(record, tracker)
+        if key in self._in_work:
+            self._in_work[key].append(given)
+            return
+        self._in_work[key] = deque((given,))
+        self._tasks[key] = asyncio.create_task(self._work_through(key), name=f"consume {self.group}")
+
+    async def _work_through(self, key: tuple[Partition, str]) -> None:
+        """Works on the records of a key, one after the other."""
+        records = self._in_work[key]
+        try:
+            while records:
+                await self._work(records[0])
+                records.popleft()
+        finally:
+            del self._in_work[key], self._tasks[key]
 
     async def _work(self, given: _InWork) -> None:
         record = given.record
@@ -223,11 +227,12 @@ class ConsumerLoop:
             self._trackers.pop(partition, None)
 
     async def _drain(self, partitions: frozenset[Partition]) -> None:
-        keys = [key for key in self._queues.keys if key[0] in partitions]
+        keys = [key for key in self._in_work if key[0] in partitions]
         for key in keys:
             # What has not begun is read again.
-            self._queues.drop_waiting(key)
-        if tasks := [self._queues.task(key) for key in keys]:
+            while len(self._in_work[key]) > 1:
+                self._in_work[key].pop()
+        if tasks := [self._tasks[key] for key in keys]:
             _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
             for task in unfinished:
                 task.cancel()

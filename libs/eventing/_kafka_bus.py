@@ -4,23 +4,19 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from aiokafka import AIOKafkaConsumer
-from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
-from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment, Partition
 from libs.eventing._kafka_connection import KafkaConnection
-from libs.eventing._kafka_copartitions import CopartitionAssignor, KafkaCopartitionConsumer
-from libs.eventing._kafka_fast_paths import install_fast_fetches
+from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
-from libs.eventing._kafka_lone_member import LoneMember, WaitWhileSettled, never_settled
 from libs.eventing._kafka_producer import KafkaProducer
-from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
 
-# After a rebalance the next fetch waits for the one before it, unless it is a long one of a rest.
+# After a rebalance the next fetch waits for the one before it.
 _FETCH_WAIT_MS: Final = 500
-# Readers without a group have no rebalances.
-_TAIL_FETCH_WAIT_MS: Final = 2000
+# Readers without a group have no rebalances. The answers show that a tail misses nothing, for ten seconds.
+_TAIL_FETCH_WAIT_MS: Final = 5000
 _LINGER_BYTES: Final = 256 * 1024
 
 
@@ -28,7 +24,7 @@ class KafkaBus:
     """Producers and readers of one cluster.
 
     ``prefix`` goes before every topic and group, so that several installations share a cluster. ``process`` is the
-    number of this process in its groups; ``wait_while_settled`` waits as long as none comes to them or leaves.
+    number of this process in its groups.
     """
 
     def __init__(
@@ -38,13 +34,10 @@ class KafkaBus:
         prefix: str = "",
         client_id: str = "aes",
         process: int | None = None,
-        wait_while_settled: WaitWhileSettled = never_settled,
     ) -> None:
-        install_fast_fetches()
         self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
-        self._wait_while_settled = wait_while_settled
         self._member_id = client_id if process is None else member_client_id(client_id, process)
 
     def groups(self) -> KafkaGroups:
@@ -55,19 +48,9 @@ class KafkaBus:
 
     def consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
-    ) -> "KafkaConsumer":
+    ) -> KafkaConsumer:
         client = self._client(self._prefix + group, linger=linger)
-        names = [self._prefix + topic for topic in topics]
-        return KafkaConsumer(client, self._prefix, assignment, names, LoneMember(client, self._wait_while_settled))
-
-    def copartition_consumer(
-        self, group: str, topics: Sequence[str], assignment: Assignment
-    ) -> KafkaCopartitionConsumer:
-        client = self._client(self._prefix + group, assignor=CopartitionAssignor)
-        names = [self._prefix + topic for topic in topics]
-        return KafkaCopartitionConsumer(
-            client, self._prefix, assignment, names, LoneMember(client, self._wait_while_settled)
-        )
+        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
@@ -79,12 +62,7 @@ class KafkaBus:
         return KafkaTail(client, self._prefix, from_start=from_start, offsets=offsets)
 
     def _client(
-        self,
-        group: str | None,
-        *topics: str,
-        linger: bool = False,
-        assignor: type[AbstractPartitionAssignor] = RoundRobinPartitionAssignor,
-        reset: str = "earliest",
+        self, group: str | None, *topics: str, linger: bool = False, reset: str = "earliest"
     ) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
             *topics,
@@ -96,11 +74,15 @@ class KafkaBus:
             fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            partition_assignment_strategy=(assignor,),
+            # It looks twice a second for what to fetch, not five times. Not more seldom: what wakes it in the moment in
+            # which a request ends is only found then.
+            consumer_timeout_ms=500,
+            # Members own the same numbers of all topics: all that has a key.
+            partition_assignment_strategy=(RangePartitionAssignor,),
             # How long a busy process may be silent. Members of processes that have ended are taken out sooner.
             session_timeout_ms=10_000,
             # How soon a member learns that the partitions are to be shared anew.
-            heartbeat_interval_ms=500,
+            heartbeat_interval_ms=1000,
             # Its default, the session timeout, is short for a drain while a transaction is under way.
             rebalance_timeout_ms=15_000,
             max_poll_interval_ms=120_000,

@@ -5,8 +5,10 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 import structlog
-from aiokafka.admin import AIOKafkaAdminClient
+from aiokafka import AIOKafkaClient
+from aiokafka.client import CoordinationType
 from aiokafka.errors import KafkaError, for_code
+from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.group import LeaveGroupRequest
 
 from libs.eventing._bus import BusUnavailable
@@ -42,26 +44,26 @@ class KafkaGroups:
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
         """Returns how many members were taken out. Raises ``BusUnavailable``."""
-        admin = AIOKafkaAdminClient(**self._connection.options(), client_id=self._client_id)
+        client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                await admin.start()
-                return sum([await self._expel(admin, self._prefix + group, gone) for group in groups])
+                await client.bootstrap()
+                return sum([await self._expel(client, self._prefix + group, gone) for group in groups])
         except (KafkaError, OSError, TimeoutError) as problem:
             raise BusUnavailable(repr(problem)) from problem
         finally:
-            await admin.close()
+            await client.close()
 
-    async def _expel(self, admin: AIOKafkaAdminClient, group: str, gone: Gone) -> int:
-        coordinator = await admin.find_coordinator(group)
+    async def _expel(self, client: AIOKafkaClient, group: str, gone: Gone) -> int:
+        coordinator = await client.coordinator_lookup(CoordinationType.GROUP, group)
         # One at a time: aiokafka decodes the newest form of this answer as the one before, which fits a single group.
-        [answer] = await admin.describe_consumer_groups([group], group_coordinator_id=coordinator)
+        answer = await client.send(coordinator, DescribeGroupsRequest([group]))
         [(_, _, _, _, _, members)] = answer.groups
         found = [(row[0], process) for row in members if (process := _process_of(row[1])) is not None]
         ended = gone({process for _, process in found})
         expelled = [(member, process) for member, process in found if process in ended]
         for member, process in expelled:
-            answer = await admin._send_request(LeaveGroupRequest(group, member), coordinator)
+            answer = await client.send(coordinator, LeaveGroupRequest(group, member))
             # Other processes may have been first.
             _log.info(
                 "group.member_expelled", group=group, process=process, answer=for_code(answer.error_code).__name__

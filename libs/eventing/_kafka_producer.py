@@ -24,7 +24,6 @@ from aiokafka.errors import (
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
 from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
-from libs.eventing._kafka_fast_paths import partition_of
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.kafka")
@@ -61,7 +60,6 @@ class KafkaProducer:
             "acks": "all",
             "enable_idempotence": True,
             "linger_ms": 0,
-            "partitioner": partition_of,
             "max_batch_size": MAX_MESSAGE_BYTES,
             "max_request_size": MAX_MESSAGE_BYTES,
             "request_timeout_ms": 10_000,

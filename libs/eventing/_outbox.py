@@ -14,7 +14,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Draft, Event, MessageContext
 from libs.eventing._messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.eventing._relay import Relay
-from libs.persistence import Connection, Database, embedded_json, pipeline
+from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 
 # One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps
@@ -118,21 +118,14 @@ class Outbox:
         ``recording_where``: SQL about ``given.subject``, so that messages can be given before the results that they
         depend on are known. Those of which it does not hold are not stored.
         """
-        async with self._database.connection() as connection:
-            insertion: _Insertion | None = None
-            try:
-                async with pipeline(connection) as statements:
-                    statements.command(b"BEGIN")
-                    transaction = Transaction(connection, None)
-                    yield transaction
-                    if transaction.drafts:
-                        insertion = await _insert(connection, transaction.drafts, recording_where)
-                    statements.command(b"COMMIT")
-                stored = [] if insertion is None else await insertion.messages()
-            except BaseException:
-                await connection.rollback()
-                raise
-            self.publish(stored)
+        insertion: _Insertion | None = None
+        async with self._database.pipelined() as connection:
+            transaction = Transaction(connection, None)
+            yield transaction
+            if transaction.drafts:
+                insertion = await _insert(connection, transaction.drafts, recording_where)
+        if insertion is not None:
+            self.publish(await insertion.messages())
 
     def publish(self, stored: Sequence[OutboxMessage]) -> None:
         """Hand messages to the relay, in the order of the commits. Returns at once."""

@@ -12,11 +12,9 @@ from libs.persistence._database import (
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
 from libs.persistence._leased_work import LeasedWork
 from libs.persistence._leases import TaskLease, renewed_leases
+from libs.persistence._liveness import Holders, Presence, ReclaimWork
 from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
-from libs.persistence._pipeline import pipeline
-from libs.persistence._presence import Presence
-from libs.persistence._reclaiming import Holders, ReclaimWork
 
 __all__ = [
     "NEWEST_FIRST",
@@ -40,7 +38,6 @@ __all__ = [
     "is_outage",
     "is_unreachable",
     "migrate",
-    "pipeline",
     "renewed_leases",
     "retry_until_available",
 ]

@@ -41,7 +41,6 @@ from libs.service_defaults.settings import ServiceSettings
 __all__ = ["API", "WORKER", "Service"]
 
 _log = structlog.get_logger("service")
-# Without it leases and sessions of groups decide alone, as for a database behind a pooler of transactions.
 _PRESENT_SECONDS: Final = 2.0
 _BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
@@ -73,7 +72,6 @@ class Service:
             prefix=settings.topic_prefix,
             client_id=f"aes-{name}",
             process=self.presence.number,
-            wait_while_settled=self.presence.wait_while_settled,
         )
         self.producer = self.bus.producer()
         self.database = Database(
@@ -186,12 +184,10 @@ class Service:
 
     async def _attend(self) -> None:
         """Shows that this process lives before it takes anything on."""
-        self._attending = supervised("presence", self.presence.run)
-        try:
-            async with asyncio.timeout(_PRESENT_SECONDS):
-                await self.presence.held.wait()
-        except TimeoutError:
-            _log.warning("presence.not_held")
+        self._attending = supervised("presence", self.presence.run, once=True)
+        held = asyncio.create_task(self.presence.held.wait())
+        await asyncio.wait({self._attending, held}, timeout=_PRESENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        held.cancel()
 
     async def _leave(self) -> None:
         if self._attending is not None:

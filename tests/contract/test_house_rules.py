@@ -51,7 +51,7 @@ def test_a_service_has_the_rooms_that_every_service_has(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_use_case_is_called_like_a_function_and_has_no_other_public_method(service: str) -> None:
-    """Mechanisms that use cases share are nouns: their file has the name of the class, or they have a package below."""
+    """Others are nouns whose methods are their verbs: their file has the name of the class, or they have a package."""
     for file in sorted((ROOT / "services" / service / "use_cases").glob("[!_]*.py")):
         classes = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
         use_cases = [each for each in classes if "__call__" in methods(each)]

@@ -17,6 +17,11 @@ def test_every_topic_is_declared_in_full(topic: Topic) -> None:
     assert topic.retention_ms >= topic.segment_ms or topic.kind is TopicKind.DELTAS
 
 
+def test_a_key_is_in_partitions_of_the_same_number_of_all_events_topics() -> None:
+    """The one reader that owns them puts their events in order."""
+    assert len({topic.partitions for topic in TOPICS if topic.kind is TopicKind.EVENTS}) == 1
+
+
 def test_names_are_unique() -> None:
     names = [topic.name for topic in with_dead_letters()]
 

@@ -23,6 +23,7 @@ class Member:
         self.revocations: list[frozenset[Partition]] = []
         self.largest_poll = 0
         self.polls = 0
+        self.paused = False
         self._limit = limit
         self._consumer = bus.consumer(group, topics, self, linger=linger)
         self._running: asyncio.Task[None] | None = None
@@ -38,9 +39,6 @@ class Member:
     @property
     def values(self) -> list[bytes]:
         return [record.value for record in self.records]
-
-    def pause(self, paused: bool) -> None:
-        self._consumer.pause(paused)
 
     async def start(self) -> "Member":
         await self._consumer.start()
@@ -67,7 +65,7 @@ class Member:
 
     async def _poll(self) -> None:
         while True:
-            records = await self._consumer.poll(0.2, self._limit)
+            records = await self._consumer.poll(0.2, self._limit, frozenset() if self.paused else None)
             self.polls += 1
             self.largest_poll = max(self.largest_poll, len(records))
             self.records += records

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._bus import Assignment, BusUnavailable, Headers, MessageRefused, Partition, Record
-from libs.eventing._copartitions import shared_copartitions
 
 
 class MemoryBus:
@@ -37,11 +36,6 @@ class MemoryBus:
         linger: bool = False,
     ) -> "MemoryConsumer":
         return MemoryConsumer(self, group, topics, assignment)
-
-    def copartition_consumer(
-        self, group: str, topics: Sequence[str], assignment: Assignment
-    ) -> "MemoryCopartitionConsumer":
-        return MemoryCopartitionConsumer(self, group, topics, assignment)
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
@@ -108,17 +102,13 @@ class MemoryBus:
             members.append(joining)
         if leaving is not None and leaving in members:
             members.remove(leaving)
-        shares = (
-            shared_copartitions([f"{place:04}" for place in range(len(members))], *self._copartitions(members))
-            if members
-            else {}
-        )
-        for member, mine in zip(members, shares.values(), strict=True):
+        first = 0
+        for place, member in enumerate(members):
+            # By ranges, as Kafka's members: the same numbers of all topics.
+            end = first + self.partitions // len(members) + (place < self.partitions % len(members))
+            mine = [each for each in self.partitions_of(member.topics) if first <= each.number < end]
+            first = end
             await member.take({partition: self.committed.get((group, partition), 0) for partition in mine})
-
-    def _copartitions(self, members: "list[MemoryConsumer]") -> tuple[list[Partition], int]:
-        topics = dict.fromkeys(topic for member in members for topic in member.topics)
-        return self.partitions_of(list(topics)), self.partitions
 
 
 class MemoryProducer:
@@ -152,9 +142,6 @@ class MemoryConsumer:
         self._group = group
         self._assignment = assignment
         self._positions: dict[Partition, int] = {}
-        self._paused = False
-        self._polling: asyncio.Timeout | None = None
-        self._is_woken = False
 
     async def start(self) -> None:
         self._bus.check()
@@ -172,32 +159,19 @@ class MemoryConsumer:
         await self._assignment.revoked(frozenset(self._positions))
         self._positions = {}
 
-    def pause(self, paused: bool) -> None:
-        self._paused = paused
+    async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
+        self._bus.check()
+        for partition in self._positions:
+            wanted = offsets.get(partition, 0)
+            self._positions[partition] = wanted if wanted <= len(self._bus.log[partition]) else 0
+        return frozenset(self._positions)
 
-    async def poll(self, timeout: float, limit: int) -> list[Record]:
-        return await self._read(lambda: {} if self._paused else self._positions, timeout, limit)
+    async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
+        return await self._bus.read(lambda: self._positions, timeout, limit, partitions)
 
-    def wake(self) -> None:
-        self._is_woken = True
-        if self._polling is not None and not self._polling.expired():
-            self._polling.reschedule(asyncio.get_running_loop().time())
-
-    async def _read(
-        self,
-        positions: Callable[[], dict[Partition, int]],
-        timeout: float,
-        limit: int,
-        only: frozenset[Partition] | None = None,
-    ) -> list[Record]:
-        timeout = 0.0 if self._is_woken else timeout
-        try:
-            async with asyncio.timeout(timeout + 1.0) as self._polling:
-                return await self._bus.read(positions, timeout, limit, only)
-        except TimeoutError:
-            return []
-        finally:
-            self._polling, self._is_woken = None, False
+    async def drained(self) -> dict[Partition, float]:
+        now = asyncio.get_running_loop().time()
+        return {at: now for at, position in self._positions.items() if position >= len(self._bus.log[at])}
 
     async def positions(self) -> dict[Partition, tuple[int, int]]:
         self._bus.check()
@@ -208,25 +182,6 @@ class MemoryConsumer:
         for partition, offset in offsets.items():
             if partition in self._positions:
                 self._bus.committed[self._group, partition] = offset
-
-
-class MemoryCopartitionConsumer(MemoryConsumer):
-    def copartitions(self) -> int:
-        return self._bus.partitions
-
-    async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
-        self._bus.check()
-        for partition in self._positions:
-            wanted = offsets.get(partition, 0)
-            self._positions[partition] = wanted if wanted <= len(self._bus.log[partition]) else 0
-        return frozenset(self._positions)
-
-    async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
-        return await self._read(lambda: self._positions, timeout, limit, partitions)
-
-    def drained(self) -> dict[Partition, float]:
-        now = asyncio.get_running_loop().time()
-        return {at: now for at, position in self._positions.items() if position >= len(self._bus.log[at])}
 
 
 class MemoryTail:

@@ -46,6 +46,10 @@ class TcpProxy:
         if self._server is None:
             self._server = await asyncio.start_server(self._accept, self._host, self.port)
 
+    def changed(self, data: bytes) -> bytes:
+        """Returns the bytes to be passed on instead."""
+        return data
+
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connection = asyncio.current_task()
         assert connection is not None
@@ -68,6 +72,6 @@ class TcpProxy:
         with contextlib.suppress(ConnectionError):
             while data := await source.read(65536):
                 await self._flowing.wait()
-                sink.write(data)
+                sink.write(self.changed(data))
                 await sink.drain()
         raise ConnectionResetError

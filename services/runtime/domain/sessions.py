@@ -1,6 +1,6 @@
 """Sessions: permission to change them, and their changes within one transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -9,7 +9,6 @@ from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
-from libs.eventing import Transaction
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.spending import TurnSpending
@@ -125,9 +124,6 @@ class SessionWriter(Protocol):
 
     async def remove(self, *session_ids: str) -> None:
         """Deletes the sessions with turns, steps and messages; tombstones keep their ids from being used again."""
-
-
-OpenWriter = Callable[[Transaction], SessionWriter]
 
 
 def valid_id(name: str, identifier: str) -> str:

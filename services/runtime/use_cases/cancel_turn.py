@@ -9,7 +9,8 @@ from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
-from services.runtime.domain.sessions import OpenWriter, valid_id, writable
+from services.runtime.domain.sessions import valid_id, writable
+from services.runtime.use_cases.sessions import OpenWriter
 
 _EVENTS: Final = 2
 
@@ -38,5 +39,4 @@ class CancelTurn:
             owner_id=session.owner_id,
             sequence=turn.sequence + _EVENTS,
         )
-        if turn.status != "queued":
-            self.on_cancelled()
+        self.on_cancelled()

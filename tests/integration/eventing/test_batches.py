@@ -1,4 +1,4 @@
-"""One suite for batches of both buses: whole copartitions, the order of publishing, offsets of the store."""
+"""One suite for batches of both buses: shares of all topics, the order of publishing, offsets of the store."""
 
 import asyncio
 import time
@@ -8,8 +8,7 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from libs.contracts.topics import events_topic
-from libs.eventing import BatchConsumer, Bus, DeadLetters, KafkaBus, Producer, create_topics
-from libs.eventing._poll_wait import PollWait
+from libs.eventing import BatchConsumer, Bus, DeadLetters, KafkaBus, Partition, Producer, create_topics
 from libs.retry import RetryPolicy
 from tests.support.batch_sink import BatchSink
 from tests.support.bus_members import Member
@@ -132,7 +131,7 @@ async def test_the_end_of_a_transaction_holds_up_no_other_topic(
     kafka: str, topic_prefix: str, producer: Producer, sink: BatchSink, join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # What was found to be empty before something else was fetched was so too long ago.
-    monkeypatch.setattr("libs.eventing._copartitions._SETTLED_SECONDS", 0.0)
+    monkeypatch.setattr("libs.eventing._ordered_merge._SETTLED_SECONDS", 0.0)
     first = join()
     await until(lambda: first.consumer.joined)
     transactional = AIOKafkaProducer(bootstrap_servers=kafka, transactional_id=f"{topic_prefix}replay")
@@ -147,30 +146,20 @@ async def test_the_end_of_a_transaction_holds_up_no_other_topic(
     await until(lambda: sink.stored == [b"0", *values])
 
 
-async def test_a_member_that_rests_goes_on_with_its_share_at_once(
-    producer: Producer, sink: BatchSink, join, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    resting = asyncio.Event()
+async def test_members_own_the_same_numbers_of_all_topics(producer: Producer, join) -> None:
+    """Keys of one topic are in partitions of the same numbers of the others."""
+    members = [join() for _ in range(3)]
+    held = [frozenset[Partition]() for _ in members]
 
-    class Wait(PollWait):
-        def seconds(self, now: float, *, busy: bool) -> float:
-            seconds = super().seconds(now, busy=busy)
-            if seconds == 600.0:
-                resting.set()
-            return seconds
+    def shared() -> bool:
+        held[:] = [each.consumer._partitions for each in members]
+        return all(each.consumer.joined for each in members) and sum(map(len, held)) == 8
 
-    monkeypatch.setattr("libs.eventing._poll_wait._UNTIL_REST_SECONDS", 0.3)
-    monkeypatch.setattr("libs.eventing._poll_wait._REST_SECONDS", 600.0)
-    monkeypatch.setattr("libs.eventing._batch_consumer.PollWait", Wait)
-    first = join()
-    await until(lambda: first.consumer.joined)
-    await until(resting.is_set)
-    second = join()
-    # Records would end the first one's rest, too.
-    await until(lambda: second.consumer.joined and first.consumer.joined)
-    values = await send(producer, 0, 24)
-    await until(lambda: len(sink.stored) == 24)
-    assert sorted(sink.stored) == sorted(values)
+    await until(shared)
+    assert frozenset().union(*held) == {Partition(topic, number) for topic in TOPICS for number in range(4)}
+    for mine in held:
+        by_topic = [{at.number for at in mine if at.topic == topic} for topic in TOPICS]
+        assert by_topic[0] == by_topic[1] != set()
 
 
 @pytest.mark.rule(28)
@@ -241,7 +230,7 @@ async def test_failures_that_pass_cost_nothing(producer: Producer, sink: BatchSi
     assert sorted(sink.stored) == sorted(values)
 
 
-async def test_a_payload_that_has_to_be_fetched_holds_up_its_copartition_only(
+async def test_a_payload_that_has_to_be_fetched_holds_up_partitions_of_its_number_only(
     producer: Producer, sink: BatchSink, join
 ) -> None:
     sink.partial = {b"0": asyncio.Event()}

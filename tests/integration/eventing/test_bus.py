@@ -135,7 +135,7 @@ async def test_members_share_the_partitions_and_get_callbacks(producer: Producer
 
 async def test_a_pause_outlasts_a_rebalance(producer: Producer, join) -> None:
     first = await join()
-    first.pause(True)
+    first.paused = True
     second = await join()
     await until(lambda: second.held != frozenset())
     await second.stop()
@@ -146,7 +146,7 @@ async def test_a_pause_outlasts_a_rebalance(producer: Producer, join) -> None:
     asked = first.polls
     await never(lambda: first.records, during=until(lambda: first.polls >= asked + 5))
 
-    first.pause(False)
+    first.paused = False
     await until(lambda: len(first.records) == 20)
     assert sorted(first.values) == sorted(values)
 

@@ -1,7 +1,6 @@
 """Members of ended processes leave their groups at the word of the others; living ones do not flap."""
 
 import asyncio
-import contextlib
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -12,7 +11,6 @@ import pytest
 from libs.contracts.topics import events_topic
 from libs.eventing import KafkaBus, KafkaGroups, create_topics
 from libs.eventing._kafka_connection import KafkaConnection
-from libs.eventing._kafka_long_fetches import LongFetches
 from libs.persistence import Presence
 from libs.service_defaults._departures import Departures
 from tests.support.bus_members import Member
@@ -91,63 +89,6 @@ async def test_members_of_other_kinds_and_groups_without_members_are_left_alone(
     groups = KafkaGroups(KafkaConnection.of(kafka), prefix=topic_prefix, client_id="test")
     assert await groups.expel([GROUP, "nobody"], lambda processes: set(processes)) == 0
     assert member.revocations == [frozenset()]
-    await member.stop()
-
-
-@pytest.fixture
-def short_wait_for_rest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Members rest soon, and for so long that whoever waits for the end of a rest is noticed."""
-    monkeypatch.setattr("libs.eventing._kafka_long_fetches._REST_SECONDS", 0.3)
-    monkeypatch.setattr("libs.eventing._kafka_readers.LongFetches", lambda client: LongFetches(client, 35.0))
-    monkeypatch.setattr("libs.eventing._kafka_lone_member._HEARTBEAT_SECONDS", 6.0)
-
-
-def is_resting(member: Member) -> bool:
-    return bool(member._consumer.fetches._long_fetches)
-
-
-async def test_a_member_that_rested_alone_shares_and_reads_on(
-    topics: None, kafka: str, topic_prefix: str, short_wait_for_rest: None
-) -> None:
-    unsettled, waits = asyncio.Event(), asyncio.Event()
-
-    async def wait_while_settled(seconds: float) -> None:
-        waits.set()
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await unsettled.wait()
-
-    alone = KafkaBus(kafka, prefix=topic_prefix, process=1, wait_while_settled=wait_while_settled)
-    member = await Member(alone, GROUP, [THINGS.name]).start()
-    # Until a heartbeat and a fetch are at the pace of lone members.
-    await until(lambda: waits.is_set() and is_resting(member))
-    producer = bus(kafka, topic_prefix, 3).producer()
-    await producer.start()
-    await until(lambda: producer.healthy)
-    await (await producer.send(THINGS.name, "key", b"first", ()))
-    await until(lambda: member.values == [b"first"])
-    await until(lambda: is_resting(member))
-    other = Member(bus(kafka, topic_prefix, 2), GROUP, [THINGS.name])
-    joining = asyncio.create_task(other.start())
-    unsettled.set()
-    await joining
-    await until(lambda: len(member.held) == len(other.held) == 2)
-    for number in range(8):
-        await (await producer.send(THINGS.name, f"key {number}", b"second", ()))
-    await until(lambda: (member.values + other.values).count(b"second") == 8)
-    for each in (member, other):
-        await each.stop()
-    await producer.stop()
-
-
-async def test_the_lag_is_known_during_a_long_fetch(
-    topics: None, kafka: str, topic_prefix: str, short_wait_for_rest: None
-) -> None:
-    member = await Member(bus(kafka, topic_prefix, 1), GROUP, [THINGS.name]).start()
-    await until(lambda: is_resting(member))
-    positions = await member.positions()
-    assert len(positions) == THINGS.partitions
-    assert all(position == end == 0 for position, end in positions.values())
     await member.stop()
 
 

@@ -10,7 +10,7 @@ from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Received
 from libs.eventing import BusUnavailable, CommandSender, IdentitySigner, KafkaBus, Partition, PayloadReader
-from libs.eventing._kafka_readers import KafkaConsumer, KafkaTail
+from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
@@ -138,16 +138,48 @@ async def test_a_reader_is_stopped_while_its_fetches_fail(
     await proxy.restore()
 
 
-async def test_a_reader_whose_client_has_ended_its_fetches_says_so(installation: Installation) -> None:
-    """It is then replaced by a new one."""
+async def test_a_reader_whose_client_has_ended_its_fetches_says_so(
+    installation: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is then replaced by a new one. One to which nothing comes is not."""
+    monkeypatch.setattr("libs.eventing._kafka_consumer._WATCH_SECONDS", 1.0)
+    monkeypatch.setattr("libs.eventing._kafka_bus._TAIL_FETCH_WAIT_MS", 200)
+    looks: list[object] = []
+    watched = KafkaTail._polls
+    monkeypatch.setattr(KafkaTail, "_polls", lambda tail: looks.append(tail) or watched(tail))
     tail = KafkaBus(installation.kafka, prefix=installation.prefix).tail([NoteTaken.TOPIC.name])
     await tail.start()
+    while len(looks) < 4:
+        assert await tail.poll(0.1) == []
     fetching = tail._consumer._fetcher._fetch_task
     fetching.cancel()
     await asyncio.wait({fetching})
-    with pytest.raises(BusUnavailable):
-        await tail.poll(0.1)
+
+    async def ended() -> bool:
+        try:
+            return await tail.poll(0.1) != []
+        except BusUnavailable:
+            return True
+
+    await until(ended)
     await tail.stop()
+
+
+async def test_a_reader_waits_for_a_kafka_that_does_not_answer(
+    installation: Installation, proxy: TcpProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new one would have to join anew, which takes longer."""
+    monkeypatch.setattr("libs.eventing._kafka_consumer._WATCH_SECONDS", 0.2)
+    member = Member(KafkaBus(installation.kafka, prefix=installation.prefix), "patient", [NoteTaken.TOPIC.name])
+    await member.start()
+    proxy.freeze()
+    polls = member.polls
+    await until(lambda: member.polls >= polls + 15)
+    await proxy.restore()
+    polls = member.polls
+    await until(lambda: member.polls >= polls + 5)
+    assert len(member.assignments) == 1
+    await member.stop()
 
 
 async def test_the_start_waits_for_kafka(

@@ -1,13 +1,16 @@
 """The lock that shows that a process lives: freed when it is killed, taken anew when only its connection was."""
 
 import asyncio
+import re
 import signal
 import sys
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from structlog.testing import capture_logs
 
 from deploy.local.ports import choose_free
+from libs.persistence import Presence
 from tests.support.presence import Clock, end_connections, is_locked, looked, present
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import never, until
@@ -54,10 +57,6 @@ async def test_a_killed_process_is_gone(database_url: str) -> None:
         clock.now += 1.0
         await until(told.is_set)
         assert presence.gone([number, presence.number]) == {number}
-        # What the other one held is being shared anew, which takes a while.
-        assert not presence.alone
-        clock.now += 60.0
-        assert presence.alone
     await process.wait()
 
 
@@ -111,7 +110,7 @@ async def test_who_cannot_reach_the_database_announces_nothing(database_url: str
 
 
 async def test_a_lock_that_another_connection_holds_is_not_announced(database_url: str) -> None:
-    """So it is with a pooler that lends out connections for single transactions."""
+    """So it is when the server has not noticed yet that the connection of before has ended."""
     async with present(database_url) as presence:
         with psycopg.connect(database_url, autocommit=True) as connection:
             class_id = connection.execute(
@@ -128,3 +127,27 @@ async def test_a_lock_that_another_connection_holds_is_not_announced(database_ur
             await until(lambda: presence.announced is None)
             await never(lambda: presence.announced, during=looked(database_url, "test"))
         await until(lambda: presence.announced == presence.number)
+
+
+class Pooler(TcpProxy):
+    """Tells its clients made-up numbers of server processes, as poolers do."""
+
+    def changed(self, data: bytes) -> bytes:
+        return re.sub(b"(?<=K\0\0\0\x0c)....", lambda _: b"\0\0\0\x7f", data, flags=re.DOTALL)
+
+
+async def test_behind_a_pooler_leases_decide_and_the_log_says_so_once(database_url: str) -> None:
+    given = conninfo_to_dict(database_url)
+    pooler = Pooler(port=choose_free(), target_port=int(given["port"] or 0))
+    behind = Presence(make_conninfo(database_url, host="127.0.0.1", port=pooler.port), name="behind")
+    with capture_logs() as logged:
+        async with pooler:
+            await behind.run()
+    assert [(line["event"], line["reason"]) for line in logged] == [
+        ("presence.not_held", "the database is behind a pooler")
+    ]
+    assert behind.announced is None
+    assert not is_locked(database_url, behind.number), "the lock would stay with a connection that others are lent"
+    async with present(database_url, name="observer") as other:
+        await looked(database_url)
+        assert behind.gone([other.number, 7]) == set()

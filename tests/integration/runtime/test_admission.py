@@ -158,7 +158,9 @@ async def test_commands_that_arrive_together_share_transactions(node: Node, mode
         first = asyncio.create_task(node.execute(sessions[0], "all"))
         await held.reached()
         others = [asyncio.create_task(node.execute(session, "all")) for session in sessions[1:]]
-        await until(lambda: len(node.worker.accept._commits._waiting) == 19, "the others wait for the first one")
+        await until(
+            lambda: len(node.worker.handlers.admit._commits._waiting) == 19, "the others wait for the first one"
+        )
     turns = await asyncio.gather(first, *others)
     rows = await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)
     assert rows == [(20, 2)]

@@ -114,7 +114,7 @@ async def test_a_worker_taken_for_dead_stops_its_turn_which_ends_once(start_node
 
 @pytest.mark.failover("turns of a worker whose lease ran out")
 async def test_a_worker_that_is_not_present_is_judged_by_its_lease(start_node, model: ObedientModel) -> None:
-    """Behind a pooler that lends out connections for single transactions no lock stays."""
+    """Behind a pooler no process has a lock."""
     alone, killed = await start_node(present=False, **LEASE), await start_node(**LEASE)
     # It believes in leases that have run out as soon as the database has been up for as long as its own one.
     other = await start_node()

@@ -72,7 +72,7 @@ def test_topics_are_there_with_their_partitions() -> None:
     del there["p-runtime-commands"]
     found = {finding.check: finding for finding in bus._topics(there, "p-")}
     assert found["topics"].detail == "missing: p-runtime-commands"
-    assert found["topic p-runtime-events"].detail == "1 partitions, declared are 12"
+    assert found["topic p-runtime-events"].detail == "1 partitions, declared are 6"
 
 
 def test_a_check_that_breaks_off_is_a_finding_with_its_remedy() -> None:

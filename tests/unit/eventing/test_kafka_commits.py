@@ -32,7 +32,7 @@ class Coordinator:
 
 
 async def test_a_commit_that_was_given_up_fails_silently(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("libs.eventing._kafka_readers._COMMIT_SECONDS", 0.01)
+    monkeypatch.setattr("libs.eventing._kafka_consumer._COMMIT_SECONDS", 0.01)
     logged: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: logged.append(context))
     consumer = KafkaBus("127.0.0.1:9").consumer("group", ["things"], None)  # type: ignore[arg-type]

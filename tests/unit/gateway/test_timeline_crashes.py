@@ -20,7 +20,7 @@ from libs.eventing import BatchConsumer, DeadLetters, OffsetMove, Partition, Pay
 from libs.eventing._bus import Assignment
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.entrypoints.events import TimelineEvents
-from tests.support.memory_bus import MemoryBus, MemoryCopartitionConsumer
+from tests.support.memory_bus import MemoryBus, MemoryConsumer
 from tests.support.seeds import seeds
 from tests.support.timeline import FakeTimeline
 from tests.support.waiting import elapse, run_in_virtual_time, until
@@ -72,14 +72,14 @@ class MemberBus(MemoryBus):
         self.process = process
         self.consumers: list[FetchingConsumer] = []
 
-    def copartition_consumer(
-        self, group: str, topics: Sequence[str], assignment: Assignment
-    ) -> MemoryCopartitionConsumer:
+    def consumer(
+        self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
+    ) -> "FetchingConsumer":
         self.consumers.append(FetchingConsumer(self, group, topics, assignment))
         return self.consumers[-1]
 
 
-class FetchingConsumer(MemoryCopartitionConsumer):
+class FetchingConsumer(MemoryConsumer):
     """Knows of each partition what its last fetch had: ``FETCH`` seconds ago, or longer while it has no leader."""
 
     def __init__(self, bus: MemberBus, group: str, topics: Sequence[str], assignment: Assignment) -> None:
@@ -110,7 +110,7 @@ class FetchingConsumer(MemoryCopartitionConsumer):
             found += [Record(*_fields(record), fetched=at) for record in fresh]
         return found
 
-    def drained(self) -> dict[Partition, float]:
+    async def drained(self) -> dict[Partition, float]:
         fetched = {partition: self._fetched.get(partition, (0.0, 0)) for partition in self._positions}
         return {each: at for each, (at, end) in fetched.items() if at and self._positions[each] >= end}
 

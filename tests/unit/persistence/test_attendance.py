@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.persistence._attendance import Attendance
+from libs.persistence._liveness import Attendance
 
 GRACE = 1.0
 
@@ -78,16 +78,3 @@ def test_what_was_absent_for_long_is_forgotten(attendance: Attendance) -> None:
     attendance.looked(frozenset(), 11.0)
     attendance.looked(frozenset(), 1000.0)
     assert attendance.gone == set()
-
-
-def test_it_is_settled_when_nobody_is_missing_of_whom_it_is_not_known(attendance: Attendance) -> None:
-    attendance.looked(frozenset({1, 2}), 0.0)
-    assert attendance.is_settled, "everybody is there"
-
-    attendance.looked(frozenset({1}), 1.0)
-    assert not attendance.is_settled, "the other one may come back"
-
-    attendance.looked(frozenset({1}), 1.0 + GRACE)
-    assert attendance.is_settled, "the other one is gone"
-    attendance.of([3], 2.5)
-    assert not attendance.is_settled, "somebody is asked about who was never seen"

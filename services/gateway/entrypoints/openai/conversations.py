@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Security
 from pydantic import Field
 from starlette.responses import Response
 
@@ -17,12 +17,13 @@ from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Unfiltered, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
+from services.gateway.entrypoints.http.queries import Unfiltered
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput, history_items
-from services.gateway.entrypoints.openai.pages import cursor_of, page, unknown_cursor
+from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
@@ -61,14 +62,14 @@ async def create_conversation(
         "messages": _history(body.items or []),
         "metadata": body.metadata or {},
     }
-    beginning = (await use.turns.configurations.of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
-    session_id = await use.turns.begin_session(write, beginning)
-    return _answer(await use.turns.read_session(caller.identity, session_id))
+    beginning = (await use.agents.beginning_of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
+    session_id = await use.sessions.begin(write, beginning)
+    return _answer(await use.sessions.read(caller.identity, session_id))
 
 
 @router.get("/{conversation_id}")
 async def get_conversation(conversation_id: str, caller: Reader, use: UseCasesDep) -> Response:
-    return _answer(await use.turns.read_session(caller.identity, session_of(conversation_id)))
+    return _answer(await use.sessions.read(caller.identity, session_of(conversation_id)))
 
 
 @router.post("/{conversation_id}")
@@ -80,19 +81,18 @@ async def change_conversation(
     use: UseCasesDep,
 ) -> Response:
     session_id = session_of(conversation_id)
-    await use.turns.change_session(write, session_id, metadata=body.metadata or {})
-    return _answer(await use.turns.read_session(caller.identity, session_id))
+    await use.sessions.change(write, session_id, metadata=body.metadata or {})
+    return _answer(await use.sessions.read(caller.identity, session_id))
 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(conversation_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    await use.turns.remove_session(write, session_of(conversation_id))
+    await use.sessions.delete(write, session_of(conversation_id))
     return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(conversation_id: str, request: Request, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request)
+async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
     found: list[Json] = []
     is_after = cursor.after is None
     async for item in _items(upstream, caller, session_of(conversation_id), newest_first=cursor.newest_first):
@@ -124,14 +124,14 @@ async def create_items(
     use: UseCasesDep,
 ) -> Response:
     """Between responses only. Calls are added with their outputs."""
-    added = await use.turns.add_messages(write, session_of(conversation_id), _history(body.items))
+    added = await use.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: UseCasesDep) -> Response:
     """Refused by name: what an agent was given stays on record."""
-    await use.turns.read_session(caller.identity, session_of(conversation_id))
+    await use.sessions.read(caller.identity, session_of(conversation_id))
     stays = f"Item {item_id[:100]!r} stays as long as its conversation"
     raise refuse("item_id", f"{stays}: begin another one with the items that it should have.", "unsupported_value")
 

@@ -68,9 +68,9 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
             return extraction.pdf(path, part_done)
         case ".docx":
             check_package(path, limits)
-            return extraction.word(path, mime_type)
+            return extraction.word(path)
         case ".doc":
-            return extraction.office(path, mime_type)
+            return extraction.legacy_word(path, mime_type)
         case ".xlsx":
             check_package(path, limits)
             return from_workbook(path, limits, part_done)

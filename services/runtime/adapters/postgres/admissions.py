@@ -13,7 +13,7 @@ from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import IS_EXHAUSTED, exhausted
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
 from services.runtime.adapters.postgres.session_writer import SESSIONS, add_messages, add_sessions
-from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
+from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Excess, Refused, SessionState
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
@@ -91,7 +91,7 @@ class PostgresAdmissions:
             if added:
                 companies = {session.company_id for session in added}
                 excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
-                view = replace(view, excess=excess)
+                view = replace(view, excess={id: Excess(each.by, each.error) for id, each in excess.items()})
             yield PostgresAdmissionBatch(transaction, view, added, self._worker_id, self._turn_deadline)
 
 

@@ -19,7 +19,7 @@ def stored_reply(payload: bytes) -> bytes:
 
 
 def left_out_text(turn: str) -> str:
-    """An expression over the alias of a turn's row: the text that its stored reply does not have; else NULL."""
+    """An expression over the alias of a turn's row: the text that its stored reply does not have."""
     return f"""
         CASE WHEN {turn}.reply IS NOT NULL THEN (
             SELECT m.content FROM messages m

@@ -1,4 +1,4 @@
-"""Sessions, turns, messages, steps, actions, workers, prices, budgets and retention."""
+"""Sessions, turns, messages, steps, waits, workers, prices, budgets and retention."""
 
 from alembic import op
 
@@ -112,47 +112,56 @@ MESSAGES = (
     """,
 )
 STEPS = (
+    # kind: those of domain/steps.py. request_hash, price and seconds are for lists of steps; nobody writes them yet.
     """
     CREATE TABLE steps (
         turn_id text NOT NULL CONSTRAINT fk_steps_turn_id_turns REFERENCES turns,
         number integer NOT NULL,
         call_id text NOT NULL DEFAULT '',
-        kind text NOT NULL CONSTRAINT ck_steps_kind CHECK (kind IN ('answer', 'tool_result')),
+        kind text NOT NULL,
         payload json NOT NULL,
+        model text,
+        request_hash text,
+        usage json,
+        price json,
+        seconds double precision,
+        status text,
         created_at timestamptz NOT NULL DEFAULT now(),
         CONSTRAINT pk_steps PRIMARY KEY (turn_id, number, call_id)
     )
     """,
 )
-# Answers from outside that a turn waits for, each open until it is resolved or its turn ends.
-ACTIONS = (
+WAITS = (
+    # Each is open until it is resolved or its turn ends. kind: those of domain/waits. call_id: null for a wait that is
+    # not about one call. due_at: when the service resolves it by itself.
     """
-    CREATE TABLE actions (
-        id text NOT NULL CONSTRAINT pk_actions PRIMARY KEY,
-        turn_id text NOT NULL CONSTRAINT fk_actions_turn_id_turns REFERENCES turns,
+    CREATE TABLE waits (
+        id text NOT NULL CONSTRAINT pk_waits PRIMARY KEY,
+        turn_id text NOT NULL CONSTRAINT fk_waits_turn_id_turns REFERENCES turns,
         session_id text NOT NULL,
         company_id text NOT NULL,
         owner_id text NOT NULL,
-        kind text NOT NULL CONSTRAINT ck_actions_kind CHECK (kind IN ('approval', 'tool_result')),
+        kind text NOT NULL,
         step integer NOT NULL,
-        call_id text NOT NULL,
-        tool_call json NOT NULL,
-        call_hash text NOT NULL,
+        call_id text,
+        payload json NOT NULL,
         state text NOT NULL DEFAULT 'open'
-            CONSTRAINT ck_actions_state CHECK (state IN ('open', 'resolved', 'closed')),
-        decision text CONSTRAINT ck_actions_decision CHECK (decision IN ('approve', 'deny', 'expired')),
+            CONSTRAINT ck_waits_state CHECK (state IN ('open', 'resolved', 'closed')),
+        decision text,
         answer_hash text,
         resolved_by text,
         created_at timestamptz NOT NULL DEFAULT now(),
+        due_at timestamptz,
         expires_at timestamptz NOT NULL,
         resolved_at timestamptz,
-        CONSTRAINT uq_actions_turn_id_call_id UNIQUE (turn_id, call_id)
+        CONSTRAINT uq_waits_turn_id_call_id UNIQUE (turn_id, call_id)
     )
     """,
-    "CREATE INDEX ix_actions_session_id ON actions (session_id, created_at, id) WHERE state = 'open'",
-    "CREATE INDEX ix_actions_company_id ON actions (company_id, created_at, id) WHERE state = 'open'",
-    "CREATE INDEX ix_actions_owner_id ON actions (company_id, owner_id, created_at, id) WHERE state = 'open'",
-    "CREATE INDEX ix_actions_expires_at ON actions (expires_at) WHERE state = 'open'",
+    "CREATE INDEX ix_waits_session_id ON waits (session_id, created_at, id) WHERE state = 'open'",
+    "CREATE INDEX ix_waits_company_id ON waits (company_id, created_at, id) WHERE state = 'open'",
+    "CREATE INDEX ix_waits_owner_id ON waits (company_id, owner_id, created_at, id) WHERE state = 'open'",
+    "CREATE INDEX ix_waits_expires_at ON waits (expires_at) WHERE state = 'open'",
+    "CREATE INDEX ix_waits_due_at ON waits (due_at) WHERE state = 'open' AND due_at IS NOT NULL",
 )
 WORKERS = (
     # presence: the number of the lock that the process holds while it lives.
@@ -212,7 +221,7 @@ RETENTION = (
 
 def upgrade() -> None:
     create_eventing_tables(op)
-    for noun in (SESSIONS, TURNS, MESSAGES, STEPS, ACTIONS, WORKERS, PRICES, BUDGETS, RETENTION):
+    for noun in (SESSIONS, TURNS, MESSAGES, STEPS, WAITS, WORKERS, PRICES, BUDGETS, RETENTION):
         for statement in noun:
             op.execute(statement)
     count_rows(op, "sessions", {"sessions": "1"})

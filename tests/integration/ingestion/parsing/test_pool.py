@@ -13,7 +13,7 @@ import pytest
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
-from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.domain.documents import ParsedDocument
@@ -82,7 +82,7 @@ async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: 
     index = IndexSettings("pgvector", SETTINGS, "wordllama", "", 64)
     parsed, chunks = await pool.parse_and_chunk(note, "note.md", "", SETTINGS, "id/hash", index)
     assert chunks == await pool.chunk(parsed, SETTINGS, "id/hash")
-    vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Terms()
+    vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Analysis()
     for again in (chunks, await pool.chunk(parsed, SETTINGS, "id/hash", index)):
         for chunk, vector in zip(again, vectors, strict=True):
             assert chunk.vector is not None

@@ -5,7 +5,6 @@ from collections import Counter
 
 import pytest
 
-from libs.eventing import _poll_wait
 from libs.eventing._bus import Partition
 from tests.support.waiting import elapse, until
 from tests.unit.eventing.consumer.conftest import TOPIC, Group, Handler, send
@@ -148,14 +147,3 @@ async def test_two_members_do_everything_once(group: Group) -> None:
     assert set(counts.values()) == {1}
     assert first.done
     assert second.done
-
-
-async def test_a_stop_does_not_wait_for_the_long_poll_of_a_rest(group: Group) -> None:
-    handler = Handler()
-    loop = group.join(handler)
-    await send(group, "a", b"a1")
-    await until(lambda: group.committed() == 1)
-    await elapse(_poll_wait._UNTIL_REST_SECONDS + _poll_wait._BUSY_SECONDS)
-    left_at = asyncio.get_running_loop().time()
-    await group.leave(loop)
-    assert asyncio.get_running_loop().time() - left_at < 0.1

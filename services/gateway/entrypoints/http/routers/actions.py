@@ -1,12 +1,12 @@
 """Actions of waiting turns: the open ones, and answers to them."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated
 
-from fastapi import Depends, Security
+from fastapi import Depends, Query, Security
+from pydantic import Field
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import ActionPage, ResolveActionBody, Turn
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
@@ -16,18 +16,22 @@ from services.gateway.entrypoints.http.authentication import (
     require_scopes,
 )
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, turn_answer
+from services.gateway.entrypoints.http.queries import OptionalText, PageQuery
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.reference.parameters import query_parameter
 from services.gateway.entrypoints.http.reference.texts import RESOLVE
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
+from services.gateway.use_cases.turns import scope_to_answer
 
 router = public_router("", "Runtime")
-_FILTERS: Final = (
-    query_parameter("kind", "Only actions of this kind.", type="string", enum=["approval", "tool_result"]),
-    query_parameter("session_id", "Only actions of this session."),
-)
+
+
+class ActionsQuery(PageQuery):
+    kind: OptionalText = Field(
+        None, description="Only actions of this kind.", json_schema_extra={"enum": ["approval", "tool_result"]}
+    )
+    session_id: OptionalText = Field(None, description="Only actions of this session.")
 
 
 @router.post(
@@ -45,27 +49,9 @@ async def resolve_action(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    require_scopes(caller, [scope_for(body)])
-    command = resolve_command(session_id, turn_id, action_id, body)
-    return turn_answer(entity_in(await use.commands.run(write, command, subject=command.turn_id), "turn"), caller)
-
-
-def scope_for(body: ResolveActionBody) -> Scope:
-    """The scope that an answer takes."""
-    return Scope.RUNTIME_EXECUTE if body.decision is None else Scope.RUNTIME_APPROVE
-
-
-def resolve_command(session_id: str, turn_id: str, action_id: str, body: ResolveActionBody) -> ResolveAction:
-    """Raises ``NotFound`` for malformed ids."""
-    return ResolveAction(
-        session_id=id_of(session_id, "session"),
-        turn_id=id_of(turn_id, "turn"),
-        action_id=id_of(action_id, "action"),
-        decision=body.decision,
-        reason=body.reason,
-        output=body.output,
-        error=body.error,
-    )
+    require_scopes(caller, [scope_to_answer(body)])
+    resolved = await use.turns.resolve(write, session_id, turn_id, action_id, body)
+    return turn_answer(entity_in(resolved, "turn"), caller)
 
 
 @router.get(
@@ -76,7 +62,7 @@ def resolve_command(session_id: str, turn_id: str, action_id: str, body: Resolve
 )
 async def list_actions(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])],
-    page: Annotated[dict[str, Any], Depends(Paging(_FILTERS))],
+    page: Annotated[ActionsQuery, Query()],
     upstream: Upstream,
 ) -> Response:
-    return await upstream.get(caller, "runtime", "/internal/actions", page)
+    return await upstream.get(caller, "runtime", "/internal/actions", page.params())

@@ -2,19 +2,19 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Security
+from fastapi import Query, Security
 from starlette.responses import Response
 
 from libs.contracts.decimals import decimal_text
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.usage import UsageSum
+from services.gateway.domain.usage import UsageSpan, UsageSum
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.dependencies import UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.reference.described import answer
 from services.gateway.entrypoints.http.routing import public_router
-from services.gateway.entrypoints.http.usage_query import UsageParameters, UsageRequest
+from services.gateway.entrypoints.http.usage_query import UsageQuery
 from services.gateway.entrypoints.http.usage_schemas import UsageItem, UsageReport, UsageTotals
 
 router = public_router("/usage", "Usage")
@@ -32,11 +32,12 @@ router = public_router("/usage", "Usage")
 )
 async def get_usage(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.USAGE_READ])],
-    wanted: Annotated[UsageRequest, Depends(UsageParameters())],
+    wanted: Annotated[UsageQuery, Query()],
     use: UseCasesDep,
 ) -> Response:
     begin, end = wanted.span(use.now())
-    page = await use.read_usage(caller.identity, begin, end, wanted.groups, limit=wanted.limit, offset=wanted.offset)
+    span = UsageSpan.visible_to(caller.identity, begin, end)
+    page = await use.usage.usage(span, wanted.groups, limit=wanted.limit, offset=wanted.offset)
     report = UsageReport.model_validate(
         {
             "from": begin,

@@ -11,8 +11,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.webhooks import WebhookStatus
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import PREFIX, public_router
 from services.gateway.entrypoints.http.webhook_schemas import (
@@ -28,7 +29,7 @@ from services.gateway.entrypoints.http.webhook_schemas import (
     Webhook,
     WebhookPage,
 )
-from services.gateway.use_cases.change_webhooks import IssuedWebhook, WebhookChange, WebhookRequest
+from services.gateway.use_cases.webhooks.webhooks import IssuedWebhook, WebhookChange, WebhookRequest
 
 router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
@@ -58,7 +59,7 @@ async def create_webhook(
         description=body.description,
         status=WebhookStatus(body.status),
     )
-    issued = await use.create_webhook(write, wanted)
+    issued = await use.webhooks.create(write, wanted)
     return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.webhook.id}/"})
 
 
@@ -69,14 +70,14 @@ async def create_webhook(
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.webhooks.webhooks(caller.identity, **page)
+    found = await use.webhooks.page(caller.identity, **page.params())
     shown = WebhookPage(webhooks=[Webhook.model_validate(_fields(each)) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 
 @router.get("/{id}/", summary="Get a webhook", responses={200: answer("The webhook.", Webhook), **errors(404)})
 async def get_webhook(id: str, caller: Reader, use: UseCasesDep) -> Response:
-    return _shown(await use.get_webhook(caller.identity, id))
+    return _shown(await use.webhooks.get(caller.identity, id))
 
 
 @router.patch(
@@ -97,7 +98,7 @@ async def update_webhook(
         description=body.description,
         status=None if body.status is None else WebhookStatus(body.status),
     )
-    return _shown(await use.change_webhook(write, id, change))
+    return _shown(await use.webhooks.change(write, id, change))
 
 
 @router.delete(
@@ -108,7 +109,7 @@ async def update_webhook(
     responses={204: answer("It is gone."), **errors(404)},
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, use: UseCasesDep) -> Response:
-    await use.delete_webhook(write, id)
+    await use.webhooks.delete(write, id)
     return Response(status_code=204)
 
 
@@ -125,7 +126,7 @@ async def rotate_webhook_secret(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    return _issued(await use.rotate_webhook_secret(write, id, grace_seconds=body.grace_seconds), 200)
+    return _issued(await use.webhooks.rotate_secret(write, id, grace_seconds=body.grace_seconds), 200)
 
 
 @router.post(
@@ -135,7 +136,7 @@ async def rotate_webhook_secret(
     responses={200: answer("The delivery, still pending.", Delivery), **errors(404, 409)},
 )
 async def send_test_event(id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    return _delivery(await use.send_test_event(write, id))
+    return _delivery(await use.webhooks.send_test(write, id))
 
 
 @router.get(
@@ -145,7 +146,7 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, use: UseCa
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.list_deliveries(caller.identity, id, **page)
+    found = await use.webhooks.deliveries(caller.identity, id, **page.params())
     shown = DeliveryPage(deliveries=[_delivered(each) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
@@ -157,7 +158,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, use: UseC
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
 async def redeliver_webhook(id: str, delivery_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    return _delivery(await use.deliver_again(write, id, delivery_id))
+    return _delivery(await use.webhooks.deliver_again(write, id, delivery_id))
 
 
 def _shown(webhook: webhooks.Webhook) -> Response:
@@ -177,6 +178,7 @@ def _fields(webhook: webhooks.Webhook) -> dict[str, object]:
         "description": webhook.description,
         "status": webhook.status,
         "disabled_reason": webhook.disabled_reason,
+        "failing_since": webhook.failing_since,
         "company_wide": webhook.sees_company,
         "user_id": webhook.user_id,
         "created_at": webhook.created_at,

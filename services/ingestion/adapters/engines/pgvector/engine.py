@@ -10,12 +10,12 @@ import psycopg
 from libs.contracts.errors import StoreUnavailable
 from libs.persistence import Connection, Database
 from libs.retry import RetryPolicy
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.pgvector.build_indexes import finish
 from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
 from services.ingestion.adapters.engines.pgvector.searching import search
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.adapters.engines.pgvector.writing import delete_files, prepare, write
-from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import (
     EngineConflict,
     EngineUnavailable,
@@ -39,7 +39,7 @@ class PgvectorEngine:
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
         """`indexed_from`: chunks from which an index gets a graph and an inverted index."""
         self._database = database
-        self._terms = Terms()
+        self._analysis = Analysis()
         self._indexed_from = indexed_from
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
@@ -85,7 +85,7 @@ class PgvectorEngine:
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         if not chunks:
             return
-        prepared = await asyncio.to_thread(prepare, self._terms, chunks)
+        prepared = await asyncio.to_thread(prepare, self._analysis, chunks)
         await self._changed(index_id, lambda connection: write(connection, index_id, prepared))
 
     async def finish(self, index_id: str) -> None:
@@ -119,7 +119,7 @@ class PgvectorEngine:
         if query.files.is_empty:
             return []
         async with self._connected(index_id) as connection:
-            return await search(connection, self._terms, index_id, query)
+            return await search(connection, self._analysis, index_id, query)
 
     async def ping(self) -> None:
         async with self._connected() as connection:

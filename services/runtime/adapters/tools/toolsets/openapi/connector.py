@@ -9,13 +9,12 @@ from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, Disco
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
-from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
-from services.runtime.adapters.tools.toolsets.openapi.rendering import render
+from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding, render
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 
-_COMPILER: Final = "services.runtime.adapters.tools.toolsets.openapi.compiling"
+_COMPILER: Final = "services.runtime.adapters.tools.toolsets.openapi.operations"
 _COMPILE_SECONDS: Final = 12.0
 _MEMORY_BYTES: Final = 1024**3
 _FETCH: Final = FetchLimits(timeout=7.0, largest_bytes=MAX_DOCUMENT_BYTES)

@@ -1,0 +1,325 @@
+"""The broker port on Apache Kafka: group members and tails."""
+
+import asyncio
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import structlog
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.errors import CommitFailedError, KafkaError
+from aiokafka.structs import ConsumerRecord
+
+from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+
+_log = structlog.get_logger("eventing.kafka")
+_ANSWER_SECONDS: Final = 5.0
+_COMMIT_SECONDS: Final = 1.0
+_POSITIONS_SECONDS: Final = 0.05
+# How much longer than it was told to a fetch may take before its poll ends without it.
+_FETCH_SECONDS: Final = 0.1
+# Longer than any fetch takes.
+_WATCH_SECONDS: Final = 10.0
+_TOPICS_SECONDS: Final = 5.0
+_TOPICS_PAUSE_SECONDS: Final = 0.1
+_NO_PARTITION: Final = TopicPartition("", -1)
+Fetched = Mapping[TopicPartition, Sequence["ConsumerRecord[bytes, bytes]"]]
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
+    def __init__(self, owner: "KafkaConsumer", assignment: Assignment) -> None:
+        self._owner = owner
+        self._assignment = assignment
+
+    async def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self._owner.forget_fetched()
+        await self._assignment.assigned(self._owner.partitions_of(assigned))
+
+    async def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self._owner.forget_fetched()
+        await self._assignment.revoked(self._owner.partitions_of(revoked))
+
+
+class _Reader:
+    """Base of group members and tails: names, records, errors, and whether the client still fetches."""
+
+    def __init__(self, client: AIOKafkaConsumer, prefix: str) -> None:
+        self._consumer = client
+        self._prefix = prefix
+        self._fetching: asyncio.Task[Fetched] | None = None
+        self._committing: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._last_polls: dict[TopicPartition, int | None] = {}
+
+    async def _start(self) -> None:
+        await self._consumer.start()
+        self._watching = asyncio.create_task(self._watch(), name="kafka.watch")
+
+    def partitions_of(self, partitions: set[TopicPartition]) -> frozenset[Partition]:
+        return frozenset(map(self._partition, partitions))
+
+    def _partition(self, at: TopicPartition) -> Partition:
+        return Partition(at.topic[len(self._prefix) :], at.partition)
+
+    async def stop(self) -> None:
+        # In a task: aiokafka lets the cancellation of its own fetches out of `stop`.
+        stopping = asyncio.create_task(self._consumer.stop(), name="kafka.stop")
+        await asyncio.wait({stopping}, timeout=_ANSWER_SECONDS)
+        # Only now: a fetch that is cancelled would count as one that goes on, and a commit retries until it is.
+        tasks: list[asyncio.Task[Any] | None] = [stopping, self._fetching, self._committing, self._watching]
+        running = [task for task in tasks if task is not None]
+        for task in running:
+            task.cancel()
+        [problem, *_] = await asyncio.gather(*running, return_exceptions=True)
+        if problem is not None:
+            _log.warning("consumer.stop_failed", problem=repr(problem))
+
+    def forget_fetched(self) -> None:
+        """Drops what was fetched of an assignment that has ended, and looks anew whether the client fetches."""
+        self._last_polls.clear()
+        fetching = self._fetching
+        if fetching is not None and fetching.done() and not fetching.cancelled() and fetching.exception() is None:
+            self._fetching = None
+
+    async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
+        if self._watching is None or self._watching.done():
+            raise BusUnavailable("the client has ended its fetches")
+        # During a rebalance aiokafka waits for its end, however long it takes. After a cancelled fetch a member would
+        # count as polling for ever. So the next poll waits for the same fetch.
+        fetching = self._fetching = self._fetching or asyncio.create_task(
+            self._consumer.getmany(*partitions, timeout_ms=int(timeout * 1000), max_records=limit), name="kafka.fetch"
+        )
+        await asyncio.wait({fetching}, timeout=timeout + _FETCH_SECONDS)
+        if not fetching.done() or fetching is not self._fetching:
+            return []
+        self._fetching = None
+        try:
+            batches = fetching.result()
+        except (KafkaError, asyncio.CancelledError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
+        return [
+            self._record(raw, fetched)
+            for partition, batch in batches.items()
+            for fetched in (self._answered(partition),)
+            for raw in batch
+        ]
+
+    def _answered(self, partition: TopicPartition) -> float:
+        """When the broker last answered a fetch of the partition, by the clock of the loop; at the latest now."""
+        now = asyncio.get_running_loop().time()
+        assigned = partition in self._consumer.assignment()
+        answered = self._consumer.last_poll_timestamp(partition) if assigned else None
+        return now if answered is None else now - max(time.time() - answered / 1000, 0.0)
+
+    def _record(self, raw: "ConsumerRecord[bytes, bytes]", fetched: float) -> Record:
+        return Record(
+            topic=raw.topic[len(self._prefix) :],
+            partition=raw.partition,
+            offset=raw.offset,
+            key=(raw.key or b"").decode(errors="replace"),
+            value=raw.value or b"",
+            headers=cast(Headers, raw.headers),
+            published=raw.timestamp / 1000,
+            fetched=fetched,
+        )
+
+    async def _watch(self) -> None:
+        """Ends when the client fetches no more, though the brokers answer. It would find nothing for ever."""
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            before, self._last_polls = self._last_polls, self._polls()
+            silent = [each for each in before.items() if each in self._last_polls.items()]
+            # A broker answers a connection's requests one after the other: a fetch under way is answered before this.
+            if silent and await self._answer([partition for partition, _ in silent]):
+                still_assigned = [each for each in silent if each in self._last_polls.items()]
+                if any(each in self._polls().items() for each in still_assigned):
+                    return
+
+    def _polls(self) -> dict[TopicPartition, int | None]:
+        """The times of the last answered fetches. Partitions that are paused are not fetched."""
+        fetched = self._consumer.assignment() - self._consumer.paused()
+        return {partition: self._consumer.last_poll_timestamp(partition) for partition in fetched}
+
+    async def _answer(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Whether the brokers that hold the partitions answer."""
+        try:
+            async with asyncio.timeout(_WATCH_SECONDS):
+                await self._consumer.end_offsets(list(partitions))
+        except (KafkaError, TimeoutError):
+            return False
+        return True
+
+
+class KafkaConsumer(_Reader):
+    """A group member; offsets are committed explicitly."""
+
+    def __init__(self, client: AIOKafkaConsumer, prefix: str, assignment: Assignment, topics: Sequence[str]) -> None:
+        super().__init__(client, prefix)
+        self._assignment = assignment
+        self._topics = topics
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+            await self._await_topics()
+            self._consumer.subscribe(self._topics, listener=_Listener(self, self._assignment))
+        except (KafkaError, OSError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
+
+    async def _await_topics(self) -> None:
+        """Waits for topics that were created a moment ago.
+
+        A member that joins before its broker knows them is assigned nothing, until the metadata's age ends.
+        """
+        wanted = frozenset(self._topics)
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _TOPICS_SECONDS
+        while missing := wanted - await self._consumer.topics():
+            if loop.time() > deadline:
+                raise BusUnavailable(f"there are no such topics: {', '.join(sorted(missing))}")
+            await asyncio.sleep(_TOPICS_PAUSE_SECONDS)
+
+    async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
+        consumer = self._consumer
+        if self._fetching is not None:
+            # It reads where the client is now. It ends unless a rebalance has begun, after which this is asked again.
+            if not (await asyncio.wait({self._fetching}, timeout=_ANSWER_SECONDS))[0]:
+                return frozenset()
+            self.forget_fetched()
+        assigned = consumer.assignment()
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                first = await consumer.beginning_offsets(list(assigned)) if assigned else {}
+                end = await consumer.end_offsets(list(assigned)) if assigned else {}
+            for partition in assigned:
+                wanted = offsets.get(self._partition(partition), -1)
+                found = wanted if first[partition] <= wanted <= end[partition] else first[partition]
+                consumer.seek(partition, found)
+        except (KafkaError, TimeoutError) as problem:
+            raise BusUnavailable(f"the partitions cannot be read: {problem!r}") from problem
+        return self.partitions_of(assigned)
+
+    async def poll(self, timeout: float, limit: int, partitions: frozenset[Partition] | None = None) -> list[Record]:
+        consumer, assigned = self._consumer, self._consumer.assignment()
+        if partitions is None:
+            consumer.resume(*consumer.paused())
+            return await self._fetch(timeout, limit)
+        wanted = {TopicPartition(self._prefix + topic, number) for topic, number in partitions} & assigned
+        consumer.resume(*wanted)
+        consumer.pause(*(assigned - wanted))
+        # A member has to poll also when it has or wants no partition; the client takes none for all.
+        records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
+        # Otherwise the client would fetch again at once, and that fetch would end with the next single record.
+        consumer.pause(*consumer.assignment())
+        return records
+
+    async def drained(self) -> dict[Partition, float]:
+        found: dict[Partition, float] = {}
+        if self._fetching is not None:
+            # It may have taken records that no poll has returned yet.
+            return found
+        try:
+            # The client knows its positions, unless it has just lost one.
+            async with asyncio.timeout(_POSITIONS_SECONDS):
+                for partition in self._consumer.assignment():
+                    end = self._consumer.highwater(partition)
+                    # The last record does not tell: the mark at the end of a transaction takes an offset behind it, and
+                    # the client passes over that without giving out anything.
+                    if end is not None and end <= await self._consumer.position(partition):
+                        found[self._partition(partition)] = self._answered(partition)
+        except (KafkaError, TimeoutError) as problem:
+            _log.debug("consumer.position_unknown", problem=repr(problem))
+        return found
+
+    async def positions(self) -> dict[Partition, tuple[int, int]]:
+        consumer, assigned = self._consumer, self._consumer.assignment()
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                ends = self._known_ends(assigned) or await consumer.end_offsets(list(assigned)) if assigned else {}
+                next_offsets = {partition: await consumer.position(partition) for partition in ends}
+        except (KafkaError, TimeoutError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
+        return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
+
+    def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
+        """The ends of all assigned partitions as of the last fetches, which are not older than half a second."""
+        if self._consumer.paused():
+            return {}
+        ends = {each: self._consumer.highwater(each) for each in assigned}
+        return ends if None not in ends.values() else {}
+
+    async def commit(self, offsets: dict[Partition, int]) -> None:
+        assigned = self._consumer.assignment()
+        wanted = {TopicPartition(self._prefix + topic, number): at for (topic, number), at in offsets.items()}
+        # aiokafka refuses the whole commit for one partition that a rebalance has just taken away.
+        held = {partition: at for partition, at in wanted.items() if partition in assigned}
+        if not held:
+            return
+        try:
+            # Without a limit aiokafka tries until a coordinator answers. It goes on trying: the next commit waits for
+            # that one, since older offsets must not come after newer ones.
+            async with asyncio.timeout(_COMMIT_SECONDS):
+                if self._committing is not None:
+                    await asyncio.wait({self._committing})
+                committing = self._committing = asyncio.create_task(self._consumer.commit(held), name="kafka.commit")
+                committing.add_done_callback(lambda done: None if done.cancelled() else done.exception())
+                await asyncio.wait({committing})
+            committing.result()
+        except TimeoutError as problem:
+            raise BusUnavailable("the offsets were not committed in time") from problem
+        except CommitFailedError:
+            # A rebalance came first; the partition's new owner reads from the last commit on.
+            _log.info("consumer.commit_overtaken", partitions=len(held))
+        except KafkaError as problem:
+            raise BusUnavailable(repr(problem)) from problem
+
+
+class KafkaTail(_Reader):
+    """A reader of all partitions; positions survive broker restarts."""
+
+    def __init__(
+        self,
+        client: AIOKafkaConsumer,
+        prefix: str,
+        *,
+        from_start: bool = False,
+        offsets: Mapping[Partition, int] | None = None,
+    ) -> None:
+        super().__init__(client, prefix)
+        self.offsets = dict(offsets or {})
+        self._from_start = from_start
+        self._ends: dict[TopicPartition, int] = {}
+
+    async def start(self) -> None:
+        try:
+            await self._start()
+            assigned = self._consumer.assignment()
+            # The broker answers a connection's requests one after the other: a fetch would be waited for.
+            self._consumer.pause(*assigned)
+            # The client looks for its positions, the end or the first record kept. It is waited for: a seek in the
+            # moment in which that ends would not wake the client, which then fetches nothing until its next tick.
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                first = {partition: await self._consumer.position(partition) for partition in assigned}
+                self._ends = await self._consumer.end_offsets(assigned) if self._from_start else first
+            for partition, offset in first.items():
+                self._consumer.seek(partition, self.offsets.setdefault(self._partition(partition), offset))
+            self._consumer.resume(*assigned)
+        except (KafkaError, OSError) as problem:
+            await self.stop()
+            raise BusUnavailable(f"cannot read the topics (do they exist?): {problem!r}") from problem
+
+    async def poll(self, timeout: float) -> list[Record]:
+        records = await self._fetch(timeout, None)
+        self.offsets.update({record.topic_partition: record.offset + 1 for record in records})
+        return records
+
+    async def caught_up(self) -> bool:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return all([await self._consumer.position(each) >= end for each, end in self._ends.items()])
+        except (KafkaError, TimeoutError) as problem:
+            raise BusUnavailable(repr(problem)) from problem
+
+    def answered(self) -> float:
+        polls = [self._consumer.last_poll_timestamp(each) for each in self._ends]
+        return min(map(self._answered, self._ends)) if polls and None not in polls else float("-inf")
