@@ -76,11 +76,10 @@ from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.company_streams import CompanyStreams
 from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
-from services.gateway.use_cases.dead_letters import VisibleDeadLetters
-from services.gateway.use_cases.health import Health
+from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
-from services.gateway.use_cases.operations_ports import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions

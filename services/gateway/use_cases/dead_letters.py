@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -21,7 +22,6 @@ from libs.eventing import (
 from libs.retry import RetryPolicy
 from services.gateway.domain.operations import OperationsView, no_such_letter, parse_letter_id, replay_view_of, view_of
 from services.gateway.use_cases.health import answered_within
-from services.gateway.use_cases.operations_ports import DeadLetterBox, DeadLetterSession
 
 MOST_EXAMINED: Final = 500
 """Letters read for one page. Those of others, and those that a filter leaves out, count."""
@@ -37,6 +37,30 @@ _RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
 _log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
 """By topic, the offset before which the next page begins. A topic that is not named has been read to its end."""
+
+
+class DeadLetterSession(Protocol):
+    """A connection to the dead-letter topics."""
+
+    async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
+        """The content of each wanted topic that exists."""
+
+    async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
+        """Letters with offsets from ``first`` to before ``end``, oldest first, without their payloads."""
+
+    async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
+        """Raises ``NotFound`` when there is none."""
+
+    async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
+        """Sends the letter to where it came from, unless that was done before.
+
+        Raises ``ReplayOvertaken`` when another process has begun to replay the topic; nothing was sent then.
+        """
+
+
+class DeadLetterBox(Protocol):
+    def open(self) -> AbstractAsyncContextManager[DeadLetterSession]:
+        """Raises ``BusUnavailable``, also when the broker fails meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
