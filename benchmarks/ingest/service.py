@@ -25,10 +25,9 @@ from libs.contracts.commands.ingestion import (
     CreateCollection,
     CreateKnowledgeBase,
 )
-from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Command
+from libs.contracts.messages import Command, Envelope
 from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner, KafkaBus, Producer, create_topics
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 import psycopg
-from psycopg_pool import PoolTimeout
 
 from cli.terminal import failures_explained
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 from deploy.local.stack import postgres_of
-from libs.contracts.errors import ServiceError
+from libs.contracts.errors import ServiceError, StoreUnavailable
 
 A = TypeVar("A")
 T = TypeVar("T")
@@ -43,7 +42,7 @@ class ServiceDatabase(Generic[A]):
                 f"The database is not the {self.service}'s, or not migrated.",
                 f"Run: python -m services.{self.service} migrate",
             ) from None
-        except (psycopg.OperationalError, PoolTimeout):
+        except (psycopg.OperationalError, StoreUnavailable):
             raise StackError(
                 f"The {self.service}'s database cannot be reached: {await _connection_problem(database_url)}.",
                 f"Start the stack with: ./aes up, or name a database with --database-url or {self._variable}.",

@@ -216,3 +216,13 @@ def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLim
 def _of_limit(name: str, limit: int, used: int, message: str) -> ErrorDetail:
     facts = ExceededLimit(name=name, limit=limit, used=used)
     return ErrorDetail(loc=[], type="quota_exceeded", message=message, limit=facts)
+
+
+class StoreUnavailable(Exception):
+    """The database is at fault, not the statement: the same work may succeed later."""
+
+
+class StoreBusy(StoreUnavailable):
+    """Other transactions held the locks that the work needed. The work itself may be why: one that meets a deadlock
+    every time would be retried for ever.
+    """

@@ -2,7 +2,7 @@
 
 from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
-from libs.eventing._commands import CommandContext, CommandRouter, enter_commands
+from libs.eventing._commands import CommandRouter, enter_commands
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._consumer_lag import GroupLag, PartitionLag, read_consumer_lag
 from libs.eventing._dead_letter import DeadLetter
@@ -23,8 +23,6 @@ from libs.eventing._kafka_bus import KafkaBus
 from libs.eventing._kafka_connection import KafkaConnection, KafkaSettings, connection_diagnostics, is_bus_outage
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._messages import (
-    MessageContext,
-    MessageDraft,
     OnEvent,
     OutboxMessage,
     PayloadReader,
@@ -39,7 +37,6 @@ from libs.eventing._request_reply import (
     CommandSender,
     LookUp,
     ReadTooSlowly,
-    Received,
     Replies,
     ReplyState,
 )
@@ -53,7 +50,6 @@ __all__ = [
     "BatchHandler",
     "Bus",
     "BusUnavailable",
-    "CommandContext",
     "CommandRouter",
     "CommandSender",
     "ConsumerLoop",
@@ -71,8 +67,6 @@ __all__ = [
     "KafkaGroups",
     "KafkaSettings",
     "LookUp",
-    "MessageContext",
-    "MessageDraft",
     "MessageRefused",
     "MetadataTooLong",
     "OffsetMove",
@@ -86,7 +80,6 @@ __all__ = [
     "PoisonMessage",
     "Producer",
     "ReadTooSlowly",
-    "Received",
     "Record",
     "Relay",
     "Replay",

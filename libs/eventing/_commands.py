@@ -3,30 +3,21 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import structlog
 from pydantic import ValidationError
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, CommandRejected
+from libs.contracts.messages import Command, CommandContext, CommandRejected, Draft, Envelope, MessageContext
 from libs.contracts.timestamps import parse_time
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import (
-    COMMAND_LIFETIME,
-    MessageContext,
-    MessageDraft,
-    PoisonMessage,
-    envelope_of,
-    process_span,
-)
+from libs.eventing._messages import COMMAND_LIFETIME, PoisonMessage, envelope_of, process_span
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._revoked_keys import RevokedKeys
 from libs.persistence import Database
@@ -39,17 +30,6 @@ _PREPARE_SECONDS: Final = 8.0
 
 C = TypeVar("C", bound=Command)
 P = TypeVar("P")
-
-
-@dataclass(frozen=True, slots=True)
-class CommandContext:
-    """A command's caller and the context of its events. ``message.causation_id`` is the command's id."""
-
-    command_id: str
-    identity: Identity
-    message: MessageContext
-    time: str
-
 
 Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
@@ -228,7 +208,7 @@ class CommandRouter:
             raise refusal
 
     async def _reject(self, command_type: type[Command], context: CommandContext, refusal: ServiceError) -> None:
-        draft = MessageDraft(
+        draft = Draft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
             # A refusal is for its caller only: it may name entities that others may not see.

@@ -6,12 +6,11 @@ from typing import Any, TypeVar
 import structlog
 from pydantic import ValidationError
 
-from libs.contracts.envelope import Envelope
-from libs.contracts.messages import Command, CommandRejected, Event
+from libs.contracts.messages import Command, CommandRejected, Envelope, Event, MessageContext
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import Record
-from libs.eventing._messages import MessageContext, PayloadReader, PoisonMessage, envelope_of, process_span
+from libs.eventing._messages import PayloadReader, PoisonMessage, envelope_of, process_span
 from libs.eventing._outbox import Outbox, Transaction
 from libs.tracing import current_traceparent
 

@@ -10,9 +10,9 @@ from typing import Any, Final
 
 import jwt
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
+from libs.contracts.messages import Envelope
 
 _ALGORITHM: Final = "HS256"
 _MINIMUM_KEY_LENGTH: Final = 32

@@ -2,16 +2,13 @@
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime, timedelta
 from functools import cache
 from typing import Any, Final
 
 from libs import tracing
-from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
-from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Message, command_models
+from libs.contracts.messages import Envelope, MalformedEnvelope, command_models, envelope_from
 from libs.contracts.timestamps import format_time
 from libs.eventing._bus import Record
 
@@ -23,42 +20,6 @@ Fetch = Callable[[str, str, str], Awaitable[bytes]]
 """Reads ``path`` from an owner's internal API for a company: ``(owner, path, company_id)``."""
 OnEvent = Callable[[Envelope, bytes], None]
 """Gets an event as it goes over the bus: its envelope and its payload, or no payload when it only refers to it."""
-
-
-@dataclass(frozen=True, slots=True)
-class MessageContext:
-    """Tenant, correlation, cause and trace of the messages that a piece of work emits.
-
-    ``causation_id`` is the id of the command or event that the work began with. ``owner_id`` is the user who may see
-    the events beside those who read the whole company; None when the whole company may.
-    """
-
-    company_id: str
-    correlation_id: str
-    causation_id: str | None = None
-    traceparent: str | None = field(default_factory=tracing.current_traceparent)
-    owner_id: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class MessageDraft:
-    """An event or command about to be recorded in the outbox.
-
-    ``sequence`` counts the subject's messages from 1; left out, it is allocated under the subject's lock.
-    ``type`` and ``topic`` are given only for ``….rejected`` events, whose class serves many types. ``encoded`` is the
-    payload when the caller has the bytes already. ``identity`` is the caller in whose name a command is sent; events
-    have none.
-    """
-
-    message: Message
-    subject: str
-    context: MessageContext
-    sequence: int | None = None
-    message_id: str = field(default_factory=new_id)
-    type: str | None = None
-    topic: str | None = None
-    encoded: bytes | None = None
-    identity: Identity | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,11 @@ from psycopg import AsyncCursor
 from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, Event
-from libs.eventing._messages import OUTBOX_COLUMNS, MessageContext, MessageDraft, OutboxMessage, is_terminal
+from libs.contracts.messages import Command, Draft, Event, MessageContext
+from libs.eventing._messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.eventing._relay import Relay
 from libs.persistence import Connection, Database, embedded_json
+from libs.tracing import current_traceparent
 
 # One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps
 # its text as it is. Subjects are numbered in one order everywhere, so that two transactions cannot wait for each
@@ -51,7 +52,7 @@ class Transaction:
 
     def __init__(self, connection: Connection, context: MessageContext | None) -> None:
         self.connection = connection
-        self.drafts: list[MessageDraft] = []
+        self.drafts: list[Draft] = []
         self._context = context
 
     def emit(
@@ -72,7 +73,7 @@ class Transaction:
             raise ValueError("an event needs a message context")
         if owner_id is not None:
             context = replace(context, owner_id=owner_id)
-        self.drafts.append(MessageDraft(event, subject=subject, context=context, sequence=sequence))
+        self.drafts.append(Draft(event, subject=subject, context=context, sequence=sequence))
 
     def send(
         self, command: Command, *, command_id: str, subject: str, identity: Identity, context: MessageContext
@@ -83,9 +84,7 @@ class Transaction:
         was not accepted within three days is rejected. Its outcome arrives as an event with this causation id.
         """
         context = replace(context, causation_id=None, owner_id=None)
-        self.drafts.append(
-            MessageDraft(command, subject=subject, context=context, message_id=command_id, identity=identity)
-        )
+        self.drafts.append(Draft(command, subject=subject, context=context, message_id=command_id, identity=identity))
 
 
 class Outbox:
@@ -177,7 +176,7 @@ class _Insertion:
         ]
 
 
-async def _insert(connection: Connection, drafts: Sequence[MessageDraft], condition: str = "true") -> _Insertion:
+async def _insert(connection: Connection, drafts: Sequence[Draft], condition: str = "true") -> _Insertion:
     rows = [_row(draft) for draft in drafts]
     given = [
         {
@@ -195,7 +194,7 @@ def _statement(condition: str) -> str:
     return _INSERT.format(condition=condition)
 
 
-def _row(draft: MessageDraft) -> dict[str, Any]:
+def _row(draft: Draft) -> dict[str, Any]:
     context = draft.context
     return {
         "event_id": draft.message_id,
@@ -206,7 +205,7 @@ def _row(draft: MessageDraft) -> dict[str, Any]:
         "company_id": context.company_id,
         "correlation_id": context.correlation_id,
         "causation_id": context.causation_id,
-        "traceparent": context.traceparent,
+        "traceparent": context.traceparent or current_traceparent(),
         "identity": None if draft.identity is None else draft.identity.model_dump(mode="json"),
         "payload": draft.message.encode() if draft.encoded is None else draft.encoded,
         "owner_id": context.owner_id,

@@ -13,11 +13,10 @@ import structlog
 from psycopg.rows import class_row
 from pydantic import ValidationError
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandRejected, command_models
+from libs.contracts.messages import CommandRejected, Envelope, command_models
 from libs.contracts.timestamps import format_time
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import BusUnavailable, MessageRefused, Producer, problem_of

@@ -11,10 +11,9 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command
+from libs.contracts.messages import Command, Envelope, MalformedEnvelope, Received, envelope_from
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
@@ -31,14 +30,6 @@ _LONGEST_SILENCE_SECONDS: Final = 15.0
 # A minute of a turn's text, which comes in pieces of 30 ms.
 _UNREAD_EVENTS: Final = 2000
 _LOOK_UP_SECONDS: Final = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """An event from the bus."""
-
-    envelope: Envelope
-    payload: bytes
 
 
 class ReplyState(Enum):

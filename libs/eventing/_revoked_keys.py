@@ -4,8 +4,8 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.envelope import MalformedEnvelope, envelope_from
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
+from libs.contracts.messages import MalformedEnvelope, envelope_from
 from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing._bus import Bus, Record
 from libs.eventing._tail_reader import TailReader

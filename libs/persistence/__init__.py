@@ -10,7 +10,7 @@ from libs.persistence._database import (
     fetch_value,
 )
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
-from libs.persistence._leased_work import Capacity, LeasedWork
+from libs.persistence._leased_work import LeasedWork
 from libs.persistence._leases import TaskLease, renewed_leases
 from libs.persistence._liveness import Holders, Presence, ReclaimWork
 from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate
@@ -18,7 +18,6 @@ from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
 
 __all__ = [
     "NEWEST_FIRST",
-    "Capacity",
     "Connection",
     "Database",
     "Holders",

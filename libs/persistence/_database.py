@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from libs.json_text import write_json
-from libs.persistence._errors import redact_values
+from libs.persistence._errors import outage_of, redact_values
 
 Connection = AsyncConnection[TupleRow]
 Parameters = Mapping[str, Any] | Sequence[Any] | None
@@ -141,7 +141,10 @@ class Database:
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode, for single statements."""
+        """A connection in autocommit mode, for single statements.
+
+        Raises ``StoreBusy`` and ``StoreUnavailable`` in place of the database's own errors that are outages.
+        """
         cancellations = _cancellations()
         connection: Connection | None = None
         try:
@@ -156,6 +159,8 @@ class Database:
             if isinstance(problem, Exception) and _cancellations() > cancellations:
                 # A failure while a cancelled block ends, of the rollback for example, must not hide the cancellation.
                 raise asyncio.CancelledError from problem
+            if (outage := outage_of(problem)) is not None:
+                raise outage from problem
             raise
         finally:
             if connection is not None:

@@ -7,6 +7,7 @@ import psycopg
 import structlog
 from psycopg_pool import PoolClosed, PoolTimeout
 
+from libs.contracts.errors import StoreBusy, StoreUnavailable
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -17,12 +18,13 @@ _CONTENTION: Final = (
     psycopg.errors.LockNotAvailable,
     psycopg.errors.DeadlockDetected,
     psycopg.errors.SerializationFailure,
+    StoreBusy,
 )
 
 
 def is_outage(problem: BaseException) -> bool:
     """Whether the database, not the statement, is at fault, so that the same work may succeed later."""
-    if isinstance(problem, PoolTimeout | PoolClosed):
+    if isinstance(problem, StoreUnavailable | PoolTimeout | PoolClosed):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
         return False
@@ -36,6 +38,14 @@ def is_contention(problem: BaseException) -> bool:
     time would be retried for ever.
     """
     return isinstance(problem, _CONTENTION)
+
+
+def outage_of(problem: BaseException) -> StoreUnavailable | None:
+    """The outage that the database's error is, in the words of contracts; None for other errors."""
+    if isinstance(problem, StoreUnavailable) or not is_outage(problem):
+        return None
+    kind = StoreBusy if is_contention(problem) else StoreUnavailable
+    return kind(str(problem).strip() or type(problem).__name__)
 
 
 def is_unreachable(problem: BaseException) -> bool:

@@ -2,29 +2,16 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
+from libs.fairness import Capacity
 from libs.persistence._leases import renewed_leases
 
 Job = TypeVar("Job")
 # New jobs are looked for that often while others run.
 _LOOK_SECONDS: Final = 0.3
-
-
-@dataclass(frozen=True, slots=True)
-class Capacity:
-    """Jobs that may be claimed: ``free``, and of a company ``each`` less those that it has in ``busy``."""
-
-    free: int
-    each: int
-    busy: Mapping[str, int] = field(default_factory=dict)
-
-    def parameters(self) -> dict[str, object]:
-        """Parameters of a claiming statement."""
-        companies, jobs = list(self.busy), list(self.busy.values())
-        return {"free": self.free, "each": self.each, "companies": companies, "jobs": jobs}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

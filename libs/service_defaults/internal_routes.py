@@ -7,10 +7,10 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from libs.contracts.envelope import Envelope, envelope_from_attributes
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Identity
-from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage, Received
+from libs.contracts.messages import Envelope, Received, envelope_from_attributes
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage
 from libs.quotas import CompanyAmounts
 
 BEARER: Final = "Bearer "

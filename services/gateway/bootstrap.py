@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Envelope
 from libs.contracts.topics import EVENT_TOPICS, TopicKind
 from libs.eventing import CommandSender
 from libs.fairness import FairSemaphore
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
-from libs.service_defaults import API, Service
+from libs.service_defaults import API, Service, UpstreamClient
 from libs.service_defaults.repeating import repeat, repeat_while_busy
 from services.gateway.adapters.health_http import HttpServiceHealth
 from services.gateway.adapters.kafka.operations import KafkaConsumerGroups, KafkaDeadLetters
@@ -39,14 +39,12 @@ from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
 from services.gateway.domain.company_limits import SharedLimits
 from services.gateway.domain.load_shedding import LoadShedding
-from services.gateway.domain.operations import ConsumerGroups, DeadLetterBox, ServiceHealth
 from services.gateway.domain.ports import (
     ConnectionStore,
     IdempotencyStore,
     KeyStore,
     Timeline,
     TokenCodec,
-    Upstreams,
 )
 from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.usage import UsageStore
@@ -79,8 +77,8 @@ from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.company_streams import CompanyStreams
 from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
-from services.gateway.use_cases.dead_letters import VisibleDeadLetters
-from services.gateway.use_cases.health import Health
+from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.principals import Principals
@@ -121,7 +119,7 @@ class Dependencies:
     tokens: TokenCodec
     idempotency: IdempotencyStore
     bus: CommandSender
-    upstreams: Upstreams
+    upstreams: UpstreamClient
     timeline: Timeline
     usage: UsageStore
     webhooks: WebhookStore

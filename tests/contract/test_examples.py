@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.asyncapi import EXAMPLES, examples_of, published_messages
-from libs.contracts.envelope import envelope_from
 from libs.contracts.identifiers import is_correlation_id
-from libs.contracts.messages import Command
+from libs.contracts.messages import Command, envelope_from
 
 FILES = sorted(EXAMPLES.glob("*.json"))
 MESSAGES = published_messages()

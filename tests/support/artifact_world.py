@@ -15,12 +15,11 @@ from fastapi import FastAPI
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import Command, Envelope, Event
 from libs.contracts.topics import INGESTION_COMMANDS
 from libs.eventing import IdentitySigner, OutboxMessage, Record
 from libs.objects import ObjectStore, open_store

@@ -3,10 +3,9 @@
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command
+from libs.contracts.messages import Command, Envelope
 from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner, Record
 

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from libs.eventing import IdentitySigner, MessageContext, Outbox, Relay
+from libs.contracts.messages import MessageContext
+from libs.eventing import IdentitySigner, Outbox, Relay
 from libs.persistence import Database, migrate
 from tests.support import sample_owner
 from tests.support.fake_producer import FakeProducer

@@ -4,7 +4,7 @@ import asyncio
 from asyncio import Future
 from collections.abc import Callable, Collection
 
-from libs.contracts.envelope import Envelope, envelope_from
+from libs.contracts.messages import Envelope, envelope_from
 from libs.eventing import BusUnavailable, MessageRefused
 from libs.eventing._bus import Headers
 

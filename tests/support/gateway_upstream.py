@@ -20,8 +20,9 @@ from libs.contracts.events.runtime import (
     TurnCompleted,
     TurnStarted,
 )
+from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.timestamps import now_text
-from libs.eventing import CommandContext, MessageContext, Transaction
+from libs.eventing import Transaction
 from libs.service_defaults import Caller, Service, ServiceSettings
 from tests.support import sample_owner
 

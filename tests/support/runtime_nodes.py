@@ -22,10 +22,9 @@ from libs.contracts.commands.runtime import (
     ForkSession,
     ResolveAction,
 )
-from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import Command, Envelope, Event, envelope_from
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, Record, Relay
 from libs.persistence import Connection, Database, Presence

@@ -8,7 +8,7 @@ from psycopg import OperationalError
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext
+from libs.contracts.messages import MessageContext
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
 from services.runtime.domain.ports import SessionAgent

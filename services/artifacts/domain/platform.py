@@ -9,7 +9,7 @@ from typing import Literal, Protocol
 
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext
+from libs.contracts.messages import MessageContext
 from services.artifacts.domain.artifacts import StoredArtifact
 
 InFlightState = Literal["copying", "removing"]

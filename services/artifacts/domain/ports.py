@@ -17,7 +17,7 @@ from libs.contracts.api.artifacts import (
 from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Identity
-from libs.persistence import Capacity
+from libs.fairness import Capacity
 from services.artifacts.domain.artifacts import KnownSession, StoredArtifact
 
 

@@ -9,13 +9,12 @@ from typing import Any, Final, Literal
 
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.commands.ingestion import CopyArtifact, DeleteFile
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.events.ingestion import FileDeleted, FileUploaded
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Command, CommandRejected, Event
-from libs.eventing import CommandContext, MessageContext, MessageDraft, Outbox, Transaction
+from libs.contracts.messages import Command, CommandContext, CommandRejected, Draft, Envelope, Event, MessageContext
+from libs.eventing import Outbox, Transaction
 from services.artifacts.domain.artifacts import ArtifactNotFound
 from services.artifacts.domain.platform import CopyState, InFlightState, NotCopied, OutboundCommand, PlatformWriter
 
@@ -200,7 +199,7 @@ def _emit(transaction: Transaction, copy: CopyState, context: MessageContext) ->
 
 def _reject(transaction: Transaction, state: InFlightState, context: MessageContext, error: ErrorInfo) -> None:
     transaction.drafts.append(
-        MessageDraft(
+        Draft(
             CommandRejected(error=error),
             subject=context.causation_id or "",
             context=context,

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.artifacts import ArtifactDeleted
 from libs.contracts.events.runtime import SessionDeleted
+from libs.contracts.messages import Envelope
 from libs.eventing import Transaction
 from services.artifacts.domain.ports import ArtifactWriter
 

@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
+from libs.contracts.messages import Envelope
 from libs.eventing import Transaction
 from services.artifacts.domain.ports import ArtifactWriter
 

@@ -9,13 +9,13 @@ import structlog
 
 from libs import tracing
 from libs.contracts.api.artifacts import ArtifactPreview, Sheet
-from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
+from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable, StoreBusy, StoreUnavailable
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
-from libs.contracts.messages import Event
+from libs.contracts.messages import Event, MessageContext
 from libs.documents import DocumentUnreadable
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
-from libs.persistence import LeasedWork, is_unreachable, retry_until_available
+from libs.persistence import LeasedWork, retry_until_available
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
@@ -116,7 +116,7 @@ class ReadTables:
 
 def _is_outage(problem: Exception) -> bool:
     """Lock contention is none: a deadlock may be of the work's own making."""
-    return isinstance(problem, ServiceUnavailable) or is_unreachable(problem)
+    return isinstance(problem, ServiceUnavailable | StoreUnavailable) and not isinstance(problem, StoreBusy)
 
 
 def _span(job: TableJob) -> tracing.Span:

@@ -1,14 +1,11 @@
-"""Views of operators and of companies on the installation, and the ports behind them."""
+"""Views of operators and of companies on the installation."""
 
 import re
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from libs.contracts.errors import NotFound, PermissionDenied
 from libs.contracts.identity import Identity, Scope
-from libs.eventing import DeadLetter, DeadLetterTopic, GroupLag, ReplayOutcome, TopicContent
 
 _ID: Final = re.compile(r"([a-z-]{1,100})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 
@@ -23,9 +20,9 @@ class OperationsView:
     def is_whole(self) -> bool:
         return self.company_id is None
 
-    def shows(self, letter: DeadLetter) -> bool:
-        """A letter that names no company, or several, is for operators of the installation only."""
-        return self.company_id is None or letter.company_id == self.company_id
+    def shows(self, company_id: str | None) -> bool:
+        """Something of no company, or of several, is for operators of the installation only."""
+        return self.company_id is None or company_id == self.company_id
 
 
 def view_of(reader: Identity) -> OperationsView:
@@ -75,37 +72,3 @@ class ReplicaHealth:
     status: ReplicaStatus
     version: str | None = None
     reason: str = ""
-
-
-class ServiceHealth(Protocol):
-    async def replicas(self) -> Sequence[ReplicaHealth]:
-        """All processes whose addresses are known. Raises nothing, and answers within a few seconds."""
-
-
-class ConsumerGroups(Protocol):
-    async def lag(self) -> Sequence[GroupLag]:
-        """Raises ``BusUnavailable``."""
-
-
-class DeadLetterSession(Protocol):
-    """A connection to the dead-letter topics."""
-
-    async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
-        """The content of each wanted topic that exists."""
-
-    async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
-        """Letters with offsets from ``first`` to before ``end``, oldest first, without their payloads."""
-
-    async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Raises ``NotFound`` when there is none."""
-
-    async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Sends the letter to where it came from, unless that was done before.
-
-        Raises ``ReplayOvertaken`` when another process has begun to replay the topic; nothing was sent then.
-        """
-
-
-class DeadLetterBox(Protocol):
-    def open(self) -> AbstractAsyncContextManager[DeadLetterSession]:
-        """Raises ``BusUnavailable``, also when the broker fails meanwhile."""

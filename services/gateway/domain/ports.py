@@ -6,15 +6,10 @@ from typing import Protocol
 
 from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
-from libs.eventing import OffsetMove, Partition
-from libs.service_defaults import UpstreamClient
 from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
-
-Upstreams = UpstreamClient
-"""The internal HTTP APIs of the other services. Raises ``ServiceUnavailable`` when one does not answer."""
 
 
 class KeyStore(Protocol):
@@ -127,20 +122,6 @@ class Timeline(Protocol):
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""
-
-
-class TimelineLog(Protocol):
-    """Fills the numbered log of events."""
-
-    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """The next offset to be stored of each partition of which something was stored."""
-
-    async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
-        """Numbers and stores the events that are not there yet, and moves the offsets, in one transaction.
-
-        Returns the number of events stored. Raises ``Overtaken`` when a partition's offset is not where its move
-        begins; nothing is stored then. All copies of an event have to be in one partition.
-        """
 
 
 class TimelinePartitions(Protocol):

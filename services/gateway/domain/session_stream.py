@@ -11,8 +11,7 @@ from typing import Final, NamedTuple, Self
 
 from libs.contracts.errors import InvalidRequest, ValidationFailed
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
-from libs.contracts.messages import public_name
-from libs.eventing import Received
+from libs.contracts.messages import Received, public_name
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream, as_received
 

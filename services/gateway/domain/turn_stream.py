@@ -11,7 +11,6 @@ from typing import Any, Final, NamedTuple, Self
 
 import orjson
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.runtime import (
     CitationAdded,
@@ -27,7 +26,7 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.eventing import Received
+from libs.contracts.messages import Envelope, Received
 from services.gateway.domain.timeline import TimelineEvent
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})

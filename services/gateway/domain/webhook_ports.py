@@ -7,7 +7,6 @@ from typing import Protocol
 
 from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
-from libs.secrets import SecretStore
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.webhook_deliveries import Answer, AttemptOutcome, Delivery, DueDelivery, FailureStreak
 from services.gateway.domain.webhooks import Webhook, WebhookSecret
@@ -151,8 +150,14 @@ class Backlog:
     events_behind: int
 
 
-class WebhookMaintenanceStore(SecretStore[WebhookSecret], Protocol):
+class WebhookMaintenanceStore(Protocol):
     """Periodic work on all webhooks. Any number of processes may do the same at once."""
+
+    async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[WebhookSecret]:
+        """Secrets under other keys, in the order of their ids, with ids above ``after``."""
+
+    async def replace_ciphertext(self, old: WebhookSecret, ciphertext: bytes) -> None:
+        """Does nothing when the secret was changed meanwhile."""
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
         """Deletes up to ``limit`` old deliveries, and those of deleted webhooks; returns their number.

@@ -3,14 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import orjson
 
-from libs.contracts.envelope import Envelope
-from libs.contracts.messages import public_name
+from libs.contracts.messages import Envelope, public_name
 from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
-from services.gateway.domain.ports import TimelineLog
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent
 from services.gateway.domain.usage import COUNTED, TurnUsage, turn_usage
 
@@ -23,6 +21,20 @@ class PublishedEvent:
 
     envelope: Envelope
     event: TimelineEvent | None
+
+
+class TimelineLog(Protocol):
+    """Fills the numbered log of events."""
+
+    async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
+        """The next offset to be stored of each partition of which something was stored."""
+
+    async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
+        """Numbers and stores the events that are not there yet, and moves the offsets, in one transaction.
+
+        Returns the number of events stored. Raises ``Overtaken`` when a partition's offset is not where its move
+        begins; nothing is stored then. All copies of an event have to be in one partition.
+        """
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from libs.persistence import is_outage
+from libs.contracts.errors import StoreUnavailable
 from services.gateway.domain.ports import TimelinePartitions
 from services.gateway.domain.usage import UsageRetention
 
@@ -24,9 +24,7 @@ async def keep_timeline(partitions: TimelinePartitions, now: Callable[[], dateti
         try:
             await partitions.make(today)
             await partitions.drop_before(today - timedelta(days=days))
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable as problem:
             # Also when a reader held a partition for too long; there are days left to do it.
             _log.warning("timeline.not_maintained", problem=repr(problem))
             await asyncio.sleep(_RETRY_SECONDS)
@@ -38,8 +36,6 @@ async def purge_usage(usage: UsageRetention, now: Callable[[], datetime], keep: 
     """Deletes a batch of hours that are older than ``keep``; returns how many rows it had."""
     try:
         return await usage.purge(now() - keep, limit=_BATCH)
-    except Exception as problem:
-        if not is_outage(problem):
-            raise
+    except StoreUnavailable as problem:
         _log.warning("usage.not_purged", problem=repr(problem))
         return 0

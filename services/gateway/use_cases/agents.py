@@ -11,8 +11,8 @@ from libs.contracts.commands.runtime import SessionBeginning
 from libs.contracts.errors import ErrorDetail, InvalidRequest, NotFound, ValidationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
-from services.gateway.domain.ports import Upstreams
 from services.gateway.use_cases.principals import GATEWAY, TTLCache
 
 _LONGEST_NAME: Final = 200
@@ -30,7 +30,7 @@ class Agents:
     company's own, knowledge bases or toolsets, are checked every time.
     """
 
-    def __init__(self, upstreams: Upstreams, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
+    def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
         self._upstreams = upstreams
         self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic, size=_REMEMBERED)
 

@@ -9,8 +9,7 @@ from libs.contracts.commands.runtime import CreateBudget
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
-from libs.contracts.messages import Command
-from libs.eventing import Received
+from libs.contracts.messages import Command, Received
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import KeyStore
 from services.gateway.domain.usage import UsageSpan, UsageStore

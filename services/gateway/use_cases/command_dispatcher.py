@@ -10,8 +10,8 @@ from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, ExecuteTurn
 from libs.contracts.errors import Conflict, ErrorKind, RateLimited, ServiceUnavailable, TimedOut, error_from
 from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Command, CommandRejected
-from libs.eventing import CommandSender, Received, Replies, ReplyState
+from libs.contracts.messages import Command, CommandRejected, Received
+from libs.eventing import CommandSender, Replies, ReplyState
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.ports import IdempotencyStore

@@ -8,8 +8,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import ErrorInfo, RateLimited, error_from, rate_exceeded
-from libs.persistence import is_outage
+from libs.contracts.errors import ErrorInfo, RateLimited, StoreUnavailable, error_from, rate_exceeded
 from libs.quotas import CompanyLimits
 from services.gateway.domain.company_limits import TURNS, SharedLimits, block_of
 
@@ -101,9 +100,7 @@ class CompanyRates:
         block = block_of(limit)
         try:
             grant = await self._shared.take_tokens(company_id, name, block, limit)
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable as problem:
             _log.warning("limits.not_shared", limit=name, problem=str(problem).strip())
             bucket.tokens += max(block, math.ceil(limit * _OUTAGE_SECONDS / 60))
         else:

@@ -8,8 +8,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import rate_exceeded
-from libs.persistence import is_outage
+from libs.contracts.errors import StoreUnavailable, rate_exceeded
 from libs.quotas import CompanyLimits
 from services.gateway.domain.company_limits import STREAMS, SharedLimits, block_of
 
@@ -79,18 +78,14 @@ class CompanyStreams:
             await asyncio.sleep(RENEW_SECONDS)
             try:
                 await self.renew()
-            except Exception as problem:
-                if not is_outage(problem):
-                    raise
+            except StoreUnavailable as problem:
                 _log.warning("limits.not_renewed", problem=str(problem).strip())
 
     async def close(self) -> None:
         """Gives all places back: those who reconnect elsewhere need them there."""
         try:
             await self._shared.renew_places(dict.fromkeys(self._held, 0))
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable as problem:
             _log.warning("limits.not_renewed", problem=str(problem).strip())
 
     async def renew(self) -> None:
@@ -117,9 +112,7 @@ class CompanyStreams:
                 raise rate_exceeded(STREAMS, limit, limit, _RETRY_SECONDS)
             try:
                 places = await self._shared.hold_places(company_id, taken + block_of(limit), limit)
-            except Exception as problem:
-                if not is_outage(problem):
-                    raise
+            except StoreUnavailable as problem:
                 _log.warning("limits.not_shared", limit=STREAMS, problem=str(problem).strip())
                 self._held[company_id] = self._open[company_id] + 1
                 return

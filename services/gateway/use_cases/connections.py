@@ -10,11 +10,12 @@ from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, limit_within
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
 from services.gateway.domain.idempotency import KeyReused, Write
-from services.gateway.domain.ports import ConnectionStore, Upstreams
+from services.gateway.domain.ports import ConnectionStore
 
 _ABOVE: Final = "A connection cannot be given a quota above its maker's rate limit"
 
@@ -37,7 +38,7 @@ class Connections:
     """``forget`` is told which connection's key ended."""
 
     store: ConnectionStore
-    upstreams: Upstreams
+    upstreams: UpstreamClient
     now: Callable[[], datetime]
     forget: Callable[[str], None]
 

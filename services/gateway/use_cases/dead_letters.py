@@ -2,8 +2,9 @@
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
@@ -19,15 +20,7 @@ from libs.eventing import (
     dead_letter_topics,
 )
 from libs.retry import RetryPolicy
-from services.gateway.domain.operations import (
-    DeadLetterBox,
-    DeadLetterSession,
-    OperationsView,
-    no_such_letter,
-    parse_letter_id,
-    replay_view_of,
-    view_of,
-)
+from services.gateway.domain.operations import OperationsView, no_such_letter, parse_letter_id, replay_view_of, view_of
 from services.gateway.use_cases.health import answered_within
 
 MOST_EXAMINED: Final = 500
@@ -44,6 +37,30 @@ _RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
 _log = structlog.get_logger("operations")
 Positions = Mapping[str, int]
 """By topic, the offset before which the next page begins. A topic that is not named has been read to its end."""
+
+
+class DeadLetterSession(Protocol):
+    """A connection to the dead-letter topics."""
+
+    async def contents(self, wanted: Sequence[DeadLetterTopic]) -> dict[DeadLetterTopic, TopicContent]:
+        """The content of each wanted topic that exists."""
+
+    async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> Sequence[DeadLetter]:
+        """Letters with offsets from ``first`` to before ``end``, oldest first, without their payloads."""
+
+    async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
+        """Raises ``NotFound`` when there is none."""
+
+    async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
+        """Sends the letter to where it came from, unless that was done before.
+
+        Raises ``ReplayOvertaken`` when another process has begun to replay the topic; nothing was sent then.
+        """
+
+
+class DeadLetterBox(Protocol):
+    def open(self) -> AbstractAsyncContextManager[DeadLetterSession]:
+        """Raises ``BusUnavailable``, also when the broker fails meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,7 +168,7 @@ class VisibleDeadLetters:
             listed = await merge.pop()
             if listed is None:
                 break
-            if view.shows(listed.letter) and query.matches(listed.letter, listed.replayed):
+            if view.shows(listed.letter.company_id) and query.matches(listed.letter, listed.replayed):
                 found.append(listed)
         return found
 
@@ -166,7 +183,7 @@ async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str
         letter = None if content is None else await session.message(topic, offset)
     except NotFound:
         raise no_such_letter() from None
-    if content is None or letter is None or not view.shows(letter):
+    if content is None or letter is None or not view.shows(letter.company_id):
         raise no_such_letter()
     return ListedLetter(topic, letter, offset in content.replayed)
 

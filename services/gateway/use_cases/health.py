@@ -6,20 +6,30 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, Literal, TypeVar
+from typing import Final, Generic, Literal, Protocol, TypeVar
 
 import structlog
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.eventing import BusUnavailable, GroupLag
-from services.gateway.domain.operations import ConsumerGroups, ReplicaHealth, ServiceHealth, view_of
+from services.gateway.domain.operations import ReplicaHealth, view_of
 
 _log = structlog.get_logger("operations")
 T = TypeVar("T")
 FRESH_SECONDS: Final = 2.0
 FRESH_LAG_SECONDS: Final = 5.0
 _LAG_SECONDS: Final = 12.0
+
+
+class ServiceHealth(Protocol):
+    async def replicas(self) -> Sequence[ReplicaHealth]:
+        """All processes whose addresses are known. Raises nothing, and answers within a few seconds."""
+
+
+class ConsumerGroups(Protocol):
+    async def lag(self) -> Sequence[GroupLag]:
+        """Raises ``BusUnavailable``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

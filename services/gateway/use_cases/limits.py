@@ -11,9 +11,10 @@ import structlog
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.quotas import LIMITS, CompanyLimits
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.company_limits import API_KEYS, RATES, SharedLimits
-from services.gateway.domain.ports import KeyStore, Upstreams
+from services.gateway.domain.ports import KeyStore
 
 _log = structlog.get_logger("gateway.limits")
 _SECONDS: Final = 1.0
@@ -33,7 +34,7 @@ class Limits:
     known: CompanyLimits
     shared: SharedLimits
     keys: KeyStore
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def of(self, caller: Identity) -> Mapping[str, LimitUse]:
         company_id = caller.company_id

@@ -11,10 +11,11 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin, is_origin
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, ApiKey, KeyOwner, Principal, digest_of, has_form
 from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
-from services.gateway.domain.ports import ConnectionStore, KeyStore, TokenCodec, Upstreams
+from services.gateway.domain.ports import ConnectionStore, KeyStore, TokenCodec
 
 CACHE_SECONDS: Final = 30.0
 MISS_SECONDS: Final = 5.0
@@ -42,7 +43,7 @@ class Principals:
         keys: KeyStore,
         connections: ConnectionStore,
         tokens: TokenCodec,
-        upstreams: Upstreams,
+        upstreams: UpstreamClient,
         *,
         fresh: Callable[[], bool],
         now: Callable[[], datetime],

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from libs.contracts.api.toolsets import secret_place
 from libs.contracts.commands.registry import PutSecret
 from libs.contracts.errors import ServiceUnavailable
-from libs.eventing import Received
+from libs.contracts.messages import Received
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher

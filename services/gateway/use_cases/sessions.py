@@ -21,11 +21,11 @@ from libs.contracts.errors import Conflict
 from libs.contracts.events.runtime import SessionCreated, SessionUpdated
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.connections import PublicUse
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.identifiers import id_of
-from services.gateway.domain.ports import Upstreams
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
@@ -38,7 +38,7 @@ class Sessions:
 
     commands: CommandDispatcher
     agents: Agents
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def open(
         self,

@@ -15,7 +15,8 @@ from libs.contracts.events.runtime import (
     TurnQueued,
     TurnStarted,
 )
-from libs.eventing import Received, Replies, ReplyState
+from libs.contracts.messages import Received
+from libs.eventing import Replies, ReplyState
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
 from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, raise_failure
 from services.gateway.use_cases.turn_follower import TurnFollower

@@ -7,7 +7,8 @@ from typing import Final
 import structlog
 
 from libs.contracts.errors import NotFound, ServiceUnavailable
-from libs.eventing import Received, Replies
+from libs.contracts.messages import Received
+from libs.eventing import Replies
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream
 from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
 

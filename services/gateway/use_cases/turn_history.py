@@ -8,12 +8,13 @@ from typing import Final
 import structlog
 
 from libs.contracts.api.sessions import Turn, WatchedTurn
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identity import Identity
-from libs.eventing import Received
-from libs.persistence import is_outage
+from libs.contracts.messages import Received
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import decode_events
-from services.gateway.domain.ports import Timeline, Upstreams
+from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream, as_received
 
@@ -40,7 +41,7 @@ class FollowedTurn:
 @dataclass(frozen=True, slots=True)
 class TurnHistory:
     timeline: Timeline
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def state(self, turn: FollowedTurn) -> Turn:
         """The turn as it is now. Raises ``NotFound`` and ``ServiceUnavailable``."""
@@ -83,9 +84,7 @@ class TurnHistory:
                 found = await self.timeline.turn(company_id, turn.turn_id, after_sequence=after)
                 if len(found) >= through - after:
                     break
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable as problem:
             _log.info("turn.log_unreachable", turn_id=turn.turn_id, problem=str(problem))
         return [as_received(event) for event in found]
 

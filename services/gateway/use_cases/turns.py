@@ -16,12 +16,13 @@ from libs.contracts.events.runtime import (
     TurnActionResolved,
 )
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Event
-from libs.eventing import CommandSender, Received
+from libs.contracts.messages import Event, Received
+from libs.eventing import CommandSender
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.identifiers import id_of
-from services.gateway.domain.ports import IdempotencyStore, Upstreams
+from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.domain.turn_progress import ENDS, TurnProgress, typed, typed_events
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
@@ -55,7 +56,7 @@ class Turns:
     bus: CommandSender
     commands: CommandDispatcher
     idempotency: IdempotencyStore
-    upstreams: Upstreams
+    upstreams: UpstreamClient
     history: TurnHistory
 
     @asynccontextmanager

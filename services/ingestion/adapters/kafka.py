@@ -7,8 +7,8 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import BusUnavailable, Producer

@@ -9,7 +9,7 @@ from typing import Protocol
 from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo, NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.persistence import Capacity
+from libs.fairness import Capacity
 
 
 class ArtifactNotFound(NotFound):

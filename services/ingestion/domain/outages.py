@@ -2,10 +2,7 @@
 
 from typing import Final
 
-from libs.contracts.errors import ServiceUnavailable
-from libs.objects import StoreUnavailable
-from libs.persistence import is_contention
-from libs.persistence import is_outage as is_database_outage
+from libs.contracts.errors import ServiceUnavailable, StoreBusy, StoreUnavailable
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.engines import EngineUnavailable
 
@@ -14,10 +11,10 @@ _OUTAGES: Final = (EmbeddingUnavailable, EngineUnavailable, StoreUnavailable, Se
 
 def is_outage(problem: Exception) -> bool:
     """Whether something did not answer. Lock contention is included, so the retries have to be bounded in time."""
-    return isinstance(problem, _OUTAGES) or is_database_outage(problem)
+    return isinstance(problem, _OUTAGES)
 
 
 def is_unreachable(problem: Exception) -> bool:
     """An outage and no lock contention, which the work itself may cause."""
     # EngineUnavailable carries the database's error as its cause.
-    return is_outage(problem) and not is_contention(problem.__cause__ or problem)
+    return is_outage(problem) and not isinstance(problem.__cause__ or problem, StoreBusy)

@@ -2,8 +2,8 @@
 
 from collections.abc import Callable
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.artifacts import ArtifactDeleted, ArtifactUploaded
+from libs.contracts.messages import Envelope
 from libs.eventing import EventRouter, Transaction
 from services.ingestion.domain.artifacts import ArtifactWriter
 

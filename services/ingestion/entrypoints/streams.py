@@ -18,10 +18,10 @@ from faust.streams import Stream
 from faust.types import EventT, StreamT
 from faust.types.auth import CredentialsT
 
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaConnection, member_client_id, set_lag
 from libs.fairness import FairSemaphore
-from libs.persistence import is_outage
 from services.ingestion.domain.runs import ItemKey, RunKey, WorkKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
 
@@ -138,12 +138,11 @@ class IngestionStreams:
                 await self._run(run)
             if items := [key for key in keys if isinstance(key, ItemKey)]:
                 await self._items(items)
-        except Exception as problem:
-            # The leases expire, and the reconciler sends the work again.
-            if is_outage(problem):
-                _log.warning("streams.outage", problem=str(problem).strip())
-            else:
-                _log.exception("streams.work_failed")
+        # The leases expire, and the reconciler sends the work again.
+        except StoreUnavailable as problem:
+            _log.warning("streams.outage", problem=str(problem).strip())
+        except Exception:
+            _log.exception("streams.work_failed")
 
 
 def _company_of(headers: Mapping[str, bytes] | Sequence[tuple[str, bytes]] | None) -> str:

@@ -9,7 +9,7 @@ from typing import Final
 
 import structlog
 
-from libs.persistence import is_outage
+from libs.contracts.errors import StoreUnavailable
 
 _log = structlog.get_logger(__name__)
 _LOOK_SECONDS: Final = 5.0
@@ -58,9 +58,7 @@ class Watchdog:
     async def _is_stuck(self) -> bool:
         try:
             return await self._stuck(self._limit)
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable:
             return False
 
     def _watch_loop(self) -> None:

@@ -21,7 +21,8 @@ from libs.contracts.events.ingestion import (
     CollectionUpdated,
 )
 from libs.contracts.identifiers import is_id
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.files import FileNotFound
 from services.ingestion.domain.ports.files import CollectionWriter, FileWriter

@@ -8,8 +8,8 @@ from libs.contracts.api.files import BulkOperation, BulkReply, FileResult, FileS
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileDeleted, FilesChanged, FileUpdated
-from libs.contracts.messages import Event
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext, Event
+from libs.eventing import Transaction
 from services.ingestion.domain.files import FileNotFound
 from services.ingestion.domain.ports.files import FileWriter
 

@@ -15,7 +15,8 @@ from libs.contracts.commands.ingestion import (
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.events.ingestion import IngestionQueued, KnowledgeBaseCreated, KnowledgeBaseUpdated
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
     KnowledgeBaseNotFound,

@@ -7,7 +7,8 @@ from libs.contracts.api.file_names import safe_name
 from libs.contracts.api.file_types import type_of
 from libs.contracts.commands.ingestion import CopyArtifact
 from libs.contracts.events.ingestion import FileUploaded
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from libs.objects import ObjectStore
 from services.ingestion.domain.artifacts import ArtifactSource
 from services.ingestion.domain.files import original_key

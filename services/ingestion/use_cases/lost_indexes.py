@@ -7,7 +7,8 @@ from typing import Final
 import structlog
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox, Transaction
 from services.ingestion.domain.engines import EngineUnavailable
 from services.ingestion.domain.ports.indexes import IndexCatalog, KnownIndex
 from services.ingestion.domain.ports.knowledge_bases import Engines, KnowledgeBaseWriter

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from libs.persistence import Capacity, LeasedWork
+from libs.fairness import Capacity
+from libs.persistence import LeasedWork
 from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.ports.knowledge_bases import WorkQueue
 from services.ingestion.domain.runs import Token

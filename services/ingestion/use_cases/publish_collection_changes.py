@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.events.ingestion import CollectionUpdated
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox, Transaction
 from services.ingestion.domain.ports.files import CollectionChanges, CollectionPublisher
 
 _BATCH: Final = 50

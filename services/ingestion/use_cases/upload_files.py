@@ -13,7 +13,8 @@ from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectStore
 from libs.service_defaults.uploads import FilePart, checked_pieces, invalid_file
 from services.ingestion.domain.files import StoredFile, original_key

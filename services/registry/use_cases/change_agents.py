@@ -9,7 +9,8 @@ from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAge
 from libs.contracts.errors import Conflict, InvalidRequest
 from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.identifiers import is_id
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.registry.domain.agent import new_agent, require_writable
 from services.registry.domain.agent_key import candidates
 from services.registry.domain.ports import AgentReader, AgentWriter

@@ -11,7 +11,8 @@ from typing import Final
 from libs.contracts.commands.registry import DeleteSecret, PutSecret
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.registry import SecretDeleted, SecretStored
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
 from services.registry.domain.toolset_ports import SecretWriter
 

@@ -19,7 +19,8 @@ from libs.contracts.commands.registry import CreateToolset, DeleteToolset, Refre
 from libs.contracts.errors import Conflict, ErrorDetail, RateLimited
 from libs.contracts.events.registry import ToolsetCreated, ToolsetDeleted, ToolsetRefreshed, ToolsetUpdated
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from libs.fairness import FairSemaphore, QueueFull
 from services.registry.domain.hints import near
 from services.registry.domain.toolset import MOST_TOOLSETS, StoredToolset, config_of, new_toolset, require, secret_names

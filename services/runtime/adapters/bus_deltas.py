@@ -6,9 +6,8 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import BusUnavailable, MessageRefused, Outbox, Producer
 from services.runtime.domain.turns import ClaimedTurn

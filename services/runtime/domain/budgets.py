@@ -10,8 +10,8 @@ from libs.contracts.api.sessions import Usage
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
+from libs.contracts.messages import MessageContext
 from libs.contracts.timestamps import format_time
-from libs.eventing import MessageContext
 
 _PERCENT: Final = 100
 

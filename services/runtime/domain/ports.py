@@ -22,8 +22,7 @@ from libs.contracts.api.sessions import (
     WatchedTurn,
 )
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Event
-from libs.eventing import Received
+from libs.contracts.messages import Event, Received
 from services.runtime.domain.admission import AdmissionView, Decision
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession

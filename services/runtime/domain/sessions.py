@@ -8,7 +8,7 @@ from libs.contracts.api import sessions as api
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, MessageContext
+from libs.contracts.messages import CommandContext, MessageContext
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.spending import TurnSpending

@@ -18,9 +18,8 @@ from libs.contracts.events.runtime import (
     TurnStarted,
 )
 from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandRejected, Event
+from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import MessageContext, MessageDraft
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import JsonObject, Message, UserMessage
 from services.runtime.domain.spending import TurnSpending
@@ -65,7 +64,7 @@ class Submission:
         """With the owner of its session, who may see the events."""
         return replace(self, message_context=replace(self.message_context, owner_id=owner_id))
 
-    def queued(self, position: int) -> MessageDraft:
+    def queued(self, position: int) -> Draft:
         return self._draft(
             TurnQueued(
                 session_id=self.session_id,
@@ -75,14 +74,14 @@ class Submission:
             )
         )
 
-    def rejected(self, error: ServiceError) -> MessageDraft:
+    def rejected(self, error: ServiceError) -> Draft:
         # A refusal concerns its caller; there may be no session, or one of somebody else.
         return self.owned_by(self.caller.user_id)._draft(
             CommandRejected(error=error.info()), type=ExecuteTurn.rejected_type(), topic=RUNTIME_EVENTS.name
         )
 
-    def _draft(self, event: Event, *, type: str | None = None, topic: str | None = None) -> MessageDraft:
-        return MessageDraft(
+    def _draft(self, event: Event, *, type: str | None = None, topic: str | None = None) -> Draft:
+        return Draft(
             event, subject=self.turn_id, context=self.message_context, sequence=FIRST_SEQUENCE, type=type, topic=topic
         )
 
@@ -114,16 +113,16 @@ class ClaimedTurn:
     worked: float = 0.0
     whole_history: bool = False
 
-    def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> MessageDraft:
-        return MessageDraft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
+    def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> Draft:
+        return Draft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
 
-    def started(self) -> MessageDraft:
+    def started(self) -> Draft:
         event = TurnStarted(
             session_id=self.session_id, turn_id=self.id, attempt=self.attempt, user_message_id=self.user_message_id
         )
         return self.draft(event, self.sequence)
 
-    def restarted(self, resumed_from_step: int) -> MessageDraft:
+    def restarted(self, resumed_from_step: int) -> Draft:
         event = TurnRestarted(
             session_id=self.session_id, turn_id=self.id, attempt=self.attempt, resumed_from_step=resumed_from_step
         )
@@ -140,7 +139,7 @@ class LockedTurn:
     message_context: MessageContext
     sequence: int
 
-    def cancelled(self, reason: str, spent: TurnSpending) -> MessageDraft:
+    def cancelled(self, reason: str, spent: TurnSpending) -> Draft:
         event = TurnCancelled(
             session_id=self.session_id,
             turn_id=self.id,
@@ -150,9 +149,9 @@ class LockedTurn:
         )
         return self.draft(event, 1)
 
-    def draft(self, event: Event, number: int) -> MessageDraft:
+    def draft(self, event: Event, number: int) -> Draft:
         """``number`` counts the events of this transaction from 1."""
-        return MessageDraft(event, subject=self.id, context=self.message_context, sequence=self.sequence + number)
+        return Draft(event, subject=self.id, context=self.message_context, sequence=self.sequence + number)
 
 
 @dataclass(frozen=True, slots=True)

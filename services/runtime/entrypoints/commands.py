@@ -4,7 +4,8 @@ from dataclasses import dataclass
 
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import ServiceError
-from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
+from libs.contracts.messages import CommandContext
+from libs.eventing import AlreadyProcessed, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
 from services.runtime.use_cases.admit_turn import AdmitTurn

@@ -9,7 +9,7 @@ from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext
+from libs.contracts.messages import CommandContext
 from services.runtime.domain.admission import AdmissionPolicy, Decision
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.beginnings import history_of, new_session

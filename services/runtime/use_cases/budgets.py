@@ -8,7 +8,8 @@ from libs.contracts.api.budgets import MAX_BUDGETS
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import BudgetCreated, BudgetDeleted, BudgetExhausted, BudgetUpdated
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.budgets import BudgetState, BudgetWriter, NewBudget
 
 OpenBudgets = Callable[[Transaction], BudgetWriter]

@@ -7,7 +7,8 @@ from typing import Final
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.sessions import valid_id, writable
 from services.runtime.use_cases.sessions import OpenWriter
 

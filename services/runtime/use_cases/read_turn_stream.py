@@ -4,13 +4,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libs.contracts.api.sessions import WatchedTurn
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event, Received
 from libs.contracts.timestamps import now_text
-from libs.eventing import Received
 from services.runtime.domain.ports import WatchedTurns
 from services.runtime.domain.turns import TurnEnd
 

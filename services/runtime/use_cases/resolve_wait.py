@@ -7,7 +7,8 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.events.runtime import ResolveActionAccepted, TurnActionResolved
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.sessions import LockedSession, readable, valid_id, writable
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import LockedTurn

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from libs.contracts.api.retention import Retention
 from libs.contracts.commands import runtime as commands
 from libs.contracts.events.runtime import RetentionUpdated
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.retention import RetentionReads, RetentionWriter
 
 OpenRetention = Callable[[Transaction], RetentionWriter]

@@ -6,7 +6,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from libs.persistence import Capacity, ReclaimWork
+from libs.contracts.errors import StoreBusy
+from libs.fairness import Capacity
+from libs.persistence import ReclaimWork
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
@@ -325,7 +327,7 @@ async def test_deadlocks_count(world: World, monkeypatch: pytest.MonkeyPatch) ->
     await world.relay()
 
     async def write(*_: Any) -> None:
-        raise EngineUnavailable("no answer") from psycopg.errors.DeadlockDetected()
+        raise EngineUnavailable("no answer") from StoreBusy()
 
     monkeypatch.setattr(PgvectorEngine, "write", write)
     for _ in range(4):

@@ -4,8 +4,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import now_text
 from libs.eventing import EventRouter, PayloadReader, PoisonMessage, Record, Transaction
 from libs.eventing._messages import PayloadCorrupt

@@ -8,7 +8,8 @@ import pytest
 import pytest_asyncio
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import CommandContext, CommandSender, IdentitySigner, LookUp, ReplyState, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import CommandSender, IdentitySigner, LookUp, ReplyState, Transaction
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import ALICE, SIGNING_KEY

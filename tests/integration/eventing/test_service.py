@@ -14,7 +14,8 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from deploy.local.ports import choose_free
-from libs.eventing import CommandContext, CommandSender, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import CommandSender, Transaction
 from libs.persistence import migrate
 from libs.service_defaults import Service
 from libs.service_defaults._schema import BEHIND

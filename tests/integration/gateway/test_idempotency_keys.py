@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
-from psycopg_pool import PoolTimeout
 
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.persistence import Database, migrate
@@ -71,7 +70,7 @@ async def test_a_write_whose_turn_has_come_and_that_gets_no_connection_is_an_out
     await database.open()
     store = PostgresIdempotency(database, connections=4, seconds=0.5)
     async with database.connection():
-        with pytest.raises(PoolTimeout):
+        with pytest.raises(StoreUnavailable):
             await store.record(REQUEST, command_id=new_id(), correlation_id=new_id())
     await database.close()
 

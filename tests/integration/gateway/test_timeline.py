@@ -12,11 +12,10 @@ import pytest
 from pydantic import SecretStr
 
 from deploy.local.ports import choose_free
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.artifacts import ArtifactReady
 from libs.contracts.events.runtime import TurnCancelled, TurnStarted
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event
 from libs.contracts.timestamps import format_time
 from libs.eventing import KafkaBus, Producer, create_topics
 from libs.persistence import Database

@@ -18,8 +18,9 @@ from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.bootstrap import build_timeline
-from services.gateway.domain.ports import Timeline, TimelineLog
+from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent, TimelineFilter
+from services.gateway.entrypoints.events import TimelineLog
 from services.gateway.settings import GatewaySettings
 from tests.integration.gateway.conftest import SIGNING_KEY
 from tests.support.explained import ExplainedDatabase

@@ -12,6 +12,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg_pool import PoolTimeout
 
 from deploy.local.ports import choose_free
+from libs.contracts.errors import StoreBusy, StoreUnavailable
 from libs.persistence import Database, is_outage
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.waiting import until
@@ -174,6 +175,20 @@ async def test_a_closed_server_connection_is_replaced(database: Database) -> Non
             await connection.execute("SELECT pg_terminate_backend(pg_backend_pid())")
     assert is_outage(ended.value)
     await until_answers(database)
+
+
+async def test_outages_have_the_names_of_contracts(database: Database) -> None:
+    with pytest.raises(StoreUnavailable, match="terminating connection") as ended:
+        await database.execute("SELECT pg_terminate_backend(pg_backend_pid())")
+    assert isinstance(ended.value.__cause__, psycopg.errors.AdminShutdown)
+    await until_answers(database)
+    await database.execute("CREATE TABLE held (id integer)")
+    async with database.transaction() as connection:
+        await connection.execute("LOCK TABLE held")
+        with pytest.raises(StoreBusy):
+            await database.execute("SELECT FROM held FOR UPDATE NOWAIT")
+    with pytest.raises(psycopg.errors.UndefinedTable):
+        await database.execute("SELECT FROM nothing")
 
 
 @pytest.mark.outage("PostgreSQL")

@@ -13,9 +13,9 @@ from aiokafka import AIOKafkaConsumer
 
 from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
-from libs.contracts.envelope import envelope_from
 from libs.contracts.events.registry import AgentCreated
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import envelope_from
 from libs.eventing import IdentitySigner, KafkaBus, create_topics
 from libs.persistence import Database
 from tests.support.registry import command_envelope, configuration

@@ -5,9 +5,9 @@ from pathlib import Path
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.errors import Conflict, NotFound
-from libs.contracts.messages import Command, Event
+from libs.contracts.messages import Command, CommandContext, Event
 from libs.contracts.topics import commands_topic, events_topic
-from libs.eventing import CommandContext, Transaction
+from libs.eventing import Transaction
 from libs.service_defaults import Caller, Service, ServiceSettings
 
 MIGRATIONS = Path(__file__).parent / "migrations"

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from tests.support.sample_owner import NotesSettings, TakeNote, build
 
 

@@ -8,7 +8,6 @@ import pytest
 
 import libs.contracts.commands
 import libs.contracts.events  # noqa: F401 - the registers hold what has been imported
-from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from, envelope_from_attributes
 from libs.contracts.errors import (
     Conflict,
     ErrorDetail,
@@ -23,7 +22,16 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identifiers import is_correlation_id, is_id, made_at, new_id
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Event, command_models, event_models, public_name
+from libs.contracts.messages import (
+    Envelope,
+    Event,
+    MalformedEnvelope,
+    command_models,
+    envelope_from,
+    envelope_from_attributes,
+    event_models,
+    public_name,
+)
 from libs.contracts.timestamps import format_time, parse_time
 from libs.contracts.topics import REGISTRY_EVENTS
 

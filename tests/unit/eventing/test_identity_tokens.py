@@ -4,8 +4,8 @@ from dataclasses import replace
 import jwt
 import pytest
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed
+from libs.contracts.messages import Envelope
 from libs.eventing import IdentitySigner
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 

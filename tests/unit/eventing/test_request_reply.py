@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from libs.contracts.envelope import Envelope, envelope_from
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.messages import Envelope, Received, envelope_from
 from libs.contracts.timestamps import now_text, parse_time
-from libs.eventing import CommandSender, IdentitySigner, LookUp, PayloadReader, Received, ReplyState
+from libs.eventing import CommandSender, IdentitySigner, LookUp, PayloadReader, ReplyState
 from libs.retry import RetryPolicy
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 from tests.support.memory_bus import MemoryBus

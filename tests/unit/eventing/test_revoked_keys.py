@@ -5,10 +5,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event
 from libs.eventing import RevokedKeys
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import elapse, until

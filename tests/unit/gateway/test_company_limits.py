@@ -6,12 +6,11 @@ import weakref
 from collections.abc import AsyncIterator
 from contextlib import suppress
 
-import psycopg
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.errors import RateLimited, rate_exceeded
+from libs.contracts.errors import RateLimited, StoreUnavailable, rate_exceeded
 from services.gateway.domain.company_limits import REQUESTS, STREAMS, block_of
 from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.company_streams import CompanyStreams, StreamPermit
@@ -105,7 +104,7 @@ async def test_a_caller_who_leaves_takes_no_tokens_of_others_along() -> None:
 async def test_an_outage_refuses_nobody() -> None:
     clock = Clock()
     state = FakeSharedState(clock)
-    state.outage = psycopg.OperationalError("gone")
+    state.outage = StoreUnavailable("gone")
     rates = CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=60), clock)
     assert await taken(rates, 100) == 100
 

@@ -8,13 +8,12 @@ from typing import Any
 import httpx
 import orjson
 import pytest
-from psycopg import OperationalError
 
 from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.events.runtime import CancelTurnAccepted, ToolCallCompleted, ToolCallStarted, TurnRestarted
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
-from libs.eventing import Received
+from libs.contracts.messages import Event, Received
 from tests.support.gateway import Gateway, Sent, error_of
 from tests.support.waiting import elapse, until
 from tests.unit.gateway.test_execute import (
@@ -161,7 +160,7 @@ async def test_the_log_is_read_before_the_owner_and_need_not_answer(public: Gate
     assert len(public.upstreams.asked_paths("events")) == asked
 
     async def away(*_: object, **__: object) -> Any:
-        raise OperationalError("the connection is lost")
+        raise StoreUnavailable("the connection is lost")
 
     public.timeline.turn = away  # type: ignore[method-assign]
     again = events_in((await public.client.get(events_path(sent.command_id))).text)

@@ -9,11 +9,10 @@ import pytest
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.registry import AgentCreated, AgentUpdated
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
 from services.gateway.bootstrap import listen

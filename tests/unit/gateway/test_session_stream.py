@@ -7,11 +7,10 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ValidationFailed
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Envelope, Received
 from libs.contracts.timestamps import now_text
-from libs.eventing import Received
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage, SessionStream
 from services.gateway.domain.timeline import TimelineEvent
 from tests.support.seeds import seeds

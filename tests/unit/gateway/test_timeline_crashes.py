@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from libs.contracts.envelope import Envelope
+from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import now_text
 from libs.eventing import BatchConsumer, DeadLetters, OffsetMove, Partition, PayloadReader, Record
 from libs.eventing._bus import Assignment

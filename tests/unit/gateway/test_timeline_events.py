@@ -6,8 +6,8 @@ from hashlib import sha256
 import orjson
 import pytest
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.runtime import TurnStarted
+from libs.contracts.messages import Envelope
 from libs.eventing import PayloadReader, PoisonMessage, Record
 from services.gateway.domain.timeline import OWNER_UNKNOWN
 from services.gateway.entrypoints.events import TimelineEvents

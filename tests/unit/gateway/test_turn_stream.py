@@ -7,7 +7,6 @@ import orjson
 import pytest
 
 from libs.contracts.api.sessions import Citation, Reply, Usage
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest
 from libs.contracts.events.runtime import (
     CitationAdded,
@@ -24,9 +23,8 @@ from libs.contracts.events.runtime import (
     TurnStarted,
 )
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
+from libs.contracts.messages import Envelope, Event, Received
 from libs.contracts.timestamps import now_text
-from libs.eventing import Received
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
 
 IDS: dict[str, Any] = {"session_id": "s", "turn_id": "t"}

@@ -24,8 +24,7 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.contracts.messages import Event
-from libs.eventing import Received
+from libs.contracts.messages import Event, Received
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
 from tests.support.seeds import seeds
 from tests.unit.gateway.test_turn_stream import IDS, completed, received

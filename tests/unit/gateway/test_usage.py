@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
+from libs.contracts.messages import Envelope
 from libs.eventing import PayloadReader, PoisonMessage, Record
 from services.gateway.domain.usage import TurnUsage, UsageGroup
 from services.gateway.entrypoints.events import TimelineEvents

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from libs.persistence import Capacity, LeasedWork
+from libs.fairness import Capacity
+from libs.persistence import LeasedWork
 from tests.support.waiting import elapse
 
 pytestmark = pytest.mark.virtual_time

@@ -4,6 +4,7 @@ import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
 
+from libs.contracts.errors import StoreBusy, StoreUnavailable
 from libs.persistence import is_contention, is_outage
 
 
@@ -18,6 +19,8 @@ from libs.persistence import is_contention, is_outage
         psycopg.errors.DeadlockDetected("again"),
         psycopg.errors.SerializationFailure("again"),
         psycopg.InterfaceError("the connection is closed"),
+        StoreUnavailable("away"),
+        StoreBusy("held"),
     ],
     ids=lambda problem: type(problem).__name__,
 )
@@ -27,8 +30,12 @@ def test_outages(problem: Exception) -> None:
 
 def test_contention_is_an_outage_but_not_unreachable() -> None:
     away = [psycopg.OperationalError("refused"), psycopg.errors.AdminShutdown("bye"), PoolTimeout("busy")]
-    locked = [psycopg.errors.LockNotAvailable("held"), psycopg.errors.DeadlockDetected("each other's")]
-    assert [is_contention(problem) for problem in (*away, *locked)] == [False, False, False, True, True]
+    locked = [
+        psycopg.errors.LockNotAvailable("held"),
+        psycopg.errors.DeadlockDetected("each other's"),
+        StoreBusy("held"),
+    ]
+    assert [is_contention(problem) for problem in (*away, *locked)] == [False, False, False, True, True, True]
     assert all(map(is_outage, locked)), "whoever can only try again does so"
 
 

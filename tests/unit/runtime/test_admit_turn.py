@@ -13,7 +13,7 @@ from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, MessageContext
+from libs.contracts.messages import CommandContext, MessageContext
 from libs.outbound import GuardedResolver
 from services.runtime.domain.admission import (
     AdmissionPolicy,

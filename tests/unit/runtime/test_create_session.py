@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from libs.contracts.commands.runtime import CreateSession as Creation
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, MessageContext
+from libs.contracts.messages import CommandContext, MessageContext
 from services.runtime.domain.sessions import SessionCreation
 from services.runtime.use_cases.sessions.create import CreateSession
 

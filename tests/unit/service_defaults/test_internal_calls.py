@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 from aiohttp import web
 
-from libs.contracts.envelope import Envelope
 from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.messages import Envelope, Received
 from libs.contracts.timestamps import now_text
-from libs.eventing import IdentitySigner, LookUp, Received, ReplyState
+from libs.eventing import IdentitySigner, LookUp, ReplyState
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._upstream_addresses import UpstreamAddresses
 from libs.service_defaults.internal_calls import UpstreamResponse, checked

@@ -6,7 +6,8 @@ from typing import Any, Literal
 from psycopg.types.json import Jsonb
 
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Transaction
 from libs.persistence import fetch_records
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.platform import CopyState, InFlightState, OutboundCommand

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Collection, Sequence
 
 from libs.contracts.identifiers import new_id
-from libs.persistence import Capacity, Database
+from libs.fairness import Capacity
+from libs.persistence import Database
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.ports import TableJob
 

@@ -6,7 +6,8 @@ from typing import Any, Final
 from libs.contracts.api.pages import Page
 from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, Outbox
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page

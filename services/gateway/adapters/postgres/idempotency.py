@@ -5,9 +5,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from psycopg_pool import PoolTimeout
-
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
 from libs.fairness import FairSemaphore
 from libs.persistence import Connection, Database
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write
@@ -66,8 +64,8 @@ class PostgresIdempotency:
 
     @asynccontextmanager
     async def _connection(self, company_id: str) -> AsyncIterator[Connection]:
-        """Raises ``ServiceUnavailable`` when the company's turn does not come in time, ``PoolTimeout`` when it has come
-        and there is no connection.
+        """Raises ``ServiceUnavailable`` when the company's turn does not come in time, ``StoreUnavailable`` when it has
+        come and there is no connection.
         """
         has_turn = False
         async with AsyncExitStack() as held:
@@ -78,7 +76,7 @@ class PostgresIdempotency:
                     connection = await held.enter_async_context(self._database.connection())
             except TimeoutError:
                 if has_turn:
-                    raise PoolTimeout(f"no connection within {self._seconds:g} s") from None
+                    raise StoreUnavailable(f"no connection within {self._seconds:g} s") from None
                 message = "This company has more writes under way than are recorded at a time."
                 raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from None
             yield connection

@@ -7,7 +7,8 @@ from libs.contracts.api.pages import Page
 from libs.contracts.errors import quota_exceeded
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, fetch_value
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page

@@ -8,6 +8,7 @@ from typing import Final
 import psycopg
 import structlog
 
+from libs.contracts.errors import StoreUnavailable
 from libs.persistence import Connection, Database, TaskLease
 
 _log = structlog.get_logger("timeline.partitions")
@@ -60,7 +61,7 @@ class PostgresTimelinePartitions:
         try:
             if await self._database.value(_KNOWN_ROWS, (name,)) < _LARGE:
                 await self._database.execute(f"ANALYZE {name}")
-        except psycopg.Error as problem:
+        except (psycopg.Error, StoreUnavailable) as problem:
             _log.warning("timeline.not_analyzed", day=str(day), problem=str(problem))
 
     async def drop_before(self, day: date) -> None:

@@ -6,8 +6,9 @@ from functools import partial
 from typing import Any, Final
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import MessageContext
 from libs.contracts.timestamps import format_time
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, Presence, fetch_records, retry_until_available
 from services.gateway.adapters.postgres.webhooks import COLUMNS, GO_ON, emit_disabled, webhook_of
 from services.gateway.domain.timeline import TimelineEvent

@@ -9,7 +9,8 @@ from libs.contracts.api.pages import Page
 from libs.contracts.errors import NotFound
 from libs.contracts.events.gateway import WebhookCreated, WebhookDeleted, WebhookDisabled, WebhookUpdated
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox, Transaction
 from libs.persistence import Connection, Database, Order, fetch_page, fetch_records, fetch_value
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page

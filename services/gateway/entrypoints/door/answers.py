@@ -9,10 +9,10 @@ from starlette.datastructures import Headers
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from libs.eventing import Received
+from libs.contracts.messages import Received
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.ports import Upstreams
 from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.door.routes import PREFIX
 
@@ -24,7 +24,7 @@ _COMPRESSION_LEVEL: Final = 4
 class Owners:
     """Asks the owners of data for callers. Their bytes are the answer's; what they refuse is raised."""
 
-    def __init__(self, upstreams: Upstreams) -> None:
+    def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
 
     async def get(self, caller: Principal, upstream: str, path: str, params: dict[str, Any] | None = None) -> Response:

@@ -7,8 +7,8 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
-from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.cors import CrossOriginMiddleware
 from services.gateway.entrypoints.door.door import Door
@@ -23,7 +23,7 @@ class PublicEdge:
 
     authentication: Authentication
     door: Door
-    upstreams: Upstreams
+    upstreams: UpstreamClient
     in_flight: InFlightRequests
     shared_origins: Collection[str] = ()
 

@@ -10,11 +10,10 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from libs.contracts.errors import RangeNotSatisfiable, ServiceError
-from libs.service_defaults import UpstreamStream
+from libs.service_defaults import UpstreamClient, UpstreamStream
 from libs.service_defaults.internal_calls import refusal
 from libs.service_defaults.uploads import boundary_of
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.door.errors import refusal as refused
 from services.gateway.entrypoints.door.streams import no_body
 from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter
@@ -55,7 +54,7 @@ class ProxyResponse(StreamingResponse):
 class TransferProxy:
     """Passes bytes on in both directions. What the upstream refuses is raised."""
 
-    def __init__(self, upstreams: Upstreams, limiter: TransferLimiter) -> None:
+    def __init__(self, upstreams: UpstreamClient, limiter: TransferLimiter) -> None:
         self._upstreams = upstreams
         self._limiter = limiter
 

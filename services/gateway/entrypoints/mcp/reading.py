@@ -13,8 +13,8 @@ from libs.contracts.api.sessions import Session
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
-from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.mcp.schemas import (
     Agents,
     Conversation,
@@ -52,7 +52,7 @@ class Reading:
 
     stored: StoredAgents
     sessions: Sessions
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
         """The agents that have a tool of their own."""

@@ -13,9 +13,9 @@ from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactRecord
 from libs.contracts.api.sessions import SessionPage
 from libs.contracts.errors import InvalidRequest, NotFound, TooLarge
 from libs.contracts.identity import Identity, Scope
+from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked, refusal
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.mcp.answers import artifact_uri
 from services.gateway.entrypoints.mcp.reading import Reading, agent_name
@@ -54,7 +54,7 @@ class Resources:
     """Every method raises ``PermissionDenied`` for a scope that is missing."""
 
     reading: Reading
-    upstreams: Upstreams
+    upstreams: UpstreamClient
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
         """A page of the caller's sessions, newest first, and the cursor of the next one."""

@@ -23,7 +23,6 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import ErrorKind
-from services.gateway.domain.ports import Upstreams
 from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.errors import as_service_error
 from services.gateway.entrypoints.mcp.asking import Asking
@@ -45,7 +44,7 @@ Context = ServerRequestContext[Any, Any]
 class McpServer:
     """Serves each request by itself, so that any replica answers any request of a client."""
 
-    def __init__(self, door: Door, upstreams: Upstreams) -> None:
+    def __init__(self, door: Door, upstreams: UpstreamClient) -> None:
         # At INFO the SDK tells of every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
         reading = Reading(door.agents, door.sessions, upstreams)

@@ -8,8 +8,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import ServiceError
-from libs.persistence import is_outage
+from libs.contracts.errors import ServiceError, StoreUnavailable
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.use_cases.timeline.feed_reader import FeedReader
@@ -114,10 +113,11 @@ class CompanyFeed:
                     return
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-        except Exception as problem:
+        except StoreUnavailable as problem:
             # The next look, a second later at most, tries again from the same position.
-            if not is_outage(problem):
-                _log.exception("timeline.feed_failed")
+            _log.debug("timeline.unreachable", problem=str(problem))
+        except Exception:
+            _log.exception("timeline.feed_failed")
         finally:
             self._give_up_late()
             self._task = None

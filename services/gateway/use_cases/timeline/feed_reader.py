@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.errors import ServiceError
-from libs.eventing import Received
+from libs.contracts.messages import Received
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.domain.timeline_reading import ReadTooSlowly
 

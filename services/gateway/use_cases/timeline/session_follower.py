@@ -8,7 +8,7 @@ import structlog
 
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.eventing import Received
+from libs.contracts.messages import Received
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage, SessionStream
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter

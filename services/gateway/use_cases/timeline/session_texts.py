@@ -7,8 +7,7 @@ from contextlib import contextmanager
 
 import orjson
 
-from libs.contracts.envelope import Envelope
-from libs.eventing import Received
+from libs.contracts.messages import Envelope, Received
 from services.gateway.use_cases.timeline.feed_reader import FeedReader
 
 

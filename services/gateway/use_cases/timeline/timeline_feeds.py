@@ -8,8 +8,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import AuthenticationFailed
-from libs.persistence import is_outage
+from libs.contracts.errors import AuthenticationFailed, StoreUnavailable
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import TimelineFilter
 from services.gateway.domain.timeline_reading import Restarting
@@ -117,9 +116,7 @@ class TimelineFeeds:
         """Wakes the feeds that are behind their company's timeline."""
         try:
             heads = await self._timeline.heads(list(self._feeds))
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable as problem:
             _log.warning("timeline.unreachable", problem=str(problem).strip())
             return
         for company_id, head in heads.items():

@@ -7,9 +7,10 @@ from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
-from libs.eventing import MessageContext, Outbox, Transaction
-from libs.persistence import Capacity, Database
+from libs.contracts.messages import Event, MessageContext
+from libs.eventing import Outbox, Transaction
+from libs.fairness import Capacity
+from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody
 from services.ingestion.domain.artifacts import ArtifactJob, IndexPlace, Placed

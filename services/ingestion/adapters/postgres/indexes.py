@@ -3,7 +3,8 @@
 from typing import Final
 
 from libs.contracts.events.ingestion import KnowledgeBaseDeleted
-from libs.eventing import MessageContext, Outbox, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox, Transaction
 from libs.persistence import Database
 from services.ingestion.domain.ports.indexes import Content, KnownIndex
 

@@ -7,7 +7,8 @@ from psycopg.rows import TupleRow
 from psycopg.types.json import Json
 
 from libs.contracts.events.ingestion import DatasourceFailed
-from libs.eventing import MessageContext, Outbox
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics
 from services.ingestion.adapters.postgres.holders import nobody

@@ -6,7 +6,9 @@ from typing import Any, Final
 
 import structlog
 
-from libs.persistence import Capacity, Connection, Database, fetch_value, is_outage
+from libs.contracts.errors import StoreUnavailable
+from libs.fairness import Capacity
+from libs.persistence import Connection, Database, fetch_value
 from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
@@ -219,7 +221,5 @@ async def count_backlog(database: Database) -> None:
     """Sets the gauge of waiting work; an outage leaves it as it is."""
     try:
         WAITING.set(await database.value(BACKLOG))
-    except Exception as problem:
-        if not is_outage(problem):
-            raise
+    except StoreUnavailable as problem:
         _log.debug("backlog.not_counted", problem=str(problem).strip())

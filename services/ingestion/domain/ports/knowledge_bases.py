@@ -5,7 +5,7 @@ from typing import Protocol
 
 from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.api.pages import Page
-from libs.persistence import Capacity
+from libs.fairness import Capacity
 from services.ingestion.domain.engines import Engine
 from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.knowledge_bases import (

@@ -8,7 +8,8 @@ from psycopg.rows import TupleRow
 
 from libs.contracts.api.budgets import Budget, BudgetPage
 from libs.contracts.events.runtime import BudgetExhausted, BudgetWarning
-from libs.eventing import MessageContext, MessageDraft, Transaction
+from libs.contracts.messages import Draft, MessageContext
+from libs.eventing import Transaction
 from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_value
 from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal
 
@@ -97,7 +98,7 @@ async def charge(transaction: Transaction, charges: Sequence[Charge]) -> None:
         budget, before = _state(row), _before(row)
         context = MessageContext(budget.company_id, label[budget.company_id], owner_id=budget.owner_id)
         if event := _crossed(before, budget):
-            transaction.drafts.append(MessageDraft(event, subject=budget.id, context=context))
+            transaction.drafts.append(Draft(event, subject=budget.id, context=context))
 
 
 def _crossed(before: BudgetState, after: BudgetState) -> BudgetExhausted | BudgetWarning | None:

@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import ClientCalls
 from libs.contracts.identity import Identity
-from libs.eventing import MessageContext, MessageDraft
+from libs.contracts.messages import Draft, MessageContext
 from libs.persistence import Connection
 from services.runtime.domain.turns import ClaimedTurn
 
@@ -58,7 +58,7 @@ async def claim(
     return await connection.execute(_CLAIM, {"sessions": list(session_ids), "worker": worker_id, "deadline": deadline})
 
 
-def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[MessageDraft]]:
+def claimed_turns(rows: Sequence[tuple[Any, ...]]) -> tuple[list[ClaimedTurn], list[Draft]]:
     """Claimed turns, and the start events of those that have not run before."""
     turns = [claimed_turn(row) for row in rows]
     # Only a wait puts a turn that was claimed before back into the queue.

@@ -10,7 +10,8 @@ from psycopg.rows import TupleRow
 
 from libs.contracts.api import sessions as api
 from libs.contracts.identifiers import new_id
-from libs.eventing import MessageContext, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Transaction
 from libs.persistence import Connection, as_json, fetch_records, fetch_value
 from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import charge

@@ -5,7 +5,8 @@ from typing import Final
 
 import psycopg
 
-from libs.eventing import MessageDraft, Outbox
+from libs.contracts.messages import Draft
+from libs.eventing import Outbox
 from libs.persistence import as_json
 from services.runtime.domain.turns import StepRecord
 
@@ -60,7 +61,7 @@ class PostgresSteps:
         return [step.turn.id in last for step in steps]
 
 
-def _step_events(step: StepRecord, following: dict[str, int]) -> list[MessageDraft]:
+def _step_events(step: StepRecord, following: dict[str, int]) -> list[Draft]:
     turn = step.turn
     if turn.id not in following:
         return []

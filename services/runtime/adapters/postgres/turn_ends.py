@@ -10,8 +10,8 @@ import structlog
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
-from libs.contracts.messages import Event
-from libs.eventing import MessageDraft, Outbox
+from libs.contracts.messages import Draft, Event
+from libs.eventing import Outbox
 from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
@@ -187,7 +187,7 @@ async def _end(
 
 def _outcome_events(
     terminal: Sequence[TurnOutcome], applied: dict[str, int], spent: Mapping[str, TurnSpending]
-) -> list[MessageDraft]:
+) -> list[Draft]:
     drafts = []
     for outcome in terminal:
         last = applied.get(outcome.turn.id)

@@ -9,7 +9,8 @@ from psycopg.rows import TupleRow
 
 from libs.contracts.api.sessions import Turn
 from libs.contracts.events.runtime import TurnActionRequired
-from libs.eventing import MessageDraft, Transaction
+from libs.contracts.messages import Draft
+from libs.eventing import Transaction
 from libs.json_text import read_json
 from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.session_reads import turn_by_id
@@ -77,7 +78,7 @@ async def suspend(connection: Connection, waiting: Sequence[TurnOutcome], *, ttl
     return await connection.execute(_SUSPEND, {"turns": as_json(turns), "waits": as_json(waits), "ttl": ttl})
 
 
-def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, TupleRow]) -> list[MessageDraft]:
+def required_events(waiting: Sequence[TurnOutcome], suspended: Mapping[str, TupleRow]) -> list[Draft]:
     drafts = []
     for outcome in waiting:
         turn = outcome.turn

@@ -6,7 +6,8 @@ import orjson
 
 from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.identity import Identity
-from libs.eventing import Outbox, Received
+from libs.contracts.messages import Received
+from libs.eventing import Outbox
 from libs.persistence import Database, fetch_records
 from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
 from services.runtime.domain.turns import TurnEnd

@@ -6,7 +6,8 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import SessionCreated, SessionUpdated
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from services.runtime.domain.beginnings import history_of, new_session, valid_new_id
 from services.runtime.domain.sessions import (
     Fork,

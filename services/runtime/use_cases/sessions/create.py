@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from libs.contracts.commands import runtime as commands
-from libs.eventing import CommandContext
+from libs.contracts.messages import CommandContext
 from services.runtime.domain.beginnings import NewSession, new_session
 from services.runtime.domain.sessions import SessionCreation, SessionCreations
 from services.runtime.use_cases.engine.group_commit import GroupCommit

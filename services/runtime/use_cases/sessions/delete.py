@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
-from libs.eventing import CommandContext, MessageContext, Transaction
+from libs.contracts.messages import CommandContext, MessageContext
+from libs.eventing import Transaction
 from services.runtime.domain.sessions import SessionWriter, valid_id, writable
 from services.runtime.use_cases.sessions import Begin, OpenWriter
 

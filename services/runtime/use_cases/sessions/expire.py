@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.events.runtime import SessionDeleted
-from libs.eventing import MessageContext, Transaction
+from libs.contracts.messages import MessageContext
+from libs.eventing import Transaction
 from services.runtime.domain.retention import SessionPlace
 from services.runtime.domain.sessions import LockedSession, SessionWriter
 from services.runtime.use_cases.retention import SessionRetention

@@ -7,7 +7,8 @@ import psycopg
 import pytest
 
 from libs.contracts.errors import ErrorKind
-from libs.eventing import CommandContext, CommandRouter, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import CommandRouter, Transaction
 from libs.eventing import _inbox as inbox
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
 from tests.support import sample_owner

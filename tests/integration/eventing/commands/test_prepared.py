@@ -6,7 +6,8 @@ import pytest
 from psycopg.pq import TransactionStatus
 
 from libs.contracts.errors import Conflict, ErrorKind
-from libs.eventing import CommandContext, Transaction
+from libs.contracts.messages import CommandContext
+from libs.eventing import Transaction
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
 from tests.support import sample_owner
 from tests.support.command_records import command_record

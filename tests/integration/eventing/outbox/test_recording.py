@@ -8,8 +8,8 @@ import psycopg
 import pytest
 
 from libs.contracts.identity import Identity
+from libs.contracts.messages import Draft
 from libs.contracts.timestamps import parse_time
-from libs.eventing import MessageDraft
 from tests.integration.eventing.outbox.conftest import all_published
 from tests.support.event_owner import COMMAND, PLAIN, SIGNER, EventOwner
 from tests.support.sample_owner import NoteTaken, TakeNote
@@ -54,7 +54,7 @@ async def test_an_event_that_depends_on_what_was_written_is_left_out_with_it(own
         async with owner.outbox.pipelined(recording_where=written) as transaction:
             await transaction.connection.execute("INSERT INTO notes VALUES ('n', 'text') ON CONFLICT DO NOTHING")
             for subject in ("n", "m"):
-                draft = MessageDraft(NoteTaken(note_id=subject), subject=subject, context=PLAIN, sequence=1)
+                draft = Draft(NoteTaken(note_id=subject), subject=subject, context=PLAIN, sequence=1)
                 transaction.drafts.append(draft)
     await until(lambda: owner.names() == ["n"])
     assert await owner.rows("SELECT subject FROM outbox") == [("n",)]

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 import psycopg
 import pytest
 
-from libs.contracts.errors import ErrorKind
+from libs.contracts.errors import ErrorKind, StoreUnavailable
 from libs.contracts.messages import CommandRejected
 from libs.eventing import Outbox
 from libs.eventing._messages import OUTBOX_COLUMNS
@@ -222,7 +222,7 @@ async def test_an_event_whose_commit_was_never_answered_goes_before_the_next(
         raise psycopg.OperationalError("the connection broke after the commit")
 
     monkeypatch.setattr(psycopg.AsyncTransaction, "__aexit__", lose_the_answer)
-    with pytest.raises(psycopg.OperationalError):
+    with pytest.raises(StoreUnavailable):
         await owner.emit("s", "first")
     monkeypatch.undo()
     await owner.emit("s", "second")

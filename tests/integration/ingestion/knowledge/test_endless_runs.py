@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.commands.ingestion import DeleteKnowledgeBase, UpdateKnowledgeBase
-from libs.persistence import Capacity
+from libs.fairness import Capacity
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import RunKey

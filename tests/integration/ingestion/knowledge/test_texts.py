@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from psycopg import OperationalError
 
+from libs.contracts.errors import StoreUnavailable
 from libs.service_defaults.repeating import repeat
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.documents import ParsedDocument
@@ -85,11 +85,11 @@ async def test_a_text_that_could_not_be_noted_is_made_again(
     knowledge_base_id = await bases.create(await bases.upload(documents(1)))
 
     async def lost(_: PostgresTexts, characters: Mapping[TextKey, int]) -> None:
-        raise OperationalError(f"the connection was lost with {len(characters)} texts")
+        raise StoreUnavailable(f"the connection was lost with {len(characters)} texts")
 
     with monkeypatch.context() as patch:
         patch.setattr(PostgresTexts, "parsed", lost)
-        with pytest.raises(OperationalError):
+        with pytest.raises(StoreUnavailable):
             await worker.drain()
     for table in ("texts", "ingestion_items"):
         await ingestion.rows(f"UPDATE {table} SET lease_until = now() - interval '1 second'")

@@ -7,7 +7,8 @@ from typing import Final
 
 import psycopg
 
-from libs.persistence import Connection, Database, is_outage
+from libs.contracts.errors import StoreUnavailable
+from libs.persistence import Connection, Database
 from libs.retry import RetryPolicy
 from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.pgvector.build_indexes import finish
@@ -26,6 +27,7 @@ from services.ingestion.domain.engines import (
 
 # Below this size a full scan takes milliseconds, is exact and costs writers nothing.
 INDEXED_FROM = 5_000
+_CONFLICT: Final = "other writers of the search engine took the same rows, time and again"
 _RETRIES: Final = RetryPolicy(first=0.01, longest=0.1, attempts=5)
 
 
@@ -144,9 +146,9 @@ class PgvectorEngine:
             if index_id:
                 raise IndexMissing(index_id) from problem
             raise
-        except (psycopg.errors.UniqueViolation, psycopg.errors.DeadlockDetected) as problem:
-            raise EngineConflict("other writers of the search engine took the same rows, time and again") from problem
-        except Exception as problem:
-            if is_outage(problem):
-                raise EngineUnavailable("the search engine's database does not answer") from problem
-            raise
+        except psycopg.errors.UniqueViolation as problem:
+            raise EngineConflict(_CONFLICT) from problem
+        except StoreUnavailable as problem:
+            if isinstance(problem.__cause__, psycopg.errors.DeadlockDetected):
+                raise EngineConflict(_CONFLICT) from problem
+            raise EngineUnavailable("the search engine's database does not answer") from problem
