@@ -36,10 +36,10 @@ from services.gateway.administration import administration
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.webhooks import WebhookStatus
-from services.gateway.use_cases.change_webhooks import CreateWebhook, WebhookRequest
 from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
 from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
+from services.gateway.use_cases.webhooks.webhooks import WebhookRequest, Webhooks
 
 _CIPHER: Final = SecretCipher([b"b" * 32])
 _DATA: Final = json.dumps({"success": True, "response": {"content": "x" * 390}}).encode()
@@ -86,10 +86,10 @@ async def deliver(database_url: str, url: str, events: int, webhooks: int) -> No
     await database.open()
     outbox, timeline = Outbox(database), PostgresTimeline(database)
     client = HttpWebhookClient(public_or_within(parse_networks("127.0.0.0/8")))
-    create = CreateWebhook(PostgresWebhooks(database, outbox), client, _CIPHER, _now)
+    maker = Webhooks(PostgresWebhooks(database, outbox), client, _CIPHER, _now)
     wanted = WebhookRequest(url=url, event_types=("turn.*",), description="", status=WebhookStatus.ENABLED)
     for _ in range(webhooks):
-        await create(Write(identity=caller, correlation_id=new_id()), wanted)
+        await maker.create(Write(identity=caller, correlation_id=new_id()), wanted)
     await _happen(database, caller, events)
     attempts = WebhookAttempts(client, _CIPHER, PrometheusDeliveryMetrics())
     queue = PostgresWebhookQueue(database, outbox, Presence(database_url, name="benchmark"))

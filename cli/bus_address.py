@@ -41,12 +41,9 @@ def bus_address() -> BusAddress:
 
 
 def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:
-    """The embedded stack's Kafka; without a password where a release of before has started it."""
-    servers = f"127.0.0.1:{port}"
-    if not home.kafka_password_file.exists():
-        return BusAddress(KafkaConnection(servers=servers), prefix)
+    """The embedded stack's Kafka."""
     kafka = KafkaConnection(
-        servers=servers,
+        servers=f"127.0.0.1:{port}",
         security_protocol="sasl_plaintext",
         sasl_mechanism="PLAIN",
         username=USERNAME,

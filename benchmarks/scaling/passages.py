@@ -39,8 +39,8 @@ _OF_ORIGINAL: Final = {
 _INDEX: Final = "SELECT index_id FROM knowledge_bases WHERE id = %s"
 _CATALOG: Final = "SELECT number, dimensions, passages FROM search.indexes WHERE id = %s"
 _COPY_INDEX: Final = """
-    INSERT INTO search.indexes (id, dimensions, passages, terms, counted_passages, version, has_levels)
-    SELECT pg_temp.copied(id, %(number)s), dimensions, passages, terms, counted_passages, version, has_levels
+    INSERT INTO search.indexes (id, dimensions, passages, terms, counted_passages, version)
+    SELECT pg_temp.copied(id, %(number)s), dimensions, passages, terms, counted_passages, version
     FROM search.indexes WHERE id = %(index)s RETURNING number
 """
 _COPY_FREQUENCIES: Final = """

@@ -20,7 +20,8 @@ from services.runtime.adapters.postgres import expiry as runtime
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
-from services.runtime.use_cases.expire_sessions import RemoveOldSessions
+from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 
 _ROWS: Final = 5_000
 _SESSIONS: Final = 300
@@ -77,14 +78,8 @@ class PurgeTimes:
             prices=NoPrices(),
             amounts=CompanyAmounts(database, CompanyLimits({}, {}), ["sessions"]),
         )
-        remove = RemoveOldSessions(
-            Outbox(database).transaction,
-            writer,
-            PostgresRetentionWriter,
-            PostgresRetentionReads(database),
-            default=_RETENTION_DAYS,
-            on_removed=removed.append,
-        )
+        retention = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), _RETENTION_DAYS)
+        remove = RemoveOldSessions(Outbox(database).transaction, writer, retention, on_removed=removed.append)
         times = []
         goes_on = True
         while goes_on:

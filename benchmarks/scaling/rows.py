@@ -70,11 +70,11 @@ _MESSAGES: Final = f"""
 """
 _OUTBOX: Final = f"""
     INSERT INTO outbox (id, event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,
-                        writer, created_at, published_at)
+                        created_at, published_at)
     OVERRIDING SYSTEM VALUE
     SELECT %(first_id)s + n, 'grown-e' || %(first_id)s + n, 'aes.runtime.turn.started.v1', 'runtime-events',
            {_SESSION}, 1, %(company)s, {_CORRELATION}, false, convert_to(repeat('text of an event ', 20), 'UTF8'),
-           'grown', {_AT}, {_AT}
+           {_AT}, {_AT}
     FROM generate_series(%(first)s::bigint, %(last)s) n
 """
 _INBOX: Final = f"""

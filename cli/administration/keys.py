@@ -10,7 +10,7 @@ from cli.administration import first_key
 from cli.administration.gateway_database import Company, DatabaseUrl, as_json, run
 from cli.terminal import Json, note, print_json, print_table
 from services.gateway.domain.accounts import ALL_SCOPES, ApiKey
-from services.gateway.use_cases.change_keys import IssuedKey
+from services.gateway.use_cases.keys import IssuedKey
 
 app = typer.Typer(help="Manage API keys.", no_args_is_help=True, add_completion=False)
 _ALL = "all"

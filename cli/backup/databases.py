@@ -29,11 +29,6 @@ def load(url: str, file: Path) -> None:
     _run("pg_restore", [*options, str(file)], url)
 
 
-def read_whole(file: Path) -> None:
-    """Raises StackError when a dump cannot be read to its end."""
-    _run("pg_restore", [f"--file={os.devnull}", str(file)])
-
-
 def is_empty(url: str) -> bool:
     return _value(url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
 
@@ -64,11 +59,10 @@ def publish_again(url: str, since: str) -> int:
 def forget_positions(url: str) -> None:
     """Lets the timeline read the bus from its beginning: the offsets up to which it is filled are of another bus.
 
-    What it has already is found by its id. Backups of releases without a timeline have no such offsets.
+    What it has already is found by its id.
     """
     with _database_errors(), psycopg.connect(url) as connection:
-        if connection.execute("SELECT to_regclass('timeline_offsets')").fetchone() != (None,):
-            connection.execute("DELETE FROM timeline_offsets")
+        connection.execute("DELETE FROM timeline_offsets")
 
 
 def _value(url: str, statement: LiteralString) -> object:

@@ -14,10 +14,6 @@ from deploy.local.files import write_atomically
 from libs.objects import Written
 
 _FORMAT = 3
-# Format 1 lists no single dumps, format 2 no single objects.
-_WITH_OBJECTS = 3
-_WITH_DUMPS = 2
-_FIRST_FORMAT = 1
 
 
 @dataclass
@@ -27,11 +23,11 @@ class Manifest:
     migrations: dict[str, str] = field(default_factory=dict)
     """Migration revision of each service's database; a release needs to know it to restore the backup."""
     dumps: dict[str, Written] = field(default_factory=dict)
-    """Checksums of the dumps by service; empty in format 1."""
+    """Checksums of the dumps by service."""
     objects: dict[str, int] = field(default_factory=dict)
     """Number of objects by service."""
     inventories: dict[str, Written] = field(default_factory=dict)
-    """Checksums of the inventories by service; empty in formats 1 and 2."""
+    """Checksums of the inventories by service."""
     bytes: int = 0
     """Size of the compressed dumps and the objects."""
 
@@ -54,10 +50,13 @@ class Manifest:
     def _parsed(cls, text: str, folder: Path) -> "Manifest":
         document = json.loads(text)
         version = document.get("format") if isinstance(document, dict) else None
-        if type(version) is not int or version < _FIRST_FORMAT:
+        if type(version) is not int or version < 1:
             raise ValueError("it names no format")
-        if version > _FORMAT:
-            raise StackError(f"{folder} was written by a newer release.", "Restore it with that release.")
+        if version != _FORMAT:
+            raise StackError(
+                f"{folder} is a backup of format {version}, and only format {_FORMAT} is read.",
+                "Restore it with the release that wrote it.",
+            )
         try:
             manifest = TypeAdapter(cls).validate_json(text, strict=True)
         except ValidationError as problem:
@@ -66,9 +65,9 @@ class Manifest:
         datetime.fromisoformat(manifest.started_at)
         if not (manifest.migrations and manifest.finished_at):
             raise ValueError("it is not complete")
-        if version >= _WITH_DUMPS and manifest.dumps.keys() != manifest.migrations.keys():
+        if manifest.dumps.keys() != manifest.migrations.keys():
             raise ValueError("not every database has a dump")
-        if version >= _WITH_OBJECTS and manifest.inventories.keys() != manifest.objects.keys():
+        if manifest.inventories.keys() != manifest.objects.keys():
             raise ValueError("not every service's objects are listed")
         return manifest
 

@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from cli.backup import databases
-from cli.backup.check import check_counts, checked, checked_objects
+from cli.backup.check import checked, checked_objects
 from cli.backup.manifest import Manifest, dump_file, objects_directory
-from cli.backup.objects import copy_all, copy_these
+from cli.backup.objects import copy_these
 from cli.backup.steps import Steps
 from cli.backup.targets import check_stopped, empty
 from cli.doctor.installation import Installation
@@ -37,14 +37,10 @@ def restore(
         check_stopped()
         manifest = checked(folder)
         objects = checked_objects(folder, manifest)
-        if unchecked := sorted(manifest.objects.keys() - objects.keys()):
-            note(
-                f"An older release wrote no checksums of the objects of {', '.join(unchecked)}: they are only counted."
-            )
         with empty() as installation:
             again = _restore(folder, manifest, objects, installation)
     if json_output:
-        print_json({"published_again": again, "unchecked_objects": unchecked})
+        print_json({"published_again": again})
     else:
         note(f"Restored. {sum(again.values())} events will be published again when the services start.")
 
@@ -60,7 +56,7 @@ def _restore(folder: Path, manifest: Manifest, checked: Inventories, installatio
         raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
     with _in_whole(manifest, installation.home):
         # Objects come before the rows: no row may exist without its bytes.
-        _write_objects(folder, manifest, checked, stores)
+        _write_objects(folder, checked, stores)
         for service in manifest.migrations:
             databases.load(urls[service], dump_file(folder, service))
         if "gateway" in manifest.migrations:
@@ -68,16 +64,10 @@ def _restore(folder: Path, manifest: Manifest, checked: Inventories, installatio
         return {service: databases.publish_again(urls[service], manifest.started_at) for service in manifest.migrations}
 
 
-def _write_objects(folder: Path, manifest: Manifest, checked: Inventories, stores: Mapping[str, str]) -> None:
-    counted = {}
-    for service in manifest.objects:
+def _write_objects(folder: Path, checked: Inventories, stores: Mapping[str, str]) -> None:
+    for service, objects in checked.items():
         source, steps = f"file:{objects_directory(folder, service)}", Steps(f"Objects of {service}")
-        if service in checked:
-            copy_these(source, stores[service], checked[service], steps)
-        else:
-            counted[service] = copy_all(source, stores[service], {}, steps)
-    if counted:
-        check_counts(folder, manifest, counted)
+        copy_these(source, stores[service], objects, steps)
 
 
 @contextmanager

@@ -70,8 +70,7 @@ def ensure(screen: Screen, base_url: str | None, api_key: str | None) -> Running
     connection = Connection(state.base_url, api_key or development_key(home))
     _welcome(screen, connection)
     bus = embedded_bus(home, state.parts["kafka"].port or 0, prefix)
-    password_file = home.kafka_password_file if bus.kafka.password else None
-    return Running(connection, bus, home.development_key_file if own else None, password_file, home)
+    return Running(connection, bus, home.development_key_file if own else None, home.kafka_password_file, home)
 
 
 def _welcome(screen: Screen, connection: Connection) -> None:

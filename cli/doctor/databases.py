@@ -1,15 +1,17 @@
 """Checks that each service's database answers, is migrated and has a correct clock."""
 
+import asyncio
 import time
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 
 import psycopg
 
 from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, warning
 from cli.secrets.tables import SECRET_TABLES, SecretTable
 from deploy.local.home import PROJECT_ROOT
-from libs.persistence import Connection, fetch_value
+from libs.persistence import Connection, IncompatibleSchema, fetch_value, is_migrated
 from libs.secrets import key_id, parse_keys
 
 
@@ -28,7 +30,7 @@ async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
         version = connection.info.server_version // 10000
         findings = [ok(f"database of {service}", f"PostgreSQL {version} answers{_encryption(connection)}")]
-        findings.append(await _migrations(service, connection))
+        findings.append(await _migrations(service, url, connection))
         if service == "ingestion":
             findings += await _vectors(connection)
         if secrets_key and findings[-1].level == "ok":
@@ -46,12 +48,15 @@ def _encryption(connection: Connection) -> str:
     return "" if connection.info.host.startswith("/") else ", not encrypted"
 
 
-async def _migrations(service: str, connection: Connection) -> Finding:
-    check = f"migrations of {service}"
-    newest = newest_migration(service)
+async def _migrations(service: str, url: str, connection: Connection) -> Finding:
+    check, newest = f"migrations of {service}", newest_migration(service)
+    try:
+        migrated = await asyncio.to_thread(is_migrated, url, _migrations_of(service))
+    except IncompatibleSchema as problem:
+        return failed(check, "the database has an earlier schema", str(problem))
     found = await fetch_value(connection, "SELECT to_regclass('alembic_version')::text")
     at = await fetch_value(connection, "SELECT version_num FROM alembic_version") if found else None
-    if at is None or str(at) < newest:
+    if not migrated:
         return failed(check, f"at {at or 'none'}, {newest} is needed", f"Run: python -m services.{service} migrate")
     if str(at) > newest:
         return warning(check, f"at {at}, this release knows {newest}", "A newer release was here: use its programs.")
@@ -59,8 +64,11 @@ async def _migrations(service: str, connection: Connection) -> Finding:
 
 
 def newest_migration(service: str) -> str:
-    files = (PROJECT_ROOT / "services" / service / "migrations" / "versions").glob("[0-9]*.py")
-    return max(file.stem.split("_", 1)[0] for file in files)
+    return max(file.stem.split("_", 1)[0] for file in (_migrations_of(service) / "versions").glob("[0-9]*.py"))
+
+
+def _migrations_of(service: str) -> Path:
+    return PROJECT_ROOT / "services" / service / "migrations"
 
 
 async def _vectors(connection: Connection) -> list[Finding]:

@@ -162,9 +162,7 @@ class Kafka:
         return "".join(f"{name}={value}\n" for name, value in settings.items())
 
     def _authentication(self) -> dict[str, str]:
-        """One user for everything. Its password stands in this file and not in Kafka's log directory, so that a stack
-        whose directory was formatted without users gets it at its next start.
-        """
+        """One user for everything. Its password stands in this file and not in Kafka's log directory."""
         user = (
             "org.apache.kafka.common.security.plain.PlainLoginModule required"
             f' username="{USERNAME}" password="{self.password}" user_{USERNAME}="{self.password}";'

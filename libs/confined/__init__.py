@@ -1,6 +1,33 @@
 """Processes of their own for work on what strangers send: limits, no secrets, nothing to lose, and a low priority."""
 
+from libs.confined._limits import (
+    JobRefused,
+    Limits,
+    OutOfMemory,
+    OutOfTime,
+    PartDone,
+    ProcessKilled,
+    ProcessNotStarted,
+    no_parts,
+)
+from libs.confined._pool import ConfinedPool, PoolClosed
 from libs.confined._priority import give_way
-from libs.confined._process import JobRefused, ProcessKilled, answer_job, run_confined
+from libs.confined._process import run_confined
+from libs.confined._worker import answer_job, answer_jobs
 
-__all__ = ["JobRefused", "ProcessKilled", "answer_job", "give_way", "run_confined"]
+__all__ = [
+    "ConfinedPool",
+    "JobRefused",
+    "Limits",
+    "OutOfMemory",
+    "OutOfTime",
+    "PartDone",
+    "PoolClosed",
+    "ProcessKilled",
+    "ProcessNotStarted",
+    "answer_job",
+    "answer_jobs",
+    "give_way",
+    "no_parts",
+    "run_confined",
+]

@@ -1,104 +1,252 @@
-"""Runs jobs on strangers' files in processes of their own, which have limits, no secrets and nothing to lose."""
+"""A confined process, from its parent's side: start, jobs, memory watch, kill."""
 
 import asyncio
-import json
+import contextlib
 import os
-import resource
+import shutil
+import signal
 import sys
-from collections.abc import Callable
+import tempfile
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import asdict
 from math import ceil
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Final, Self
 
-from libs.confined._priority import give_way
+from libs.confined import _frames
+from libs.confined._frames import Job
+from libs.confined._limits import (
+    JobRefused,
+    Limits,
+    OutOfMemory,
+    OutOfTime,
+    PartDone,
+    ProcessKilled,
+    ProcessNotStarted,
+    no_parts,
+)
 
-Job = dict[str, Any]
+_WATCH_SECONDS: Final = 0.1
+_START_SECONDS: Final = 60.0
+_END_SECONDS: Final = 10.0
+_BUFFER: Final = 1024**2
 _LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-_OPEN_FILES: Final = 64
+# The processes of a service are as many as it has cores for: threads would only compete.
+_SINGLE_THREADED: Final = {
+    "RAYON_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+    "OMP_THREAD_LIMIT": "1",
+    "MALLOC_ARENA_MAX": "2",
+}
 
 
-class JobRefused(Exception):
-    """The job cannot be done; the message is for the owner of what was given."""
+class ConfinedProcess:
+    def __init__(self, process: asyncio.subprocess.Process, folder: Path, errors: IO[bytes], limits: Limits) -> None:
+        self._process = process
+        self._folder = folder
+        self._errors = errors
+        self._limits = limits
+        self._outgrown = False
+        self._receiving = False
+        self.jobs = 0
+        self.worked_seconds = 0.0
+        self.moved_at = 0.0
+        """When its job began, or last had a part done, on the clock of the event loop."""
+
+    @classmethod
+    async def start(
+        cls, module: str, limits: Limits, *, cpu_seconds: float, environment: Mapping[str, str] | None = None
+    ) -> Self:
+        """Starts the module, which calls ``answer_jobs``. Raises ProcessNotStarted.
+
+        Nothing of the parent's environment is passed on but where libraries are.
+        """
+        folder = Path(tempfile.mkdtemp(prefix="aes-confined-"))
+        errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
+        try:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-P", "-s", "-m", module,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors, limit=_BUFFER,
+                cwd=folder, env={**_environment(folder), **(environment or {})},
+                # A session of its own: its group is killed with it, and no interrupt at the terminal reaches it.
+                start_new_session=True,
+            )  # fmt: skip
+        except BaseException:
+            errors.close()
+            shutil.rmtree(folder, ignore_errors=True)
+            raise
+        started = cls(process, folder, errors, limits)
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                await started._exchange({**asdict(limits), "cpu_seconds": ceil(cpu_seconds) + 1}, b"")
+        except (TimeoutError, EOFError, OSError):
+            errors_told = started._last_words()
+            await started.kill()
+            raise ProcessNotStarted(process.returncode or 0, errors_told) from None
+        except BaseException:
+            await started.kill()
+            raise
+        return started
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._process.returncode is None
+
+    def memory(self) -> int:
+        """Resident memory in bytes; 0 when it has ended, and where the system does not tell."""
+        try:
+            pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
+        except (OSError, IndexError):
+            return 0
+        return int(pages) * os.sysconf("SC_PAGE_SIZE")
+
+    async def call(self, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None) -> tuple[Job, bytes]:
+        """Does a job with copies of ``files``, which lie under these names in the folder of the process.
+
+        Raises JobRefused; also OutOfTime, OutOfMemory and ProcessKilled, after which the process must be killed.
+        """
+        self.jobs += 1
+        async with self._copies(files or {}):
+            head, answer = await self._call(job, body)
+        if "out_of_memory" in head:
+            raise OutOfMemory
+        if "refused" in head:
+            raise JobRefused(head["refused"])
+        return head, answer
+
+    async def _call(self, job: Job, body: bytes) -> tuple[Job, bytes]:
+        watch = asyncio.create_task(self._watch())
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        end = begun + self._limits.job_seconds
+        try:
+            async with asyncio.timeout(None) as limit:
+
+                def next_part() -> None:
+                    self.moved_at = clock()
+                    limit.reschedule(min(self.moved_at + self._limits.seconds, end))
+
+                next_part()
+                return await self._exchange(job, body, next_part)
+        except TimeoutError:
+            raise OutOfTime(whole=clock() >= end) from None
+        except (EOFError, OSError):
+            await self._gone()
+            if self._outgrown or "memory allocation" in self._last_words():
+                raise OutOfMemory from None
+            raise ProcessKilled(self._process.returncode or 0, self._last_words()) from None
+        finally:
+            self.worked_seconds += clock() - begun
+            watch.cancel()
+
+    async def kill(self) -> None:
+        """Kills the process and its group and removes its folder; returns when the process has ended."""
+        self._kill_group()
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.close()
+        if not self._receiving:
+            # asyncio waits for the pipes to end too, and never sees the end of one that is not read.
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_END_SECONDS):
+                    while await stdout.read(_BUFFER):
+                        pass
+        await self._process.wait()
+        self._errors.close()
+        # Not in a thread, for which a cancelled call would not wait.
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _kill_group(self) -> None:
+        if self.alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.pid, signal.SIGKILL)
+
+    async def _gone(self) -> None:
+        """Waits for the end of the process after that of its pipes, and kills it if need be."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_END_SECONDS):
+                await self._process.wait()
+        if self.alive:
+            self._kill_group()
+            await self._process.wait()
+
+    @asynccontextmanager
+    async def _copies(self, files: Mapping[str, Path]) -> AsyncIterator[None]:
+        # Not the files themselves, which the process could change, nor where they are.
+        for name, path in files.items():
+            await asyncio.to_thread(shutil.copyfile, path, self._folder / name)
+        try:
+            yield
+        finally:
+            for name in files:
+                (self._folder / name).unlink(missing_ok=True)
+
+    async def _exchange(self, head: Job, body: bytes, part_done: PartDone = no_parts) -> tuple[Job, bytes]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.writelines(_frames.pack(head, body))
+        await stdin.drain()
+        self._receiving = True
+        try:
+            most = self._limits.memory_bytes
+            while "part_done" in (answer := await _frames.receive(stdout, most_bytes=most))[0]:
+                part_done()
+            return answer
+        finally:
+            self._receiving = False
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(_WATCH_SECONDS)
+            if self.memory() > self._limits.memory_bytes:
+                self._outgrown = True
+                self._kill_group()
+                return
+
+    def _last_words(self) -> str:
+        # `kill` closes the file, perhaps while the job is still failing.
+        if self._errors.closed:
+            return ""
+        self._errors.seek(max(self._errors.seek(0, os.SEEK_END) - 2000, 0))
+        return self._errors.read().decode(errors="replace")
 
 
-class ProcessKilled(Exception):
-    """A limit, a crash or an error that nobody expected ended the process. ``errors``: the end of what it wrote."""
-
-    def __init__(self, status: int, errors: str) -> None:
-        super().__init__(f"status {status}: {errors}")
-        self.status = status
-        self.errors = errors
-
-
-async def run_confined(module: str, job: Job, *, seconds: float, memory_bytes: int, directory: Path) -> Job:
-    """Runs the module and returns its answer, made with ``answer_job``, within ``seconds`` of wall time.
-
-    Raises ``JobRefused`` when it refuses, ``ProcessKilled`` and ``TimeoutError``. A cancelled call leaves no
-    process. ``directory`` is all that the process knows of the file system.
-    """
-    process = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-P",
-        "-s",
-        "-m",
-        module,
-        stdin=asyncio.subprocess.PIPE,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-        cwd=directory,
-        env=_environment(directory),
-        start_new_session=True,
-    )
-    limits = {"seconds": seconds, "memory_bytes": memory_bytes}
-    try:
-        async with asyncio.timeout(seconds):
-            output, errors = await process.communicate(json.dumps({"limits": limits, "job": job}).encode())
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode:
-        raise ProcessKilled(process.returncode, errors[-300:].decode(errors="replace"))
-    answer: Job = json.loads(output)
-    if "refused" in answer:
-        raise JobRefused(answer["refused"])
-    return answer
-
-
-def answer_job(work: Callable[[Job], Job]) -> None:
-    """The process's side: does the job on the standard input, within its limits and at a low priority."""
-    give_way()
-    asked = json.loads(sys.stdin.buffer.read())
-    _limit(**asked["limits"])
-    try:
-        answer = work(asked["job"])
-    except JobRefused as problem:
-        answer = {"refused": str(problem)}
-    except MemoryError:
-        answer = {"refused": "Reading it takes too much memory."}
-    # Halves of surrogate pairs, which some files have, cannot be encoded.
-    sys.stdout.buffer.write(json.dumps(answer, ensure_ascii=False).encode(errors="replace"))
-
-
-def _limit(seconds: float, memory_bytes: int) -> None:
-    if sys.platform == "linux":
-        # macOS refuses this one; there the limit of time has to do.
-        resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
-    # Also ends the process when its parent is gone.
-    resource.setrlimit(resource.RLIMIT_CPU, (ceil(seconds) + 1,) * 2)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (_OPEN_FILES, _OPEN_FILES))
-
-
-def _environment(directory: Path) -> dict[str, str]:
-    """Nothing of the parent's but where libraries are: no keys and no addresses."""
+def _environment(folder: Path) -> dict[str, str]:
+    """No keys and no addresses."""
     kept = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
-    place = str(directory)
-    return kept | {
-        "HOME": place,
-        "TMPDIR": place,
-        "LANG": "C.UTF-8",
-        "PATH": os.defpath,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "RAYON_NUM_THREADS": "1",
-    }
+    place = str(folder)
+    return (
+        kept
+        | _SINGLE_THREADED
+        | {
+            "HOME": place,
+            "TMPDIR": place,
+            "LANG": "C.UTF-8",
+            "PATH": os.defpath,
+            "PYTHONPATH": os.pathsep.join(os.path.abspath(path) for path in sys.path if path),
+        }
+    )
+
+
+async def run_confined(
+    module: str, job: Job, *, seconds: float, memory_bytes: int, files: Mapping[str, Path] | None = None
+) -> Job:
+    """Runs the module, which calls ``answer_job``, for one job within ``seconds`` of wall time.
+
+    The process knows copies of ``files`` under these names. Raises JobRefused, ProcessKilled and TimeoutError. A
+    cancelled call leaves no process.
+    """
+    limits = Limits(seconds=seconds, job_seconds=seconds, memory_bytes=memory_bytes)
+    process = await ConfinedProcess.start(module, limits, cpu_seconds=seconds)
+    try:
+        answer, _ = await process.call(job, files=files)
+    finally:
+        await process.kill()
+    return answer

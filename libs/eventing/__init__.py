@@ -17,7 +17,6 @@ from libs.eventing._dead_letter_reader import (
 from libs.eventing._dead_letter_replay import Replay, ReplayOutcome, ReplayOvertaken, open_replay
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
-from libs.eventing._expiry import EntityTable, Expiry
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
 from libs.eventing._kafka_bus import KafkaBus
@@ -27,14 +26,14 @@ from libs.eventing._messages import (
     MessageContext,
     MessageDraft,
     OnEvent,
+    OutboxMessage,
     PayloadReader,
     PoisonMessage,
     envelope_of,
 )
 from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing._outbox_table import OutboxMessage
-from libs.eventing._publisher import OutboxSender, Publisher
+from libs.eventing._relay import Relay
 from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import (
     CommandSender,
@@ -44,8 +43,8 @@ from libs.eventing._request_reply import (
     Replies,
     ReplyState,
 )
+from libs.eventing._retention import EntityTable, Expiry, Retention
 from libs.eventing._revoked_keys import RevokedKeys
-from libs.eventing._sweeper import Sweeper
 from libs.eventing._topics import Replication, create_topics
 
 __all__ = [
@@ -80,17 +79,16 @@ __all__ = [
     "OnEvent",
     "Outbox",
     "OutboxMessage",
-    "OutboxSender",
     "Overtaken",
     "Partition",
     "PartitionLag",
     "PayloadReader",
     "PoisonMessage",
     "Producer",
-    "Publisher",
     "ReadTooSlowly",
     "Received",
     "Record",
+    "Relay",
     "Replay",
     "ReplayOffsets",
     "ReplayOutcome",
@@ -98,8 +96,8 @@ __all__ = [
     "Replication",
     "Replies",
     "ReplyState",
+    "Retention",
     "RevokedKeys",
-    "Sweeper",
     "TopicContent",
     "Transaction",
     "connection_diagnostics",

@@ -5,7 +5,6 @@ import hmac
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final
 
@@ -14,7 +13,6 @@ import jwt
 from libs.contracts.envelope import Envelope
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identity import Identity
-from libs.contracts.timestamps import parse_time
 
 _ALGORITHM: Final = "HS256"
 _MINIMUM_KEY_LENGTH: Final = 32
@@ -26,15 +24,13 @@ class IdentitySigner:
     """Signs and verifies identities with a secret that only the services of one installation know.
 
     ``accepted`` are further keys for verification only: the next key before a rotation, the last one after it.
-    ``unsigned_until``: commands made before this time are taken without a signature, as the release before sends them.
     """
 
-    def __init__(self, key: str, *accepted: str, unsigned_until: datetime | None = None) -> None:
+    def __init__(self, key: str, *accepted: str) -> None:
         if any(len(one) < _MINIMUM_KEY_LENGTH for one in (key, *accepted)):
             raise ValueError(f"the signing key needs at least {_MINIMUM_KEY_LENGTH} characters")
         self._key = key
         self._accepted = accepted
-        self._unsigned_until = unsigned_until
         # Derived keys: a token's signature must never pass as a command's.
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
@@ -61,9 +57,7 @@ class IdentitySigner:
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
-            if self._unsigned_until is None or _made(envelope) >= self._unsigned_until:
-                raise AuthenticationFailed("the command carries no signature")
-            return identity
+            raise AuthenticationFailed("the command carries no signature")
         if not any(hmac.compare_digest(_signature(key, envelope, token, payload), given) for key in self._command_keys):
             raise AuthenticationFailed("the command is not the one that was signed")
         return identity
@@ -111,10 +105,3 @@ def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> by
     )
     # No attribute has a NUL, so two different commands are never the same bytes.
     return hmac.digest(key, "\0".join(attributes).encode() + b"\0" + payload, hashlib.sha256).hex().encode()
-
-
-def _made(envelope: Envelope) -> datetime:
-    try:
-        return parse_time(envelope.time)
-    except ValueError as problem:
-        raise AuthenticationFailed("the command's time cannot be read") from problem

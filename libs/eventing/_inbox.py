@@ -51,6 +51,5 @@ async def enter_all(connection: Connection, consumer: str, messages: Collection[
 
 async def knows(connection: Connection, consumer: str, message_id: str, company_id: str) -> bool:
     """Whether the message has taken effect, as far as that company may know."""
-    # Rows without a company are older than the column; whose they are is unknown.
-    query = "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND coalesce(company_id, %s) = %s"
-    return await fetch_value(connection, query, (consumer, message_id, company_id, company_id)) is not None
+    query = "SELECT 1 FROM inbox WHERE consumer = %s AND message_id = %s AND company_id = %s"
+    return await fetch_value(connection, query, (consumer, message_id, company_id)) is not None

@@ -1,17 +1,18 @@
-"""Messages: what a piece of work emits, their spans, and payloads too large for the bus."""
+"""Messages: what a piece of work emits, how the outbox stores it, spans, and payloads too large for the bus."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from dataclasses import dataclass, field, fields, replace
+from datetime import datetime, timedelta
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
 from libs import tracing
 from libs.contracts.envelope import Envelope, MalformedEnvelope, envelope_from
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Message, command_models
+from libs.contracts.timestamps import format_time
 from libs.eventing._bus import Record
 
 # As long as command topics keep them. Older ones are replays by hand, which the inbox may have forgotten.
@@ -58,6 +59,48 @@ class MessageDraft:
     topic: str | None = None
     encoded: bytes | None = None
     identity: Identity | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class OutboxMessage:
+    """A row of the outbox: an event, or a command when it has the ``identity`` of a caller."""
+
+    id: int
+    created_at: datetime
+    event_id: str
+    type: str
+    topic: str
+    subject: str
+    sequence: int
+    company_id: str
+    correlation_id: str
+    causation_id: str | None
+    traceparent: str | None
+    identity: dict[str, Any] | None
+    payload: bytes
+    owner_id: str | None = None
+
+    def envelope(self, source: str) -> Envelope:
+        """The envelope of this message, the same however often it is sent."""
+        return Envelope(
+            id=self.event_id,
+            type=self.type,
+            source=source,
+            subject=self.subject,
+            time=format_time(self.created_at),
+            correlation_id=self.correlation_id,
+            causation_id=self.causation_id,
+            company_id=self.company_id,
+            owner_id=self.owner_id,
+            sequence=self.sequence,
+            traceparent=self.traceparent,
+        )
+
+    def log_ids(self) -> dict[str, str]:
+        return {"event_id": self.event_id, "correlation_id": self.correlation_id}
+
+
+OUTBOX_COLUMNS: Final = ", ".join(column.name for column in fields(OutboxMessage))
 
 
 class PoisonMessage(Exception):

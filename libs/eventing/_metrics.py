@@ -21,7 +21,7 @@ _RETRIES: Final = Counter(
 _DEAD: Final = Counter("aes_dead_letters_total", "Messages given up and kept as dead letters.", ["consumer", "topic"])
 _LAG: Final = Gauge("aes_consumer_lag_messages", "Unfinished messages of the partitions read here.", ["group", "topic"])
 SWEPT: Final = Counter(
-    "aes_outbox_swept_total", "Messages that the sweeper sent, because their own process could not.", ["service"]
+    "aes_outbox_swept_total", "Messages that another process has left, or could not send in time.", ["service"]
 )
 PURGED: Final = Counter("aes_purged_rows_total", "Rows deleted after their time.", ["service", "table"])
 PURGE_FAILURES: Final = Counter(
@@ -87,5 +87,5 @@ def dead_letters(consumer: str, topic: str) -> Counter:
 
 
 def count_removed(service: str, table: str, rows: int) -> None:
-    """Counts rows that were removed after their time by others than the sweeper."""
+    """Counts rows that were removed after their time by others than ``Retention``."""
     PURGED.labels(service, table).inc(rows)

@@ -1,4 +1,4 @@
-"""The tables that every service keeps beside its own: outbox, inbox, event sequences."""
+"""The tables that every service keeps beside its own: outbox, inbox, event sequences, leases of tasks."""
 
 from types import ModuleType
 
@@ -18,7 +18,6 @@ _OUTBOX = """
         traceparent text,
         terminal boolean NOT NULL,
         payload bytea NOT NULL,
-        writer text NOT NULL,
         created_at timestamptz NOT NULL DEFAULT now(),
         published_at timestamptz,
         attempts integer NOT NULL DEFAULT 0,
@@ -37,8 +36,8 @@ _INBOX = """
     CREATE TABLE inbox (
         consumer text NOT NULL,
         message_id text NOT NULL,
+        company_id text NOT NULL,
         received_at timestamptz NOT NULL DEFAULT now(),
-        company_id text,
         CONSTRAINT pk_inbox PRIMARY KEY (consumer, message_id)
     )
 """
@@ -47,6 +46,15 @@ _SEQUENCES = """
         subject text NOT NULL,
         last bigint NOT NULL,
         CONSTRAINT pk_event_sequences PRIMARY KEY (subject)
+    )
+"""
+# Tasks that one process does at a time.
+_LEASES = """
+    CREATE TABLE task_leases (
+        task text NOT NULL,
+        holder text NOT NULL,
+        ends_at timestamptz NOT NULL,
+        CONSTRAINT pk_task_leases PRIMARY KEY (task)
     )
 """
 
@@ -61,23 +69,6 @@ def create_eventing_tables(op: Operations | ModuleType) -> None:
         _INBOX,
         "CREATE INDEX ix_inbox_received_at ON inbox (received_at)",
         _SEQUENCES,
+        _LEASES,
     ):
         op.execute(statement)
-
-
-def add_inbox_company(op: Operations | ModuleType) -> None:
-    """Add the company to inboxes that were made without it; newer ones have it.
-
-    Old rows stay without a company until they are purged: whose they were is unknown.
-    """
-    op.execute("ALTER TABLE inbox ADD COLUMN IF NOT EXISTS company_id text")
-
-
-def add_outbox_identity(op: Operations | ModuleType) -> None:
-    """Add the identity, which makes a row a command, to outboxes that were made without it; newer ones have it."""
-    op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS identity jsonb")
-
-
-def add_outbox_owner(op: Operations | ModuleType) -> None:
-    """Add the user who owns what an event is about to outboxes that were made without it; newer ones have it."""
-    op.execute("ALTER TABLE outbox ADD COLUMN IF NOT EXISTS owner_id text")

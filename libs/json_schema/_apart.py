@@ -1,7 +1,5 @@
 """Holds a value against a schema in a process of its own, with limits."""
 
-import tempfile
-from pathlib import Path
 from typing import Any, Final
 
 import jsonschema_rs
@@ -17,9 +15,8 @@ _MODULE: Final = "libs.json_schema._apart"
 async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most: int) -> list[str]:
     """Findings as in this process; one that says so when the limit of 5 s or of memory ends it."""
     job = {"schema": schema, "value": value, "name": name, "most": most}
-    place = Path(tempfile.gettempdir())
     try:
-        answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES, directory=place)
+        answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)
     except (TimeoutError, ProcessKilled):
         return [f"{name}: holding it against its schema takes too much time or memory"]
     found: list[str] = answer["findings"]

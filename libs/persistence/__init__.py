@@ -1,13 +1,20 @@
 """PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
 
-from libs.persistence._database import Connection, Database, as_json, embedded_json, fetch_records, fetch_value
+from libs.persistence._database import (
+    Connection,
+    Database,
+    Parameters,
+    as_json,
+    embedded_json,
+    fetch_records,
+    fetch_value,
+)
 from libs.persistence._errors import is_contention, is_outage, is_unreachable, retry_until_available
 from libs.persistence._leased_work import Capacity, LeasedWork
-from libs.persistence._leases import renewed_leases
+from libs.persistence._leases import TaskLease, renewed_leases
 from libs.persistence._liveness import Holders, Presence, ReclaimWork
-from libs.persistence._migrations import is_migrated, migrate
+from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
-from libs.persistence._pipeline import pipeline
 
 __all__ = [
     "NEWEST_FIRST",
@@ -15,10 +22,13 @@ __all__ = [
     "Connection",
     "Database",
     "Holders",
+    "IncompatibleSchema",
     "LeasedWork",
     "Order",
+    "Parameters",
     "Presence",
     "ReclaimWork",
+    "TaskLease",
     "as_json",
     "embedded_json",
     "fetch_page",
@@ -29,7 +39,6 @@ __all__ = [
     "is_outage",
     "is_unreachable",
     "migrate",
-    "pipeline",
     "renewed_leases",
     "retry_until_available",
 ]

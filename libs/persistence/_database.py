@@ -42,6 +42,9 @@ class Database:
 
     ``plan_once`` keeps one plan per prepared statement, whatever its parameters. It suits services whose statements
     find rows by id: the best plan is always the same, and planning costs more than the work.
+
+    ``prepare``: whether statements that come again are prepared. Behind a pooler that lends connections for single
+    transactions the next one may be on another connection, which knows nothing of it.
     """
 
     def __init__(
@@ -53,9 +56,11 @@ class Database:
         timeout: float = 5.0,
         statement_timeout: float = 30.0,
         plan_once: bool = False,
+        prepare: bool = True,
     ) -> None:
         options: dict[str, Any] = {
             "autocommit": True,
+            **({} if prepare else {"prepare_threshold": None}),
             "application_name": f"aes-{name}",
             "connect_timeout": 5,
             **_KEEPALIVE,
@@ -114,6 +119,25 @@ class Database:
         """A transaction: committed at the end of the block, rolled back when it raises."""
         async with self.connection() as connection, connection.transaction():
             yield connection
+
+    @asynccontextmanager
+    async def pipelined(self) -> AsyncIterator[Connection]:
+        """A transaction like ``transaction``, whose statements do not wait for each other's results.
+
+        A result is waited for where it is fetched, inside the block or after it. An error of a statement is raised
+        where a result is fetched next, or at the end of the block.
+        """
+        async with self.connection() as connection:
+            try:
+                async with connection.pipeline():
+                    # A transaction of psycopg's would wait for the server at both its ends.
+                    await connection.execute("BEGIN")
+                    yield connection
+                    await connection.execute("COMMIT")
+            except BaseException:
+                # Behind a statement that failed nothing was prepared, and psycopg believes that it was, until this.
+                await connection.rollback()
+                raise
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:

@@ -1,12 +1,46 @@
-"""Keeps leases of claimed work alive."""
+"""Leases: of tasks that one process does at a time, and renewals of those of claimed work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Final
 
 import structlog
 
+from libs.contracts.identifiers import new_id
+from libs.persistence._database import Database
+
 _log = structlog.get_logger("database")
+_TAKE: Final = """
+    INSERT INTO task_leases AS l (task, holder, ends_at)
+    VALUES (%(task)s, %(holder)s, clock_timestamp() + make_interval(secs => %(seconds)s))
+    ON CONFLICT (task) DO UPDATE SET holder = EXCLUDED.holder, ends_at = EXCLUDED.ends_at
+    WHERE l.ends_at < clock_timestamp() OR l.holder = EXCLUDED.holder
+    RETURNING true
+"""
+_RELEASE: Final = "UPDATE task_leases SET ends_at = '-infinity' WHERE task = %s AND holder = %s"
+
+
+class TaskLease:
+    """A row of ``task_leases``, which keeps processes from doing the same task at the same time.
+
+    A lock of a session would do that, too, but not behind a pooler that lends connections for single transactions. A
+    process that stops without a release keeps the others waiting until the lease ends; one that goes on past its end
+    is not stopped, so the task has to allow two at once.
+    """
+
+    def __init__(self, database: Database, task: str, seconds: float) -> None:
+        self._database = database
+        self._seconds = seconds
+        self._row = {"task": task, "holder": new_id()}
+
+    async def take(self) -> bool:
+        """Take or renew the lease; whether this process has it now."""
+        return bool(await self._database.value(_TAKE, {**self._row, "seconds": self._seconds}))
+
+    async def release(self) -> None:
+        """End the lease if this process has it."""
+        await self._database.execute(_RELEASE, (self._row["task"], self._row["holder"]))
 
 
 @asynccontextmanager

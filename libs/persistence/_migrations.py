@@ -1,8 +1,11 @@
 """Schema migrations by alembic, run from code, one at a time per database."""
 
+import ast
+import hashlib
 import threading
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +15,7 @@ if TYPE_CHECKING:
     from alembic.config import Config
 
 _ENVIRONMENT: Final = Path(__file__).parent / "_alembic"
+_ROOT: Final = Path(__file__).parents[2]
 NAMING_CONVENTION: Final = {
     "ix": "ix_%(table_name)s_%(column_0_N_name)s",
     "uq": "uq_%(table_name)s_%(column_0_N_name)s",
@@ -29,8 +33,19 @@ _PAUSE_SECONDS: Final = 1.0
 _ALEMBIC_LOCK: Final = threading.Lock()
 
 
+class IncompatibleSchema(Exception):
+    """The database was made by another state of the first revision, which is edited in place until a release is
+    tagged. Its data are not moved."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "The database has an earlier schema, which this version can't migrate. Make the installation anew: run"
+            " `./aes down --purge` and `./aes up`, or start with empty databases, object stores and topics."
+        )
+
+
 def migrate(url: str, migrations: Path) -> None:
-    """Brings the database to the newest revision in ``migrations/versions``.
+    """Brings the database to the newest revision in ``migrations/versions``. Raises IncompatibleSchema.
 
     Blocks the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most), and a revision
     for locks of tables 2 s at a time, so that nobody has to wait for long behind it. A database that is current, or
@@ -75,7 +90,7 @@ def _upgrade_patiently(url: str, migrations: Path) -> None:
 def is_migrated(url: str, migrations: Path) -> bool:
     """Whether the database has the newest revision in ``migrations/versions``, or a newer one unknown here.
 
-    Blocks the calling thread; raises an outage when the database does not answer.
+    Blocks the calling thread; raises IncompatibleSchema, and an outage when the database does not answer.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         return _is_current(connection, migrations)
@@ -84,9 +99,28 @@ def is_migrated(url: str, migrations: Path) -> bool:
 def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: Path) -> bool:
     if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
         return False
-    row = connection.execute("SELECT version_num FROM alembic_version").fetchone()
+    # The column is missing in databases of before it.
+    row = connection.execute("SELECT version_num, to_jsonb(v) ->> 'origin' FROM alembic_version v").fetchone()
+    if row is not None and row[1] != _origin(migrations):
+        raise IncompatibleSchema
     newest = max((file.stem.split("_", 1)[0] for file in (migrations / "versions").glob("[0-9]*.py")), default=None)
     return row is not None and newest is not None and str(row[0]) >= newest
+
+
+def _origin(migrations: Path) -> str:
+    """A digest of the first revision's SQL, with that of the libraries' schemas in it, whatever its layout."""
+    first = min((migrations / "versions").glob("[0-9]*.py"))
+    return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
+
+
+def _texts(file: Path) -> Iterator[str]:
+    nodes = list(ast.walk(ast.parse(file.read_text())))
+    docstrings = {id(node.value) for node in nodes if isinstance(node, ast.Expr)}
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            yield " ".join(node.value.split())
+        elif isinstance(node, ast.ImportFrom) and node.module and node.module.endswith(".schema"):
+            yield from _texts(_ROOT / f"{node.module.replace('.', '/')}.py")
 
 
 def _upgrade(url: str, migrations: Path) -> None:
@@ -103,5 +137,5 @@ def configuration_of(url: str, migrations: Path) -> "Config":
     config.set_main_option("script_location", str(_ENVIRONMENT))
     config.set_main_option("version_locations", str(migrations / "versions"))
     config.set_main_option("path_separator", "os")
-    config.attributes["url"] = url
+    config.attributes.update(url=url, origin=_origin(migrations))
     return config

@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 import uvloop
 from pydantic import ValidationError
 
-from libs.persistence import migrate
+from libs.persistence import IncompatibleSchema, migrate
 from libs.service_defaults._logging import configure_logging
 from libs.service_defaults.service import Service
 from libs.service_defaults.settings import ServiceSettings, invalid_settings
@@ -53,6 +53,8 @@ def serve(
         start_tracing(name)
     try:
         uvloop.run(run())
+    except IncompatibleSchema as problem:
+        raise SystemExit(str(problem)) from None
     finally:
         stop_tracing()
 

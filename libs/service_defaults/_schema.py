@@ -31,7 +31,7 @@ class AwaitedSchema:
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
-        """Returns once the database has this release's newest revision; raises outages."""
+        """Returns once the database has this release's newest revision; raises IncompatibleSchema, and outages."""
         while not await asyncio.to_thread(is_migrated, url, self._migrations):
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")

@@ -18,11 +18,10 @@ from libs.eventing import (
     IdentitySigner,
     KafkaBus,
     Outbox,
-    OutboxSender,
     PayloadReader,
-    Publisher,
+    Relay,
+    Retention,
     RevokedKeys,
-    Sweeper,
 )
 from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
 from libs.quotas import CompanyAmounts
@@ -43,7 +42,7 @@ __all__ = ["API", "WORKER", "Service"]
 
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
-_HELD: Final = Gauge("aes_outbox_held_subjects", "Subjects whose events wait for the sweeper.", ["service"])
+_BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
 _WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
 _OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
@@ -58,7 +57,7 @@ class Service:
 
     ``commands`` carries out what comes in on ``<name>-commands``, ``outbox`` records and publishes on
     ``<name>-events``, ``follow`` reacts to other services' events, ``http`` answers reads. Role ``api`` runs HTTP
-    and the outbox sweeper, ``worker`` the consumers; health and metrics are served in both.
+    and deletes old rows, ``worker`` the consumers; the outbox, health and metrics are served in both.
     """
 
     def __init__(self, name: str, settings: ServiceSettings, *, migrations: Path, plan_once: bool = False) -> None:
@@ -66,7 +65,7 @@ class Service:
         self.settings = settings
         self.migrations = migrations
         self.source = f"/aes/{name}"
-        self.signer = IdentitySigner(*settings.signing_keys(), unsigned_until=settings.unsigned_until())
+        self.signer = IdentitySigner(*settings.signing_keys())
         self.presence = Presence(settings.database_url.get_secret_value(), name=name)
         self.bus = KafkaBus(
             settings.kafka(),
@@ -81,10 +80,9 @@ class Service:
             max_size=settings.database_pool_size,
             plan_once=plan_once,
         )
-        sender = OutboxSender(self.producer, self.signer, source=self.source)
-        self.publisher = Publisher(self.database, sender)
-        self.sweeper = Sweeper(self.database, sender, self.publisher)
-        self.outbox = Outbox(self.database, self.publisher)
+        self.relay = Relay(self.database, self.producer, self.signer, source=self.source)
+        self.outbox = Outbox(self.database, self.relay)
+        self.retention = Retention(name)
         self.revoked_keys = RevokedKeys(self.bus)
         self.commands = CommandRouter(self.database, self.outbox, self.signer, self.revoked_keys)
         self.calls = UpstreamClient(settings.addresses(), self.signer)
@@ -99,7 +97,7 @@ class Service:
             settings,
             self.consumers,
             connect=self._connect,
-            drain=self.publisher.drain,
+            drain=self.relay.drain,
             # The others take over what this process has as soon as it is no longer present.
             close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
         )
@@ -110,11 +108,10 @@ class Service:
         self._schema = AwaitedSchema(name, migrations)
         self._attending: asyncio.Task[None] | None = None
         self._waits_for_database: list[Callable[[], int]] = [lambda: self.database.waiting]
-        self.background("outbox.publish", self.publisher.run, role=None)
-        self.background("outbox.mark", self.publisher.run_marking, role=None)
+        self.background("outbox", self.relay.run, role=None)
         self.background("keys.revoked", self._follow_revocations)
         self.background("groups.departures", self.departures.run, role=None)
-        self.background("outbox.sweep", self.sweeper.run, role=API)
+        self.background("retention", lambda: self.retention.run(self.database), role=API)
         self.ready_check("started", self._is_up)
         self.ready_check("database", self._database_answers)
         self._measure_stores()
@@ -136,13 +133,13 @@ class Service:
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
-        """Deletes old rows in the process that sweeps, those about ended entities after the days of the settings.
+        """Deletes old rows, those about ended entities after the days of the settings.
 
         ``entities``: the tables of all subjects of events whose numbers have to be kept.
         """
         for expiry in expiries:
-            self.sweeper.retention.add(expiry, self.settings.tombstone_days)
-        self.sweeper.retention.know(*entities)
+            self.retention.add(expiry, self.settings.tombstone_days)
+        self.retention.know(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:
         """Tells what companies have stored, and adds up the changes of it."""
@@ -214,8 +211,7 @@ class Service:
         return self._schema.problem or True
 
     def _measure_stores(self) -> None:
-        # The sweeper counts what waits in the outbox, so only in processes of role ``api``.
-        _HELD.labels(self.name).set_function(lambda: len(self.publisher.deferred_subjects))
-        _WAITING.labels(self.name).set_function(lambda: self.sweeper.waiting)
-        _OLDEST.labels(self.name).set_function(lambda: self.sweeper.oldest)
+        _BEHIND.labels(self.name).set_function(lambda: len(self.relay.behind))
+        _WAITING.labels(self.name).set_function(lambda: self.relay.waiting)
+        _OLDEST.labels(self.name).set_function(lambda: self.relay.oldest)
         _DATABASE_WAITING.labels(self.name).set_function(lambda: sum(count() for count in self._waits_for_database))

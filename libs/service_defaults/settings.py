@@ -1,12 +1,10 @@
 """Settings of every service, read once from the environment."""
 
-from datetime import datetime
 from typing import Final, Literal
 
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
-from libs.contracts.timestamps import parse_time
 from libs.eventing import KafkaSettings
 
 _SHORTEST_KEY: Final = 32
@@ -23,7 +21,6 @@ class ServiceSettings(KafkaSettings):
     topic_prefix: str = Field("", validation_alias="AES_TOPIC_PREFIX")
     signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=_SHORTEST_KEY)
     accepted_signing_keys: SecretStr = Field(SecretStr(""), validation_alias="AES_SIGNING_KEYS_ACCEPTED")
-    unsigned_commands_until: str = Field("", validation_alias="AES_UNSIGNED_COMMANDS_UNTIL")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="AES_LOG_LEVEL")
     log_format: Literal["json", "console"] = Field("json", validation_alias="AES_LOG_FORMAT")
     auto_migrate: bool = Field(False, validation_alias="AES_AUTO_MIGRATE")
@@ -54,17 +51,6 @@ class ServiceSettings(KafkaSettings):
         if any(len(key) < _SHORTEST_KEY for key in _separated(keys)):
             raise ValueError(f"each key needs at least {_SHORTEST_KEY} characters")
         return keys
-
-    @field_validator("unsigned_commands_until")
-    @classmethod
-    def _time(cls, text: str) -> str:
-        if text:
-            parse_time(text)
-        return text
-
-    def unsigned_until(self) -> datetime | None:
-        """Commands made before this time need no signature."""
-        return parse_time(self.unsigned_commands_until) if self.unsigned_commands_until else None
 
     def signing_keys(self) -> tuple[str, ...]:
         """The first one signs; signatures by any of them are accepted."""

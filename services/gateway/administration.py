@@ -26,7 +26,7 @@ from services.gateway.domain.accounts import (
     has_form,
 )
 from services.gateway.domain.idempotency import Write
-from services.gateway.use_cases.change_keys import IssuedKey, IssueKey, KeyRequest, RevokeKey, RotateKey
+from services.gateway.use_cases.keys import IssuedKey, KeyRequest, Keys
 
 DEVELOPMENT_COMPANY: Final = "Development"
 DEVELOPMENT_KEY: Final = "development"
@@ -38,8 +38,9 @@ class Administration:
 
     def __init__(self, database: Database) -> None:
         self._accounts = PostgresAccounts(database)
-        # The gateway's sweeper publishes what is recorded.
-        self._keys = PostgresKeys(database, Outbox(database))
+        # A gateway's relay publishes what is stored.
+        self._store = PostgresKeys(database, Outbox(database))
+        self._keys = Keys(self._store, _now)
 
     async def create_company(self, name: str, *, rate_limit: int | None = DEFAULT_RATE_LIMIT) -> Company:
         """``rate_limit`` of its keys in requests a minute, ``None`` for no limit. Raises ``Conflict``."""
@@ -95,7 +96,7 @@ class Administration:
             expires_at=expires_at,
             rate_limit=owner.rate_limit if rate_limit is None else rate_limit,
         )
-        return await IssueKey(self._keys, _now)(_write(owner.id, user_id), owner.id, user_id, wanted)
+        return await self._keys.issue(_write(owner.id, user_id), owner.id, user_id, wanted)
 
     async def keys(self, company: str) -> Sequence[ApiKey]:
         """All keys of a company, newest first, also those that are no longer valid."""
@@ -103,34 +104,34 @@ class Administration:
         keys: list[ApiKey] = []
         cursor: str | None = None
         while True:
-            page = await self._keys.keys(operator, limit=_PAGE, offset=0, cursor=cursor)
+            page = await self._keys.page(operator, limit=_PAGE, offset=0, cursor=cursor)
             keys.extend(page.items)
             if (cursor := page.next) is None:
                 return keys
 
     async def rotate_key(self, key_id: str, *, grace_seconds: int, expires_at: datetime | None = None) -> IssuedKey:
         """A successor beside which the old key stays valid for the grace period. Raises ``Conflict``."""
-        rotate = RotateKey(self._keys, _now)
-        return await rotate(await self._write_to(key_id), key_id, expires_at=expires_at, grace_seconds=grace_seconds)
+        write = await self._write_to(key_id)
+        return await self._keys.rotate(write, key_id, expires_at=expires_at, grace_seconds=grace_seconds)
 
     async def revoke_key(self, key_id: str) -> None:
         # Replicas of the gateway drop the key from their caches when they receive the event.
-        await RevokeKey(self._keys, _now, forget=lambda _: None)(await self._write_to(key_id), key_id)
+        await self._keys.revoke(await self._write_to(key_id), key_id)
 
     async def is_valid(self, secret: str) -> bool:
         """Whether a request with this secret is authenticated now."""
         return await self.valid_key(secret) is not None
 
     async def valid_key(self, secret: str) -> ApiKey | None:
-        found = await self._keys.find_by_digest(digest_of(secret)) if has_form(secret) else None
+        found = await self._store.find_by_digest(digest_of(secret)) if has_form(secret) else None
         return found.key if found is not None and found.key.state(_now()) == "valid" else None
 
     async def grant_scopes(self, key: ApiKey, scopes: frozenset[str]) -> None:
         """Replicas of the gateway that know the key notice when their cache forgets it."""
-        await self._keys.change_scopes(key, scopes)
+        await self._store.change_scopes(key, scopes)
 
     async def _write_to(self, key_id: str) -> Write:
-        found = await self._keys.find_by_id(key_id) if is_id(key_id) else None
+        found = await self._store.find_by_id(key_id) if is_id(key_id) else None
         if found is None:
             raise NotFound(f"There is no API key '{key_id}'.")
         return _write(found.key.company_id, found.key.user_id)

@@ -1,13 +1,12 @@
 """Builds the gateway from its parts."""
 
-import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from libs.contracts.envelope import Envelope
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
@@ -72,44 +71,30 @@ from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage
 from services.gateway.entrypoints.mcp.application import McpApplication
 from services.gateway.entrypoints.openai.application import OpenAIApplication
 from services.gateway.settings import GatewaySettings
-from services.gateway.use_cases.agent_configurations import AgentConfigurations
-from services.gateway.use_cases.agent_turns import agent_turns
-from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
-from services.gateway.use_cases.change_keys import CreateKey, IssueKey, RevokeKey, RotateKey
-from services.gateway.use_cases.change_webhooks import (
-    ChangeWebhook,
-    CreateWebhook,
-    DeleteWebhook,
-    GetWebhook,
-    RotateWebhookSecret,
-)
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.company_streams import CompanyStreams
-from services.gateway.use_cases.create_budget import CreateBudget
-from services.gateway.use_cases.follow_session import FollowSession
-from services.gateway.use_cases.follow_timeline import FollowTimeline
-from services.gateway.use_cases.follow_turn import FollowTurn
-from services.gateway.use_cases.issue_token import IssueToken
-from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
-from services.gateway.use_cases.operations.list_dead_letters import ListDeadLetters
-from services.gateway.use_cases.operations.read_health import ReadHealth
-from services.gateway.use_cases.operations.read_lag import ReadLag
-from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
+from services.gateway.use_cases.company_timeline import CompanyTimeline
+from services.gateway.use_cases.connections import Connections
+from services.gateway.use_cases.dead_letters import VisibleDeadLetters
+from services.gateway.use_cases.health import Health
+from services.gateway.use_cases.keys import Keys
+from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.principals import Principals
-from services.gateway.use_cases.put_secret import EncryptAndPutSecret
-from services.gateway.use_cases.read_limits import ReadLimits
-from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
-from services.gateway.use_cases.read_usage import ReadUsage
-from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
+from services.gateway.use_cases.secrets import Secrets
+from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.shed_load import ShedLoad
 from services.gateway.use_cases.timeline.session_texts import SessionTexts
 from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
 from services.gateway.use_cases.turn_history import TurnHistory
+from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
 from services.gateway.use_cases.webhooks.webhook_maintenance import WebhookMaintenance
 from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
+from services.gateway.use_cases.webhooks.webhooks import Webhooks
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 TIMELINE: Final = "timeline"
@@ -124,7 +109,6 @@ PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
 _CLEANING_SECONDS: Final = 3600.0
 _PURGE_SECONDS: Final = 60.0
 _MEASURE_SECONDS: Final = 15.0
-_DEAD_LETTER_READERS: Final = 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,11 +173,11 @@ def assemble(outside: Dependencies) -> PublicApi:
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_slow=SLOW_READERS.inc)
 
-    configurations = AgentConfigurations(outside.upstreams, outside.bus.fresh, outside.monotonic)
+    agents = Agents(outside.upstreams, outside.bus.fresh, outside.monotonic)
 
     def forget(identifier: str) -> None:
         principals.forget(identifier)
-        configurations.forget(identifier)
+        agents.forget(identifier)
 
     def revoked(identifier: str) -> None:
         forget(identifier)
@@ -204,7 +188,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         streams.end(identifier)
 
     authentication = Authentication(principals, RateLimiter(outside.monotonic), rates, load)
-    use_cases = _use_cases(outside, streams, feeds, texts, forget, configurations, rates)
+    use_cases = _use_cases(outside, streams, feeds, texts, forget, agents, rates)
     in_flight = InFlightRequests()
     edge = PublicEdge(
         authentication=authentication,
@@ -227,70 +211,31 @@ def _use_cases(
     feeds: TimelineFeeds,
     texts: SessionTexts,
     forget: Callable[[str], None],
-    configurations: AgentConfigurations,
+    agents: Agents,
     rates: CompanyRates,
 ) -> UseCases:
-    keys, connections, now = outside.keys, outside.connections, outside.now
-    commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed, rates)
-    history = TurnHistory(outside.timeline, outside.upstreams)
-    turns = agent_turns(
-        commands, outside.idempotency, outside.upstreams, FollowTurn(outside.bus, history), configurations
-    )
+    now, upstreams = outside.now, outside.upstreams
+    commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
+    history = TurnHistory(outside.timeline, upstreams)
     return UseCases(
         commands=commands,
-        turns=turns,
-        submit_turn=turns.submit,
-        follow_turn=turns.follow,
-        open_session=turns.open_session,
-        keys=keys,
-        create_key=CreateKey(IssueKey(keys, now, outside.limits)),
-        rotate_key=RotateKey(keys, now, outside.limits),
-        revoke_key=RevokeKey(keys, now, forget),
-        connections=connections,
-        create_connection=CreateConnection(connections, outside.upstreams, now),
-        get_connection=GetConnection(connections),
-        delete_connection=DeleteConnection(connections, forget),
-        put_secret=EncryptAndPutSecret(commands, outside.cipher),
-        issue_token=IssueToken(outside.tokens, now),
-        read_limits=ReadLimits(outside.limits, outside.shared_limits, keys, outside.upstreams),
-        read_timeline=ReadTimeline(outside.timeline),
-        read_timeline_back=ReadTimelineBack(outside.timeline),
-        read_usage=ReadUsage(outside.usage),
-        create_budget=CreateBudget(commands, keys, outside.usage, now),
-        follow_timeline=FollowTimeline(outside.timeline, feeds),
-        **_webhook_use_cases(outside),
-        **_operations_use_cases(outside),
-        follow_session=FollowSession(outside.timeline, feeds, texts, history),
-        timeline=outside.timeline,
+        agents=agents,
+        sessions=Sessions(commands, agents, upstreams),
+        turns=Turns(outside.bus, commands, outside.idempotency, upstreams, history),
+        timeline=CompanyTimeline(outside.timeline, feeds, texts, history),
+        keys=Keys(outside.keys, now, outside.limits, forget),
+        tokens=outside.tokens,
+        connections=Connections(outside.connections, upstreams, now, forget),
+        webhooks=Webhooks(outside.webhooks, outside.webhook_client, outside.cipher, now),
+        secrets=Secrets(commands, outside.cipher),
+        budgets=Budgets(commands, outside.keys, outside.usage, now),
+        limits=Limits(outside.limits, outside.shared_limits, outside.keys, upstreams),
+        usage=outside.usage,
+        health=Health(outside.service_health, outside.consumer_groups, now, outside.monotonic),
+        dead_letters=VisibleDeadLetters(outside.dead_letters, outside.monotonic),
         streams=streams,
         now=now,
     )
-
-
-def _webhook_use_cases(outside: Dependencies) -> dict[str, Any]:
-    webhooks, client, now = outside.webhooks, outside.webhook_client, outside.now
-    return {
-        "webhooks": webhooks,
-        "create_webhook": CreateWebhook(webhooks, client, outside.cipher, now),
-        "get_webhook": GetWebhook(webhooks),
-        "change_webhook": ChangeWebhook(webhooks, client, now),
-        "delete_webhook": DeleteWebhook(webhooks),
-        "rotate_webhook_secret": RotateWebhookSecret(webhooks, outside.cipher, now),
-        "send_test_event": SendTestEvent(webhooks, now),
-        "list_deliveries": ListDeliveries(webhooks),
-        "deliver_again": DeliverAgain(webhooks, now),
-    }
-
-
-def _operations_use_cases(outside: Dependencies) -> dict[str, Any]:
-    permits = asyncio.Semaphore(_DEAD_LETTER_READERS)
-    return {
-        "read_health": ReadHealth(outside.service_health, outside.now, outside.monotonic),
-        "read_lag": ReadLag(outside.consumer_groups, outside.now, outside.monotonic),
-        "list_dead_letters": ListDeadLetters(outside.dead_letters, permits, outside.monotonic),
-        "get_dead_letter": GetDeadLetter(outside.dead_letters, permits),
-        "replay_dead_letter": ReplayDeadLetter(outside.dead_letters),
-    }
 
 
 def build(settings: GatewaySettings) -> Service:

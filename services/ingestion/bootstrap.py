@@ -18,7 +18,6 @@ from services.ingestion.adapters.embeddings.configured import ConfiguredEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.kafka import KafkaWorkSender
-from services.ingestion.adapters.parsing.limits import Limits as ParsingLimits
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.adapters.postgres.artifact_documents import (
     PostgresArtifactJobs,
@@ -108,12 +107,12 @@ def build_streams(settings: IngestionSettings) -> Service:
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(store.start)
     search = _Search.of(service, settings)
-    limits = ParsingLimits(
+    pool = ParsingPool(
+        settings.parsing_processes,
         timeout_seconds=settings.parsing_timeout_seconds,
         file_seconds=settings.parsing_file_seconds,
         memory_bytes=settings.parsing_memory_bytes,
     )
-    pool = ParsingPool(settings.parsing_processes, limits)
     texts = PostgresTexts(service.database, _announced(service))
     loader = DocumentLoader(texts, store, pool, lease_seconds=settings.lease_seconds)
     _add_ingestion(service, settings, loader, search, pool)
@@ -227,7 +226,6 @@ def _add_ingestion(
         process=service.presence.number,
         items=ingest,
         run=advance,
-        batch=settings.streams_batch,
         batches=settings.streams_batches,
         broker_answers=lambda: service.producer.healthy,
     )
@@ -244,7 +242,7 @@ def _add_ingestion(
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
-    renew_leases = RenewLeases(items, loader, claims, streams.waiting)
+    renew_leases = RenewLeases(items, loader, claims)
     parse_ahead = ParseAhead(queue, loader, claims, settings.parsing_processes)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,

@@ -28,7 +28,6 @@ class IngestionSettings(QuotaSettings, ServiceSettings):
     """Most texts in a request to an embedding server."""
 
     streams_port: int = Field(0, ge=0, le=65535)
-    streams_batch: int = Field(6, ge=1, le=200)
     streams_batches: int = Field(2, ge=1, le=16)
     parse_ahead: bool = True
     parsing_processes: int = Field(2, ge=1, le=64)

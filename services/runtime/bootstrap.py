@@ -17,13 +17,16 @@ from services.runtime.adapters.bus_deltas import BusDeltas
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.adapters.internal_api.knowledge import HttpKnowledge
 from services.runtime.adapters.internal_api.toolsets import HttpToolsets
-from services.runtime.adapters.metrics import PrometheusMetrics
 from services.runtime.adapters.models.providers import model_providers, new_session
-from services.runtime.adapters.observed import ObservedAgent, ObservedConnector, ObservedModel, observed
-from services.runtime.adapters.postgres.actions import PostgresActions
+from services.runtime.adapters.observed import (
+    ObservedAgent,
+    ObservedConnector,
+    ObservedModel,
+    PrometheusMetrics,
+    observed,
+)
 from services.runtime.adapters.postgres.admissions import PostgresAdmissions
 from services.runtime.adapters.postgres.budgets import PostgresBudgetReads, PostgresBudgetWriter
-from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.runtime.adapters.postgres.leases import PostgresLeaseReclaimer, PostgresWorkerLease
@@ -32,6 +35,9 @@ from services.runtime.adapters.postgres.retention import PostgresRetentionReads,
 from services.runtime.adapters.postgres.session_creations import PostgresSessionCreations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.adapters.postgres.session_writer import SESSIONS, PostgresSessionWriter
+from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
+from services.runtime.adapters.postgres.waits import PostgresWaits
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
@@ -46,43 +52,34 @@ from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.options import OptionCheck
 from services.runtime.domain.ports import DeltaSink, ImageAddresses
-from services.runtime.domain.sessions import OpenWriter
-from services.runtime.domain.tools import Toolbox
-from services.runtime.entrypoints.commands import register_commands
-from services.runtime.entrypoints.http.actions import actions_router
-from services.runtime.entrypoints.http.budgets import budgets_router
+from services.runtime.entrypoints.commands import Handlers, register_commands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
-from services.runtime.entrypoints.http.retention import retention_router
-from services.runtime.entrypoints.http.sessions import sessions_router, turns_router
-from services.runtime.entrypoints.http.toolsets import toolsets_router
-from services.runtime.entrypoints.http.watched_turns import watched_turns_router
+from services.runtime.entrypoints.http.reads import reads_router
 from services.runtime.entrypoints.maintenance import keep_retention
 from services.runtime.settings import RuntimeSettings
-from services.runtime.use_cases.accept_turn import AcceptTurn
-from services.runtime.use_cases.add_messages import AddMessages
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.admit_turn import AdmitTurn
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
+from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import CallLimits, ToolTries
 from services.runtime.use_cases.agent.turn_tools import AgentTools
+from services.runtime.use_cases.budgets import Budgets
 from services.runtime.use_cases.cancel_turn import CancelTurn
-from services.runtime.use_cases.change_budgets import BudgetChanges
-from services.runtime.use_cases.create_session import CreateSession
-from services.runtime.use_cases.delete_session import DeleteSession, FinishSessionDeletion
 from services.runtime.use_cases.engine.group_commit import GroupCommit
 from services.runtime.use_cases.engine.lease_keeper import LeaseKeeper
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
-from services.runtime.use_cases.expire_sessions import ExpireSessions, RemoveOldSessions
-from services.runtime.use_cases.fork_session import ForkSession
-from services.runtime.use_cases.list_turn_events import ListTurnEvents
-from services.runtime.use_cases.resolve_action import ExpireActions, ResolveAction
+from services.runtime.use_cases.read_turn_stream import ReadTurnStream
+from services.runtime.use_cases.resolve_wait import ResolveDueWaits, ResolveWait
+from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
-from services.runtime.use_cases.set_retention import ReadRetention, SetRetention
-from services.runtime.use_cases.try_toolset import Connectors, DiscoverTools, TryTool
-from services.runtime.use_cases.update_session import UpdateSession
-from services.runtime.use_cases.watch_turn import WatchTurn
+from services.runtime.use_cases.sessions import OpenWriter
+from services.runtime.use_cases.sessions.change import ChangeSession
+from services.runtime.use_cases.sessions.create import CreateSession
+from services.runtime.use_cases.sessions.delete import DeleteSession
+from services.runtime.use_cases.sessions.expire import ExpireSessions, RemoveOldSessions
+from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
@@ -95,19 +92,15 @@ _REMOVED = partial(count_removed, "runtime", "sessions")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """The turn engine of one worker, wired to one database."""
+    """The turn engine of one worker and its handlers, wired to one database."""
 
     id: str
     engine: TurnEngine
     reconciler: TurnReconciler
     lease: PostgresWorkerLease
     lease_keeper: LeaseKeeper
-    accept: AcceptTurn
-    create: CreateSession
-    cancel: CancelTurn
-    delete: DeleteSession
-    resolve: ResolveAction
-    fork: ForkSession
+    handlers: Handlers
+    open_writer: OpenWriter
     prices: PostgresPrices
     amounts: CompanyAmounts
 
@@ -134,8 +127,7 @@ def build_worker(
     artifacts: SessionArtifacts | None = None,
     addresses: ImageAddresses | None = None,
 ) -> Worker:
-    worker_id = new_id()
-    deadline = settings.turn_deadline_seconds
+    worker_id, deadline, lease_time = new_id(), settings.turn_deadline_seconds, settings.lease_seconds
     conversations = PostgresConversations(database)
     cache = ConversationCache(conversations, capacity=settings.history_cache_characters)
     steps = GroupCommit(PostgresSteps(outbox).record_steps, lambda step: step.turn.message_context.company_id)
@@ -143,44 +135,43 @@ def build_worker(
     prices = PostgresPrices(database)
     amounts = CompanyAmounts(database, settings.limits_of_companies(), [SESSIONS])
     open_writer = partial(PostgresSessionWriter, prices=prices, amounts=amounts)
-    engine = TurnEngine(
-        RunTurn(agent, cache, conversations, steps, deltas, prices),
-        cache,
-        PostgresTurnOutcomes(
-            outbox, prices, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
-        ),
-        metrics,
-        capacity=settings.max_running_turns,
+    outcomes = PostgresTurnOutcomes(
+        outbox, prices, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
     )
+    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices)
+    engine = TurnEngine(run_turn, cache, outcomes, metrics, capacity=settings.max_running_turns)
     reclaimer = PostgresLeaseReclaimer(
-        database, outbox, presence, worker_id=worker_id, lease=settings.lease_seconds, turn_deadline=deadline
+        database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline
     )
-    finish_deletion = FinishSessionDeletion(outbox.transaction, open_writer)
+    begin = outbox.transaction
     # The reconciler is made with it, and is what it wakes.
-    expire_actions = ExpireActions(outbox.transaction, open_writer, PostgresActions, lambda: reconcile_soon())
+    resolve_due = ResolveDueWaits(begin, open_writer, PostgresWaits, lambda: reconcile_soon())
+    deletion = DeleteSession(begin, open_writer, lambda: reconcile_soon())
     rules = ReconcilerRules(interval=settings.watch_interval_seconds, attempts=settings.turn_attempts)
-    reconciler = TurnReconciler(engine, reclaimer, finish_deletion, expire_actions, metrics, rules)
+    reconciler = TurnReconciler(engine, reclaimer, deletion.finish, resolve_due, metrics, rules)
     engine.on_release = reconciler.wake
     engine.on_room = reconciler.wake_soon
     presence.on_change(reconciler.wake)
     reconcile_soon = partial(reconciler.wake_after, *_RECONCILE_AFTER)
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
-    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=settings.lease_seconds)
-    return Worker(
-        id=worker_id,
-        engine=engine,
-        reconciler=reconciler,
-        lease=lease,
-        lease_keeper=LeaseKeeper(lease, interval=settings.lease_seconds / _RENEWALS_PER_LEASE),
-        accept=AcceptTurn(admissions, _admission_policy(settings, engine, models), engine, artifacts, addresses),
-        create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.begin),
+    lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
+    handlers = Handlers(
+        admit=AdmitTurn(admissions, _admission_policy(settings, engine, models), engine, artifacts, addresses),
+        create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.prime_cache),
+        change=ChangeSession(open_writer),
         cancel=CancelTurn(open_writer, reconcile_soon),
-        delete=DeleteSession(open_writer, reconcile_soon),
-        resolve=ResolveAction(open_writer, PostgresActions, reconcile_soon),
-        fork=ForkSession(open_writer),
-        prices=prices,
-        amounts=amounts,
+        resolve=ResolveWait(open_writer, PostgresWaits, reconcile_soon),
+        deletion=deletion,
+        budgets=Budgets(PostgresBudgetWriter),
+        retention=_retention(settings, database),
     )
+    keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
+    return Worker(worker_id, engine, reconciler, lease, keeper, handlers, open_writer, prices, amounts)
+
+
+def _retention(settings: RuntimeSettings, database: Database) -> SessionRetention:
+    reads, default = PostgresRetentionReads(database), settings.session_retention_days or None
+    return SessionRetention(PostgresRetentionWriter, reads, default)
 
 
 def _admission_policy(settings: RuntimeSettings, engine: TurnEngine, models: ModelCatalogue) -> AdmissionPolicy:
@@ -191,47 +182,6 @@ def _admission_policy(settings: RuntimeSettings, engine: TurnEngine, models: Mod
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:
     """The connectors, with every call measured, and secrets hidden in whatever it brings back."""
     return {name: ObservedConnector(MaskedConnector(each, secrets)) for name, each in connectors.items()}
-
-
-def handle_commands(service: Service, worker: Worker, reads: PostgresSessionReads, settings: RuntimeSettings) -> None:
-    register_commands(
-        service.commands,
-        worker.accept,
-        worker.create,
-        worker.cancel,
-        worker.delete,
-        worker.resolve,
-        worker.fork,
-        UpdateSession(worker.fork.open_writer),
-        AddMessages(worker.fork.open_writer),
-        BudgetChanges.of(PostgresBudgetWriter),
-        SetRetention(PostgresRetentionWriter, settings.session_retention_days or None),
-        reads,
-    )
-
-
-def include_routers(
-    service: Service,
-    worker: Worker,
-    reads: PostgresSessionReads,
-    models: ModelCatalogue,
-    toolbox: Toolbox,
-    connectors: Connectors,
-    tries: ToolTries,
-) -> None:
-    """The internal API."""
-    watched = PostgresWatchedTurns(service.database)
-    watch_turn = WatchTurn(watched, worker.engine.watch)
-    for router in (
-        sessions_router(reads),
-        turns_router(reads),
-        actions_router(reads),
-        budgets_router(PostgresBudgetReads(service.database)),
-        watched_turns_router(watch_turn, ListTurnEvents(watched, service.outbox, service.source)),
-        catalogues_router(models, toolbox),
-        toolsets_router(DiscoverTools(connectors), TryTool(connectors, tries, ArgumentSchemas())),
-    ):
-        service.http.include_router(router)
 
 
 def build(settings: RuntimeSettings) -> Service:
@@ -270,28 +220,34 @@ def build(settings: RuntimeSettings) -> Service:
         artifacts=artifacts,
         addresses=resolver,
     )
-    reads = PostgresSessionReads(service.database)
-    handle_commands(service, worker, reads, settings)
-    include_routers(service, worker, reads, models, toolbox, connectors, tries)
-    service.background("runtime.lease", worker.lease_keeper.run)
-    service.background("runtime.reconciler", worker.reconciler.run)
+    _include_reads(service, worker)
+    toolsets = TryToolset(connectors, tries, ArgumentSchemas())
+    service.http.include_router(catalogues_router(models, toolbox, toolsets))
+    _run_in_background(service, worker)
     service.background("runtime.deltas", deltas.run)
-    service.background("runtime.prices", worker.prices.run)
-    service.count_amounts(worker.amounts)
-    expire_sessions = ExpireSessions(service.outbox.transaction, worker.fork.open_writer, _REMOVED)
-    service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    _keep_retention(service, settings, worker.fork.open_writer)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
-    service.on_stop(http.close)
-    service.on_stop(mcp.close)
-    service.on_stop(target.close)
+    for close in (http.close, mcp.close, target.close):
+        service.on_stop(close)
     return service
 
 
-def _keep_retention(service: Service, settings: RuntimeSettings, open_writer: OpenWriter) -> None:
-    reads, default = PostgresRetentionReads(service.database), settings.session_retention_days or None
-    service.http.include_router(retention_router(ReadRetention(reads, default)))
-    begin = service.outbox.transaction
-    remove = RemoveOldSessions(begin, open_writer, PostgresRetentionWriter, reads, default=default, on_removed=_REMOVED)
+def _include_reads(service: Service, worker: Worker) -> None:
+    reads = PostgresSessionReads(service.database)
+    register_commands(service.commands, worker.handlers, reads)
+    watched = PostgresWatchedTurns(service.database, service.outbox, source=service.source)
+    streams = ReadTurnStream(watched, service.source, worker.engine.watch)
+    budgets = PostgresBudgetReads(service.database)
+    service.http.include_router(reads_router(reads, streams, budgets, worker.handlers.retention))
+
+
+def _run_in_background(service: Service, worker: Worker) -> None:
+    begin, open_writer = service.outbox.transaction, worker.open_writer
+    service.background("runtime.lease", worker.lease_keeper.run)
+    service.background("runtime.reconciler", worker.reconciler.run)
+    service.background("runtime.prices", worker.prices.run)
+    service.count_amounts(worker.amounts)
+    expire_sessions = ExpireSessions(begin, open_writer, _REMOVED)
+    service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
+    remove = RemoveOldSessions(begin, open_writer, worker.handlers.retention, on_removed=_REMOVED)
     service.background("runtime.retention", lambda: keep_retention(remove))

@@ -28,4 +28,4 @@ def test_the_tables_of_all_services_are_described() -> None:
     schemas = (ROOT / "libs/eventing/schema.py", ROOT / "libs/quotas/schema.py")
     tables = {table for schema in schemas for table in CREATED.findall(schema.read_text())}
     assert set(ROW.findall(SECTIONS["Every service"])) == tables
-    assert tables == {"outbox", "inbox", "event_sequences", "company_amounts"}
+    assert tables == {"outbox", "inbox", "event_sequences", "task_leases", "company_amounts"}

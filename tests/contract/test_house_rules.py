@@ -1,9 +1,8 @@
-"""The same furniture in the same rooms of every service; functions of a size that one reads at once."""
+"""The same furniture in the same rooms of every service."""
 
 import ast
 import re
 import tomllib
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -23,23 +22,6 @@ OF_ONE_SERVICE = {
     "gateway": {"administration", "studio", *PROTOCOLS},
     "runtime": {"administration"},
 }
-JUNK_DRAWERS = {"common", "core", "helpers", "misc", "utils"}
-MOST_LINES = 60
-DEPENDENCY = re.compile(r"\b(Depends|Security)\(")
-
-
-def files(*folders: str) -> Iterator[Path]:
-    for folder in folders:
-        yield from sorted((ROOT / folder).rglob("*.py"))
-
-
-def functions_in(node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    """All that are defined by statements below the node: most of a module are expressions, which are passed over."""
-    for child in ast.iter_child_nodes(node):
-        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield child
-        if not isinstance(child, ast.expr):
-            yield from functions_in(child)
 
 
 def assigned(file: Path, *names: str) -> list[str | None]:
@@ -69,7 +51,7 @@ def test_a_service_has_the_rooms_that_every_service_has(service: str) -> None:
 
 @pytest.mark.parametrize("service", SERVICES)
 def test_a_use_case_is_called_like_a_function_and_has_no_other_public_method(service: str) -> None:
-    """Mechanisms that use cases share are nouns: their file has the name of the class, or they have a package below."""
+    """Others are nouns whose methods are their verbs: their file has the name of the class, or they have a package."""
     for file in sorted((ROOT / "services" / service / "use_cases").glob("[!_]*.py")):
         classes = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
         use_cases = [each for each in classes if "__call__" in methods(each)]
@@ -84,47 +66,6 @@ def snake_case(name: str) -> str:
 
 def methods(node: ast.ClassDef) -> set[str]:
     return {each.name for each in node.body if isinstance(each, ast.FunctionDef | ast.AsyncFunctionDef)}
-
-
-def test_no_function_is_longer_than_a_screen() -> None:
-    for file in files("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tools"):
-        for node in functions_in(ast.parse(file.read_text())):
-            lines = (node.end_lineno or node.lineno) - node.lineno + 1
-            assert lines <= MOST_LINES, f"{file}:{node.lineno} {node.name} has {lines} lines"
-
-
-def test_nothing_is_put_into_a_junk_drawer() -> None:
-    for file in files("services", "libs", "cli", "deploy", "benchmarks", "clients", "tests", "tools"):
-        assert not {file.stem, *file.parent.relative_to(ROOT).parts} & JUNK_DRAWERS, file
-
-
-def test_tests_and_benchmarks_do_not_need_each_other() -> None:
-    """Benchmarks start servers of ``tests/servers``; of the tests only those of benchmarks know benchmarks."""
-    for file in files("benchmarks"):
-        needed = set(re.findall(r"\btests\.(\w+)", file.read_text()))
-        assert needed <= {"servers"}, f"{file}: {needed}"
-    others = [file for file in files("tests") if "benchmarks" not in file.parent.relative_to(ROOT).parts]
-    knowing = [file for file in others if re.search(r"^\s*(from|import) benchmarks\b", file.read_text(), re.MULTILINE)]
-    assert not knowing
-
-
-def test_no_handler_and_no_dependency_is_called_in_a_thread() -> None:
-    """FastAPI calls functions that are not coroutines in its thread pool, which doubles the price of a request."""
-    asked_for: set[str] = set()
-    plain: dict[str, str] = {}
-    for file in files("services", "libs"):
-        text = file.read_text()
-        tree = ast.parse(text)
-        for node in functions_in(tree):
-            if isinstance(node, ast.FunctionDef):
-                plain[node.name] = f"{file}:{node.lineno}"
-                routed = [each for each in node.decorator_list if ast.unparse(each).startswith(("router.", "app."))]
-                assert not routed, plain[node.name]
-        for call in ast.walk(tree) if DEPENDENCY.search(text) else ():
-            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and DEPENDENCY.match(f"{call.func.id}("):
-                asked_for |= {each.id for each in call.args if isinstance(each, ast.Name)}
-    assert "caller" in asked_for
-    assert not [place for name, place in plain.items() if name in asked_for]
 
 
 @pytest.mark.parametrize("service", SERVICES)

@@ -17,14 +17,23 @@ from services.registry.adapters.internal_api.toolset_runtime import HttpToolsetR
 from services.registry.entrypoints.http.toolsets import runtime_router
 from services.runtime.adapters.internal_api.toolsets import HttpToolsets
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput, ToolsetVersion
+from services.runtime.domain.tools import (
+    Tool,
+    Toolbox,
+    ToolContext,
+    ToolDefinition,
+    ToolFailed,
+    ToolOutput,
+    ToolsetVersion,
+)
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
-from services.runtime.entrypoints.http.toolsets import toolsets_router
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.entrypoints.http.catalogues import catalogues_router
+from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
-from services.runtime.use_cases.try_toolset import DiscoverTools, TryTool
+from services.runtime.use_cases.try_toolset import TryToolset
 from tests.support.registry import identity
 
+NO_MODELS: Any = None
 NUMBER: JsonObject = {"type": "object", "properties": {"number": {"type": "integer"}}, "required": ["number"]}
 DESK = ConnectedToolset(
     name="desk",
@@ -94,8 +103,8 @@ def connector() -> Connector:
 def runtime(connector: Connector) -> HttpToolsetRuntime:
     app = FastAPI()
     install_error_handlers(app)
-    try_tool = TryTool({"http": connector}, ToolTries(), ArgumentSchemas())
-    app.include_router(toolsets_router(DiscoverTools({"http": connector}), try_tool))
+    toolsets = TryToolset({"http": connector}, ToolTries(), ArgumentSchemas())
+    app.include_router(catalogues_router(NO_MODELS, Toolbox(), toolsets))
     app.dependency_overrides[caller] = lambda: identity()
     return HttpToolsetRuntime(InProcessCalls(app))  # type: ignore[arg-type]
 

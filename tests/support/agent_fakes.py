@@ -10,9 +10,6 @@ from libs.contracts.identity import Identity
 from services.runtime.domain.agents import (
     AgentSpec,
     AgentTask,
-    RecordedAnswer,
-    RecordedResult,
-    RecordedStep,
     TurnLost,
 )
 from services.runtime.domain.conversation import (
@@ -26,14 +23,9 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.conversation_json import (
-    answer_from_json,
-    answer_to_json,
-    tool_result_from_json,
-    tool_result_to_json,
-)
 from services.runtime.domain.knowledge import KnowledgeBaseRef, Retrieved
 from services.runtime.domain.models import ModelRequest, OnText
+from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import (
     Approval,
     Tool,
@@ -42,7 +34,6 @@ from services.runtime.domain.tools import (
     ToolDefinition,
     ToolFailed,
     ToolOutput,
-    ToolsetVersion,
 )
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.waiting import pace
@@ -81,9 +72,9 @@ def agent_task(
 
 @dataclass
 class MemoryJournal:
-    """Keeps steps as JSON, as the store does. `lost_after` records raise TurnLost from then on."""
+    """Keeps steps as rows, as the store does. `lost_after` records raise TurnLost from then on."""
 
-    steps: list[RecordedStep] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     wants_text: bool = False
     lost_after: int | None = None
     allowed_calls: dict[str, str] = field(default_factory=dict)
@@ -96,29 +87,17 @@ class MemoryJournal:
             raise TurnLost
         self.transactions += 1
 
-    async def record_answer(
-        self,
-        step: int,
-        answer: ModelAnswer,
-        toolsets: Sequence[ToolsetVersion] = (),
-        problems: Sequence[str] = (),
-    ) -> None:
+    async def record(self, step: Step) -> None:
         await asyncio.sleep(0)
         self._transaction()
-        kept = answer_from_json(answer_to_json(answer))
-        self.steps.append(RecordedAnswer(step, kept, tuple(toolsets), tuple(problems)))
-
-    async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        await asyncio.sleep(0)
-        self._transaction()
-        assert call.id == result.call_id
-        self.steps.append(RecordedResult(step, tool_result_from_json(tool_result_to_json(result))))
+        row = step.to_row()
+        self.steps.append(Step.from_row(row["number"], row["kind"], row["payload"], row.get("usage")))
 
     def output_text(self, piece: str, step: int) -> None:
         self.text.append((step, piece))
 
     def results(self) -> list[ToolResult]:
-        return [step.result for step in self.steps if isinstance(step, RecordedResult)]
+        return [step.content for step in self.steps if isinstance(step.content, ToolResult)]
 
 
 Script = ModelAnswer | Exception | Callable[[ModelRequest], ModelAnswer]

@@ -217,8 +217,7 @@ class World:
         await self.rows(
             "artifacts", "UPDATE outbox SET created_at = created_at - interval '1 minute' WHERE published_at IS NULL"
         )
-        async with self.artifacts.database.connection() as connection:
-            await self.artifacts.sweeper.sweep(connection)
+        await self.artifacts.relay.sweep()
         sent = self.commands_sent()
         fresh, self._sent = sent[self._sent :], len(sent)
         for topic, key, value, envelope in fresh:

@@ -1,4 +1,4 @@
-"""An owner's database, outbox and publisher, without the rest of a service."""
+"""An owner's database, outbox and relay, without the rest of a service."""
 
 import asyncio
 import contextlib
@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
-from libs.eventing import IdentitySigner, MessageContext, MessageDraft, Outbox, OutboxSender, Publisher, Sweeper
+from libs.eventing import IdentitySigner, MessageContext, Outbox, Relay
 from libs.persistence import Database, migrate
 from tests.support import sample_owner
 from tests.support.fake_producer import FakeProducer
@@ -23,33 +23,26 @@ class EventOwner:
     def __init__(self, url: str, *, max_size: int = 10) -> None:
         self.producer = FakeProducer()
         self.database = Database(url, name="test", max_size=max_size)
-        sender = OutboxSender(self.producer, SIGNER, source="/aes/notes")
-        self.publisher = Publisher(self.database, sender)
-        self.sweeper = Sweeper(self.database, sender, self.publisher)
-        self.outbox = Outbox(self.database, self.publisher)
-        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self.relay = Relay(self.database, self.producer, SIGNER, source="/aes/notes")
+        self.outbox = Outbox(self.database, self.relay)
+        self._running: asyncio.Task[None] | None = None
 
-    def run(self, *, publishing: bool = True, sweeping: bool = False) -> None:
-        runs = {}
-        if publishing:
-            runs |= {"publish": self.publisher.run, "mark": self.publisher.run_marking}
-        if sweeping:
-            runs |= {"sweep": self.sweeper.run}
-        for name, run in runs.items():
-            self._tasks[name] = asyncio.create_task(run(), name=name)
+    def run(self) -> None:
+        self._running = asyncio.create_task(self.relay.run(), name="relay")
+
+    async def kill(self) -> None:
+        """Ends the relay like kill -9: what it has not marked stays unmarked."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.wait({self._running})
+            if not self._running.cancelled():
+                self._running.result()
 
     async def close(self) -> None:
-        for task in self._tasks.values():
-            task.cancel()
-        outcomes = await asyncio.gather(*self._tasks.values(), return_exceptions=True)
-        await self.database.close()
-        for outcome in outcomes:
-            if isinstance(outcome, Exception):
-                raise outcome
-
-    async def sweep(self) -> int:
-        async with self.database.connection() as connection:
-            return await self.sweeper.sweep(connection)
+        try:
+            await self.kill()
+        finally:
+            await self.database.close()
 
     async def emit(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
         async with self.outbox.transaction(context) as transaction:
@@ -58,9 +51,9 @@ class EventOwner:
 
     async def commit_without_publishing(self, subject: str, *names: str, context: MessageContext = PLAIN) -> None:
         """Simulates a process that ends right after its commit."""
-        drafts = [MessageDraft(NoteTaken(note_id=name), subject=subject, context=context) for name in names]
-        async with self.database.transaction() as connection:
-            await self.outbox.append(connection, drafts)
+        async with Outbox(self.database).transaction(context) as transaction:
+            for name in names:
+                transaction.emit(NoteTaken(note_id=name), subject=subject)
 
     async def rows(self, query: str, *parameters: Any) -> Sequence[tuple[Any, ...]]:
         async with self.database.connection() as connection:

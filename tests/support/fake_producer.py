@@ -2,7 +2,7 @@
 
 import asyncio
 from asyncio import Future
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from libs.contracts.envelope import Envelope, envelope_from
 from libs.eventing import BusUnavailable, MessageRefused
@@ -10,13 +10,14 @@ from libs.eventing._bus import Headers
 
 
 class FakeProducer:
-    """``delivered`` is what the broker has, in its order."""
+    """``delivered`` is what the broker has, in its order. ``denied``: topics that it may not send to."""
 
     def __init__(self) -> None:
         self.down = False
         self.silent = False
         self.refuses: Callable[[Envelope], bool] = lambda _: False
         self.refuses_later = False
+        self.denied: Collection[str] = ()
         self.delivered: list[tuple[str, str, bytes, Envelope]] = []
         self.refused = 0
         self._held: list[tuple[Future[None], tuple[str, str, bytes, Envelope]]] = []
@@ -38,6 +39,8 @@ class FakeProducer:
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
         if self.down:
             raise BusUnavailable("the fake broker is down")
+        if topic in self.denied:
+            raise BusUnavailable("the fake broker does not allow it")
         envelope = envelope_from(headers)
         sent: Future[None] = asyncio.get_running_loop().create_future()
         if self.refuses(envelope):

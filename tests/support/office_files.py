@@ -14,11 +14,18 @@ _XML = '<?xml version="1.0" encoding="UTF-8" standalone="yes"?>'
 _PACKAGE = "http://schemas.openxmlformats.org/package/2006"
 _OFFICE = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
 _WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+_WORD_NAMESPACES = (
+    f'xmlns:w="{_WORD}" xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    ' xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006"'
+)
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
-def pdf(pages: Sequence[str | None], *, encrypted: bool = False) -> bytes:
-    """Lines of Latin-1 text; a page that is None is scanned. Nobody knows the password of an encrypted one."""
+def pdf(pages: Sequence[str | None], *, encrypted: bool = False, note: str = "") -> bytes:
+    """Lines of Latin-1 text; a page that is None is scanned. Nobody knows the password of an encrypted one.
+
+    A note is typed on each page.
+    """
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
     width, height, rows = picture()
     objects.append(
@@ -27,6 +34,11 @@ def pdf(pages: Sequence[str | None], *, encrypted: bool = False) -> bytes:
         b" /Length %d >>\nstream\n%s\nendstream" % (width, height, width, len(rows), rows)
     )
     kids = []
+    notes = b""
+    if note:
+        notes = b" /Annots [<< /Type /Annot /Subtype /FreeText /Contents (%s) /Rect [50 600 250 620] >>]" % _literal(
+            note
+        )
     for page in pages:
         if page is None:
             stream = b"q %d 0 0 %d 50 600 cm /Scan Do Q" % (width, height)
@@ -36,7 +48,7 @@ def pdf(pages: Sequence[str | None], *, encrypted: bool = False) -> bytes:
         objects.append(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(stream), stream))
         objects.append(
             b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents %d 0 R"
-            b" /Resources << /Font << /F1 3 0 R >> /XObject << /Scan 4 0 R >> >> >>" % len(objects)
+            b" /Resources << /Font << /F1 3 0 R >> /XObject << /Scan 4 0 R >> >>%s >>" % (len(objects), notes)
         )
         kids.append(b"%d 0 R" % len(objects))
     objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))
@@ -66,12 +78,25 @@ def _numbered(objects: Sequence[bytes], trailer: bytes) -> bytes:
 
 def docx(paragraphs: Sequence[str], *, bomb_bytes: int = 0) -> bytes:
     """A paragraph that begins with "# " is a heading. A bomb unpacks to that many bytes more."""
-    body = "".join(_paragraph(text) for text in paragraphs)
-    document = f'{_XML}<w:document xmlns:w="{_WORD}"><w:body>{body}'
+    return docx_of("".join(_paragraph(text) for text in paragraphs), bomb_bytes=bomb_bytes)
+
+
+def docx_of(body: str, *, bomb_bytes: int = 0, **parts: str) -> bytes:
+    """A Word document of these elements; ``parts`` are the contents of its other parts by their kind."""
+    document = f"{_XML}<w:document {_WORD_NAMESPACES}><w:body>{body}"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
         main = "application/vnd.openxmlformats-officedocument.wordprocessingml.document.main+xml"
         _frame(package, "word/document.xml", {"/word/document.xml": main})
+        links = "".join(
+            f'<Relationship Id="{kind}" Type="{_OFFICE}/{kind}" Target="{kind}.xml"/>' for kind in sorted(parts)
+        )
+        package.writestr(
+            "word/_rels/document.xml.rels",
+            f'{_XML}<Relationships xmlns="{_PACKAGE}/relationships">{links}</Relationships>',
+        )
+        for kind, content in parts.items():
+            package.writestr(f"word/{kind}.xml", f"{_XML}<w:{kind} {_WORD_NAMESPACES}>{content}</w:{kind}>")
         with package.open("word/document.xml", "w") as part:
             part.write(document.encode())
             block = b"<w:p/>" * 100_000

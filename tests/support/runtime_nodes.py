@@ -27,11 +27,9 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Event
 from libs.contracts.timestamps import format_time
-from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxSender, Publisher, Record
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, Record, Relay
 from libs.persistence import Connection, Database, Presence
-from services.runtime.adapters.postgres.budgets import PostgresBudgetWriter
 from services.runtime.adapters.postgres.conversations import PostgresConversations
-from services.runtime.adapters.postgres.retention import PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import build_worker
 from services.runtime.domain.artifacts import SessionArtifacts
@@ -41,14 +39,10 @@ from services.runtime.domain.tools import Toolbox
 from services.runtime.domain.turns import ClaimedTurn
 from services.runtime.entrypoints.commands import register_commands
 from services.runtime.settings import RuntimeSettings
-from services.runtime.use_cases.add_messages import AddMessages
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
-from services.runtime.use_cases.change_budgets import BudgetChanges
-from services.runtime.use_cases.set_retention import SetRetention
-from services.runtime.use_cases.update_session import UpdateSession
 from tests.support.agent_fakes import answering
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import until
@@ -153,8 +147,8 @@ class Node:
         self.database = SeverableDatabase(url, name="test-runtime", max_size=6, plan_once=True)
         self.producer = bus.producer()
         self.signer = IdentitySigner(SIGNING_KEY)
-        self.publisher = Publisher(self.database, OutboxSender(self.producer, self.signer, source="/aes/runtime"))
-        self.outbox = Outbox(self.database, self.publisher)
+        self.relay = Relay(self.database, self.producer, self.signer, source="/aes/runtime")
+        self.outbox = Outbox(self.database, self.relay)
         self.router = CommandRouter(self.database, self.outbox, self.signer)
         self.reads = PostgresSessionReads(self.database)
         self.deltas = DeltaLog()
@@ -170,21 +164,7 @@ class Node:
         self.worker = build_worker(
             self.settings, self.database, self.outbox, self.presence, agent, model, self.deltas, artifacts=artifacts
         )
-        worker = self.worker
-        register_commands(
-            self.router,
-            worker.accept,
-            worker.create,
-            worker.cancel,
-            worker.delete,
-            worker.resolve,
-            worker.fork,
-            UpdateSession(worker.fork.open_writer),
-            AddMessages(worker.fork.open_writer),
-            BudgetChanges.of(PostgresBudgetWriter),
-            SetRetention(PostgresRetentionWriter, None),
-            self.reads,
-        )
+        register_commands(self.router, self.worker.handlers, self.reads)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, reconciling: bool = True, present: bool = True) -> None:
@@ -194,7 +174,7 @@ class Node:
             self._tasks = [asyncio.create_task(self.presence.run())]
             await self.presence.held.wait()
         await self.worker.lease.renew()
-        runs = [self.publisher.run, self.worker.lease_keeper.run]
+        runs = [self.relay.run, self.worker.lease_keeper.run]
         runs += [self.worker.reconciler.run] if reconciling else []
         self._tasks += [asyncio.create_task(run()) for run in runs]
 
@@ -284,10 +264,10 @@ class Node:
         return await self.deliver(command, caller)
 
     async def waiting(self, turn_id: str) -> list[dict[str, Any]]:
-        """The open actions of a turn that waits, waited for."""
+        """The open waits of a turn, waited for."""
         await until(lambda: self._has_status(turn_id, "waiting"), "the turn does not wait")
         rows = await self.rows(
-            "SELECT to_json(a)::text FROM actions a WHERE turn_id = %s AND state = 'open' ORDER BY created_at, id",
+            "SELECT to_json(w)::text FROM waits w WHERE turn_id = %s AND state = 'open' ORDER BY created_at, id",
             turn_id,
         )
         return [dict(orjson.loads(row[0])) for row in rows]

@@ -9,9 +9,10 @@ from psycopg import OperationalError
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import MessageContext
-from services.runtime.domain.agents import AgentSpec, RecordedStep
+from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import Message, TextPart, UserMessage
 from services.runtime.domain.ports import SessionAgent
+from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, StepRecord, Submission, TurnOutcome
 
 CALLER = Identity(company_id="company", user_id="user", key_id="key", scopes=frozenset())
@@ -68,7 +69,7 @@ class MemoryConversations:
             if after < position <= through
         ]
 
-    async def steps(self, _turn_id: str, /) -> list[RecordedStep]:
+    async def steps(self, _turn_id: str, /) -> list[Step]:
         return []
 
     async def allowed_calls(self, _turn_id: str, /) -> dict[str, str]:
@@ -113,6 +114,6 @@ class NoMetrics:
 
     def observed(self, *, running: int, queued: int) -> None: ...
 
-    def open_actions(self, number: int) -> None: ...
+    def open_waits(self, number: int) -> None: ...
 
     def taken_over(self, turns: int) -> None: ...

@@ -14,17 +14,10 @@ from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
 from services.gateway.domain.webhooks import Webhook, WebhookStatus
-from services.gateway.use_cases.change_webhooks import (
-    ChangeWebhook,
-    CreateWebhook,
-    IssuedWebhook,
-    RotateWebhookSecret,
-    WebhookChange,
-    WebhookRequest,
-)
 from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
 from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
+from services.gateway.use_cases.webhooks.webhooks import IssuedWebhook, WebhookChange, WebhookRequest, Webhooks
 from tests.support.gateway import Clock
 from tests.support.timeline import FakeTimeline, event
 from tests.support.waiting import elapse
@@ -49,6 +42,7 @@ class WebhookWorld:
         self.endpoints = FakeEndpoints()
         self.metrics = NoMetrics()
         self.cipher = cipher
+        self.webhooks = Webhooks(self.store, self.endpoints, CIPHER, self.clock.now)
         self.tools = DeliveryTools(
             queue=self.store,
             timeline=self.timeline,
@@ -62,22 +56,19 @@ class WebhookWorld:
         return WebhookWorker(self.tools, new_id())
 
     async def webhook(self, *types: str, identity: Identity | None = None, url: str = "") -> IssuedWebhook:
-        create = CreateWebhook(self.store, self.endpoints, CIPHER, self.clock.now)
         wanted = WebhookRequest(
             url=url or f"https://{new_id()}.example/",
             event_types=types or ("*",),
             description="",
             status=WebhookStatus.ENABLED,
         )
-        return await create(write(identity or caller()), wanted)
+        return await self.webhooks.create(write(identity or caller()), wanted)
 
     async def change(self, webhook: Webhook, identity: Identity | None = None, **fields: Any) -> Webhook:
-        change = ChangeWebhook(self.store, self.endpoints, self.clock.now)
-        return await change(write(identity or caller()), webhook.id, WebhookChange(**fields))
+        return await self.webhooks.change(write(identity or caller()), webhook.id, WebhookChange(**fields))
 
     async def rotate(self, webhook: Webhook, *, grace_seconds: int) -> str:
-        rotate = RotateWebhookSecret(self.store, CIPHER, self.clock.now)
-        return (await rotate(write(caller()), webhook.id, grace_seconds=grace_seconds)).secret
+        return (await self.webhooks.rotate_secret(write(caller()), webhook.id, grace_seconds=grace_seconds)).secret
 
     async def happen(self, subject: str = "", *, times: int = 1, **fields: Any) -> list[str]:
         """Ids of new events of one subject."""

@@ -59,6 +59,9 @@ _nodes: "list[WorkerController]" = []
 @pytest.hookimpl(tryfirst=True)
 def pytest_cmdline_main(config: pytest.Config) -> None:
     option = config.option
+    if not config.pluginmanager.hasplugin("xdist"):
+        # `-p no:xdist`: everything in this process.
+        option.numprocesses = 0
     if _is_worker(config) or _chooses_tests(config) or option.collectonly or option.rule is not None:
         return
     if option.numprocesses is None and not option.usepdb:
@@ -132,6 +135,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shared.end()
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling | None":
     """Distributes single tests, but for those of a group."""
     if config.option.dist != "load":

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tools.lint import sleeps, vocabulary
+from tools.lint import sleeps, structure, vocabulary
 
-_RULES = (sleeps.findings, vocabulary.findings)
+_RULES = (sleeps.findings, structure.findings, vocabulary.findings)
 
 
 def main() -> int:

@@ -1065,7 +1065,7 @@ class UsageTotals(Model):
 
 
 class UsageItem(UsageTotals):
-    """A group, named by the fields that were asked for; null where a turn has none, or an older release told none."""
+    """A group, named by the fields that were asked for; null where a turn has none."""
 
     day: str | None = None
     agent_id: str | None = None

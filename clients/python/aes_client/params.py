@@ -201,7 +201,7 @@ class TurnOptions(TypedDict, total=False):
 class ExecuteBody(TypedDict, total=False):
     """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
 
-    Models refuse texts of white space only. The command takes them: it may come from an older gateway.
+    Models refuse texts of white space only.
     """
 
     content: Required[str | list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]]

@@ -45,7 +45,7 @@ class Resource(Generic[R]):
                 yield Emit(item)
             if not (found.has_more and found.items):
                 return
-            # Short lists have no cursors, and neither had older services.
+            # Short lists have no cursors.
             offset += len(found.items)
             behind = {"offset": offset} if found.next is None else {"after": found.next}
             wanted = {**query, "limit": PAGE, **behind}

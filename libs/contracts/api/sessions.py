@@ -164,7 +164,7 @@ class TurnOptions(StrictModel):
 class ExecuteBody(StrictModel):
     """``POST /runtime/{session_id}/execute/``: a text or a list of blocks.
 
-    Models refuse texts of white space only. The command takes them: it may come from an older gateway.
+    Models refuse texts of white space only.
     """
 
     content: MessageText | MessageBlocks

@@ -1,6 +1,6 @@
 """Writes, and the recognition of repeated ones by their ``Idempotency-Key``."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identity import Identity
@@ -31,6 +31,15 @@ class Write:
     traceparent: str | None = None
     command_id: str | None = None
 
+    def part(self, name: str) -> "Write":
+        """A further write of the same request, such as the session that a turn needs: a repeat repeats each of them.
+
+        Names are part of what is stored: under another one a repeat would be carried out again.
+        """
+        request = self.request
+        own = None if request is None else replace(request, path=f"{request.path}#{name}")
+        return replace(self, request=own, command_id=None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IdempotencyRecord:
@@ -48,6 +57,11 @@ class KeyReused(Exception):
         super().__init__(entity_id)
         self.entity_id = entity_id
         self.body_hash = body_hash
+
+    def require_same_body(self, write: Write) -> None:
+        """Raises ``OtherBody`` unless the write is a repeat of the recorded one."""
+        if write.request is None or write.request.body_hash != self.body_hash:
+            raise OtherBody from None
 
 
 class OtherBody(ValidationFailed):

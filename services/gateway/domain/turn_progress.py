@@ -52,7 +52,7 @@ def typed(streamed: StreamedEvent) -> TurnProgress | None:
 async def typed_events(
     events: AsyncGenerator[StreamedEvent | None, None],
 ) -> AsyncGenerator[TurnProgress | None, None]:
-    """The typed events of ``SubmittedTurn.follow`` or ``FollowTurn``; ``None`` stays, a moment to keep alive."""
+    """The typed events of ``SubmittedTurn.follow`` or ``Turns.follow``; ``None`` stays, a moment to keep alive."""
     async with aclosing(events):
         async for streamed in events:
             progress = None if streamed is None else typed(streamed)

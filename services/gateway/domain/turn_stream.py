@@ -197,7 +197,7 @@ class TurnStream:
 
     def _text_of_step(self, event: Received) -> "_Text | None":
         about = orjson.loads(event.payload)
-        length = about.get("text_length", 0)
+        length = about["text_length"]
         if about["step"] != self.at.step or not length or self.at.is_done:
             return _NO_TEXT
         if self.at.offset >= length:
@@ -240,8 +240,7 @@ class TurnStream:
         piece = orjson.loads(received.payload)
         sequence, attempt, step, length, is_done = self.at
         place, own = (piece["attempt"], piece["step"]), (attempt, step)
-        # Deltas of older workers have no sequence.
-        follows = received.envelope.sequence or sequence
+        follows = received.envelope.sequence
         if place < own or follows < sequence:
             return []
         if place > own or follows > sequence:

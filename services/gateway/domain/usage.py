@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from libs.contracts.api.sessions import Attribution, Usage
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
+from libs.contracts.identity import Identity
 from libs.contracts.messages import public_name
 from libs.contracts.timestamps import parse_time
 
@@ -35,12 +36,9 @@ class TurnUsage:
 
 
 def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
-    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage.
-
-    Releases before this one tell neither whose usage it is nor that of failed and cancelled turns.
-    """
+    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage."""
     try:
-        used = Usage.model_validate(content.get("usage") or {})
+        used = Usage.model_validate(content.get("usage"))
         whose = Attribution.model_validate(content)
     except ValidationError as problem:
         raise ValueError(f"{problem.error_count()} errors in its usage") from problem
@@ -77,6 +75,12 @@ class UsageSpan:
     key_id: str | None = None
     begin: datetime
     end: datetime
+
+    @classmethod
+    def visible_to(cls, reader: Identity, begin: datetime, end: datetime) -> "UsageSpan":
+        """Other users' usage takes a ``company:…`` scope."""
+        user_id = None if reader.reads_company else reader.user_id
+        return cls(company_id=reader.company_id, user_id=user_id, begin=begin, end=end)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

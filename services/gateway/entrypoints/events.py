@@ -65,7 +65,7 @@ def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
     session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
     owner_id = envelope.owner_id
     if owner_id is None and session_id is not None:
-        # From a release whose events did not tell the owner.
+        # Rather hidden from its owner than shown to everybody.
         owner_id = OWNER_UNKNOWN
     name, version = _name_and_version(envelope.type)
     return TimelineEvent(

@@ -17,8 +17,9 @@ from services.ingestion.domain.runs import Due, RunKey, encode_work
 _log = structlog.get_logger(__name__)
 _TYPE: Final = "aes.ingestion.work.v1"
 _SECONDS: Final = 10.0
-_MOST_IN_A_MESSAGE: Final = 16
-_LEAST_MESSAGES: Final = 24
+# The files of a message are embedded and written together.
+_MOST_IN_A_MESSAGE: Final = 32
+_LEAST_MESSAGES: Final = 8
 
 
 class KafkaWorkSender:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import orjson
 
@@ -25,6 +25,8 @@ from libs.contracts.timestamps import format_time
 
 ItemState = Literal["pending", "running", "ingested", "failed", "removing"]
 RunState = Literal["planning", "running", "finishing", "completed", "failed", "superseded"]
+ANALYSIS: Final = 2
+"""Version of the analysis of texts and queries for keyword search (``engines/analysis.py``)."""
 _INGESTION_STATUS: Mapping[str, str] = {"ingested": "completed", "running": "running", "failed": "failed"}
 
 
@@ -37,7 +39,7 @@ class KnowledgeBaseNotFound(NotFound):
 
 @dataclass(frozen=True, slots=True)
 class IndexSettings:
-    """Settings of an index; other settings need another index."""
+    """Settings of an index; other settings, and another analysis of texts, need another index."""
 
     engine: str
     chunking: ChunkingStrategy
@@ -47,7 +49,7 @@ class IndexSettings:
 
     def hash(self) -> str:
         """Equal for equal settings."""
-        parts = [self.engine, self.chunking.model_dump(), self.provider, self.model, self.dimensions]
+        parts = [ANALYSIS, self.engine, self.chunking.model_dump(), self.provider, self.model, self.dimensions]
         return sha256(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
     def embedding(self) -> dict[str, Any]:

@@ -19,8 +19,8 @@ def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
     """Normal form of a configuration, which is stored and hashed.
 
     Defaults are written out, what was left open is left out, a tool stands once, and a knowledge base with
-    nothing but defaults is its id: what means the same has the same hash. Parts that came with later releases stand in
-    it only when they say something: hashes of configurations without them stay what they were.
+    nothing but defaults is its id: what means the same has the same hash. Policies, client tools and an output schema
+    stand in it only when they say something.
     """
     return {
         "name": configuration.name,
@@ -29,11 +29,11 @@ def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
         "llm_config": configuration.llm_config.model_dump(exclude_none=True),
         "tools": list(dict.fromkeys(configuration.tools)),
         "knowledge_bases": [_normalised_link(link) for link in configuration.knowledge_bases],
-        **_later_parts(configuration),
+        **_optional_parts(configuration),
     }
 
 
-def _later_parts(configuration: AgentConfiguration) -> dict[str, Any]:
+def _optional_parts(configuration: AgentConfiguration) -> dict[str, Any]:
     policies = {
         pattern: policy.model_dump(exclude_none=True) for pattern, policy in configuration.tool_policies.items()
     }

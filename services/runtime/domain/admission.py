@@ -2,11 +2,11 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON
-from libs.contracts.errors import Conflict, ErrorDetail, NotFound, RateLimited, ServiceError
-from libs.quotas import Excess
+from libs.contracts.errors import Conflict, ErrorDetail, NotFound, QuotaExceeded, RateLimited, ServiceError
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.budgets import BudgetState
 from services.runtime.domain.turns import Submission
@@ -39,6 +39,13 @@ class SessionState:
     active: bool
     next_position: int
     agent: AgentSpec | None = None
+
+
+class Excess(NamedTuple):
+    """Sessions of a company ``by`` so many above its limit, and the refusal for that."""
+
+    by: int
+    error: QuotaExceeded
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,28 +1,26 @@
 """One turn of an agent: its configuration, task, journal and reply."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Protocol, Self
 
 from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
 from libs.contracts.identity import Identity
-from services.runtime.domain.actions import NewAction
 from services.runtime.domain.conversation import (
     ArtifactRef,
-    AssistantMessage,
     Citation,
     JsonObject,
     Message,
-    ModelAnswer,
     ToolCall,
-    ToolMessage,
     ToolResult,
     Usage,
     UserMessage,
 )
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import DEFAULT_MODEL, ForcedCall
+from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import Approval, ToolDefinition, ToolsetVersion, TurnTools
+from services.runtime.domain.waits import NewWait
 
 _OPTIONS: Final = ("temperature", "top_p", "max_tokens", "tool_choice", "parallel_tool_calls", "output_schema")
 """Options of a turn that take the place of the agent's."""
@@ -140,56 +138,6 @@ class AgentTask:
     whole_history: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAnswer:
-    """`step` counts the turn's model calls from 1. The first one has the versions of the turn's toolsets.
-
-    `problems` are those of a final answer that does not fit the output schema.
-    """
-
-    step: int
-    answer: ModelAnswer
-    toolsets: tuple[ToolsetVersion, ...] = ()
-    problems: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RecordedResult:
-    """`step` is the step of the answer that asked for the call."""
-
-    step: int
-    result: ToolResult
-
-
-RecordedStep = RecordedAnswer | RecordedResult
-
-
-def recorded_rounds(steps: Sequence[RecordedStep]) -> list[tuple[RecordedAnswer, dict[str, ToolResult]]]:
-    """The recorded answers in order, each with the results of its calls by call id."""
-    rounds: list[tuple[RecordedAnswer, dict[str, ToolResult]]] = []
-    by_step: dict[int, dict[str, ToolResult]] = {}
-    for recorded in steps:
-        match recorded:
-            case RecordedAnswer(step):
-                by_step[step] = {}
-                rounds.append((recorded, by_step[step]))
-            case RecordedResult(step, result):
-                by_step[step][result.call_id] = result
-    return rounds
-
-
-def calls_made(steps: Sequence[RecordedStep]) -> tuple[Message, ...]:
-    """The calls of an ended turn and their results, as later turns are given them."""
-    messages: list[Message] = []
-    for recorded, results in recorded_rounds(steps):
-        answer = recorded.answer
-        calls = tuple(call for call in answer.tool_calls if call.id in results)
-        if calls:
-            messages.append(AssistantMessage(answer.text, calls, answer.provider_data))
-            messages.extend(ToolMessage(results[call.id]) for call in calls)
-    return tuple(messages)
-
-
 class TurnLost(Exception):
     """The turn is no longer this worker's: fenced off, cancelled or past its deadline. Stop, record nothing."""
 
@@ -202,7 +150,7 @@ class TurnJournal(Protocol):
     """
 
     @property
-    def steps(self) -> Sequence[RecordedStep]:
+    def steps(self) -> Sequence[Step]:
         """The steps that the turn has from earlier executions, in order; the loop resumes after them."""
 
     @property
@@ -217,21 +165,11 @@ class TurnJournal(Protocol):
     def wants_text(self) -> bool:
         """Whether someone follows this turn's text; read before every model call."""
 
-    async def record_answer(
-        self,
-        step: int,
-        answer: ModelAnswer,
-        toolsets: Sequence[ToolsetVersion] = (),
-        problems: Sequence[str] = (),
-    ) -> None:
-        """Records an answer that asks for tools, and all of its calls as started. Awaited before any is made.
+    async def record(self, step: Step) -> None:
+        """Records a step with its events; called concurrently for the results of calls.
 
-        `toolsets`, with the first answer: those of the turn. With `problems` it is a final answer that the model has to
-        give again.
+        An answer records its calls as started, and is recorded before any of them is made.
         """
-
-    async def record_tool_result(self, step: int, call: ToolCall, result: ToolResult) -> None:
-        """Records a call's outcome (completed, or failed otherwise, see `result.status`); called concurrently."""
 
     def output_text(self, piece: str, step: int) -> None:
         """Streams a piece of text of the model call `step`, in order. Must not block; may be lost."""
@@ -266,6 +204,21 @@ class AgentReply:
     toolsets: tuple[ToolsetVersion, ...] = ()
     requested: tuple[ToolCall, ...] = ()
 
+    def to_json(self) -> JsonObject:
+        """The `response` object of execute: content, tool_calls, citations, artifacts."""
+        made = [(each.call, each.result.status, each.result.output) for each in self.tool_calls]
+        calls = [*made, *((call, "requested", None) for call in self.requested)]
+        return {
+            **({} if self.output is None else {"output": self.output}),
+            "content": self.text,
+            "tool_calls": [
+                {"id": call.id, "name": call.name, "arguments": call.arguments, "status": status, "output": output}
+                for call, status, output in calls
+            ],
+            "citations": [citation.to_json() for citation in self.citations],
+            "artifacts": [asdict(artifact) for artifact in self.artifacts],
+        }
+
 
 class ToolSource(Protocol):
     async def for_turn(
@@ -280,9 +233,9 @@ class ToolSource(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class TurnWaits:
-    """The turn cannot go on before these actions are resolved; all other calls are recorded with their results."""
+    """The turn resumes when these waits are resolved; all other calls are recorded with their results."""
 
-    actions: tuple[NewAction, ...]
+    waits: tuple[NewWait, ...]
 
 
 class AgentLoop(Protocol):

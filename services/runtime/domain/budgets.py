@@ -1,6 +1,5 @@
 """Budgets: what turns may take in a period, and what they have taken."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -12,7 +11,7 @@ from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
 from libs.contracts.timestamps import format_time
-from libs.eventing import MessageContext, Transaction
+from libs.eventing import MessageContext
 
 _PERCENT: Final = 100
 
@@ -159,9 +158,6 @@ class BudgetWriter(Protocol):
         """Changes a locked budget; the names are those of its columns."""
 
     async def remove(self, budget_id: str) -> None: ...
-
-
-OpenBudgets = Callable[[Transaction], BudgetWriter]
 
 
 class BudgetReads(Protocol):

@@ -1,7 +1,7 @@
 """Conversations with a model: messages, tool calls, tool results, answers."""
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final, Literal
 
 JsonObject = dict[str, Any]
@@ -83,6 +83,10 @@ class Citation:
         if self.page is not None:
             return f"{name}, page {self.page}"
         return f"{name}, row {self.row}" if self.row is not None else name
+
+    def to_json(self) -> JsonObject:
+        """Without the fields that are unknown."""
+        return {name: value for name, value in asdict(self).items() if value is not None}
 
 
 def numbered(chunks: Iterable[Citation]) -> str:

@@ -1,4 +1,4 @@
-"""The JSON form of conversations in recorded steps, stored messages and replies.
+"""The JSON form of conversations in recorded steps and stored messages.
 
 Parts have the form of the API's content blocks. Reading ignores unknown fields, so that rows written by a
 newer version stay readable.
@@ -8,7 +8,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from typing import Any
 
-from services.runtime.domain.agents import AgentReply
 from services.runtime.domain.conversation import (
     ArtifactPart,
     ArtifactRef,
@@ -26,7 +25,6 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.tools import ToolsetVersion
 
 _ARTIFACT_FIELDS = {"name": "name", "content_type": "content_type", "processing_strategy": "strategy"}
 _CITATION_FIELDS = tuple(field.name for field in fields(Citation))
@@ -103,35 +101,6 @@ def tool_call_from_json(data: Mapping[str, Any]) -> ToolCall:
     return ToolCall(data["id"], data["name"], data["arguments"], data.get("fault"), data.get("provider_data"))
 
 
-def reply_to_json(reply: AgentReply) -> JsonObject:
-    """The `response` object of execute: content, tool_calls, citations, artifacts."""
-    return {
-        **({} if reply.output is None else {"output": reply.output}),
-        "content": reply.text,
-        "tool_calls": [
-            {
-                "id": made.call.id,
-                "name": made.call.name,
-                "arguments": made.call.arguments,
-                "status": made.result.status,
-                "output": made.result.output,
-            }
-            for made in reply.tool_calls
-        ]
-        + [
-            {"id": call.id, "name": call.name, "arguments": call.arguments, "status": "requested", "output": None}
-            for call in reply.requested
-        ],
-        "citations": [citation_to_json(citation) for citation in reply.citations],
-        "artifacts": [asdict(artifact) for artifact in reply.artifacts],
-    }
-
-
-def citation_to_json(citation: Citation) -> JsonObject:
-    """Unknown fields are left out."""
-    return {name: value for name in _CITATION_FIELDS if (value := getattr(citation, name)) is not None}
-
-
 def tool_result_to_json(result: ToolResult) -> JsonObject:
     data: JsonObject = {
         "call_id": result.call_id,
@@ -140,7 +109,7 @@ def tool_result_to_json(result: ToolResult) -> JsonObject:
         "status": result.status,
     }
     if result.citations:
-        data["citations"] = [citation_to_json(citation) for citation in result.citations]
+        data["citations"] = [citation.to_json() for citation in result.citations]
     if result.artifacts:
         data["artifacts"] = [asdict(artifact) for artifact in result.artifacts]
     if result.warnings:
@@ -168,20 +137,10 @@ def answer_to_json(answer: ModelAnswer) -> JsonObject:
         "finish_reason": answer.finish_reason,
     }
     if answer.citations:
-        data["citations"] = [citation_to_json(citation) for citation in answer.citations]
+        data["citations"] = [citation.to_json() for citation in answer.citations]
     if answer.provider_data is not None:
         data["provider_data"] = answer.provider_data
     return data
-
-
-def toolsets_to_json(toolsets: Iterable[ToolsetVersion]) -> JsonObject:
-    """An addition to the first answer's object; empty without toolsets."""
-    listed = [asdict(toolset) for toolset in toolsets]
-    return {"toolsets": listed} if listed else {}
-
-
-def toolsets_from_json(data: Mapping[str, Any]) -> tuple[ToolsetVersion, ...]:
-    return tuple(ToolsetVersion(item["name"], item["version"]) for item in data.get("toolsets", ()))
 
 
 def answer_from_json(data: Mapping[str, Any]) -> ModelAnswer:

@@ -23,11 +23,12 @@ from libs.contracts.api.sessions import (
 )
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
-from libs.eventing import OutboxMessage
+from libs.eventing import Received
 from services.runtime.domain.admission import AdmissionView, Decision
-from services.runtime.domain.agents import AgentSpec, RecordedStep
+from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
+from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import (
     ClaimedTurn,
     CommitResult,
@@ -74,8 +75,7 @@ class LeaseReclaimer(Protocol):
         """``unknown`` turns are this worker's though it does not run them (the answer of a commit was lost): they
         count as orphans. ``overdue_grace``: seconds past the deadline."""
 
-    async def open_actions(self) -> int:
-        """The number of answers that turns wait for."""
+    async def open_waits(self) -> int: ...
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
         """Claims the lowest queued turn of idle sessions, skipping sessions that another worker has locked."""
@@ -107,7 +107,7 @@ class ConversationStore(Protocol):
         """Messages of the turns at positions above ``after`` up to ``through``, in order, with their turn's
         position. Failed turns are left out: a message that the provider refuses must not spoil the next turn."""
 
-    async def steps(self, turn_id: str) -> list[RecordedStep]: ...
+    async def steps(self, turn_id: str) -> list[Step]: ...
 
     async def allowed_calls(self, turn_id: str) -> dict[str, str]:
         """The hashes of the calls that a person has approved, by call id."""
@@ -183,10 +183,8 @@ class WatchedTurns(Protocol):
 
     async def end(self, session_id: str, turn_id: str, caller: Identity) -> TurnEnd | None: ...
 
-
-class RecordedEvents(Protocol):
-    async def events(self, subject: str, company_id: str, *, after: int) -> Sequence[OutboxMessage]:
-        """The events of a subject with a sequence above ``after``, in order."""
+    async def events(self, turn_id: str, company_id: str, *, after: int) -> Sequence[Received]:
+        """The recorded events of a turn with a sequence above ``after``, in order."""
 
 
 class DeltaSink(Protocol):
@@ -202,6 +200,6 @@ class TurnMetrics(Protocol):
 
     def observed(self, *, running: int, queued: int) -> None: ...
 
-    def open_actions(self, number: int) -> None: ...
+    def open_waits(self, number: int) -> None: ...
 
     def taken_over(self, turns: int) -> None: ...

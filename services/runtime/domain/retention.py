@@ -1,11 +1,9 @@
 """Retention: the days for which unused sessions are kept."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple, Protocol
 
-from libs.eventing import Transaction
 from services.runtime.domain.sessions import LockedSession
 
 
@@ -40,6 +38,3 @@ class RetentionWriter(Protocol):
 
     async def lock_old(self, company_id: str, days: int, *, after: SessionPlace | None, limit: int) -> OldSessions:
         """Reads up to ``limit`` sessions and locks the idle ones that no other transaction has locked."""
-
-
-OpenRetention = Callable[[Transaction], RetentionWriter]

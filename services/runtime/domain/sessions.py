@@ -1,6 +1,6 @@
 """Sessions: permission to change them, and their changes within one transaction."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -8,7 +8,7 @@ from libs.contracts.api import sessions as api
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
-from libs.eventing import CommandContext, MessageContext, Transaction
+from libs.eventing import CommandContext, MessageContext
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.spending import TurnSpending
@@ -124,9 +124,6 @@ class SessionWriter(Protocol):
 
     async def remove(self, *session_ids: str) -> None:
         """Deletes the sessions with turns, steps and messages; tombstones keep their ids from being used again."""
-
-
-OpenWriter = Callable[[Transaction], SessionWriter]
 
 
 def valid_id(name: str, identifier: str) -> str:

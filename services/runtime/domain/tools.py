@@ -145,40 +145,8 @@ class ToolsetVersion:
     version: int
 
 
-class TurnTools(Mapping[str, Tool]):
-    """The tools of one turn by name, in the order in which the model is shown them; the first of a name counts.
-
-    `warnings` are about tools that the agent has and the turn does not. `toolsets`: the versions that the tools of
-    toolsets are from.
-    """
-
-    __slots__ = ("_tools", "toolsets", "warnings")
-
-    def __init__(
-        self, tools: Iterable[Tool] = (), *, warnings: Sequence[str] = (), toolsets: Sequence[ToolsetVersion] = ()
-    ) -> None:
-        self._tools: dict[str, Tool] = {}
-        for tool in tools:
-            self._tools.setdefault(tool.definition.name, tool)
-        self.warnings = tuple(warnings)
-        self.toolsets = tuple(toolsets)
-
-    def __getitem__(self, name: str) -> Tool:
-        return self._tools[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tools)
-
-    def __len__(self) -> int:
-        return len(self._tools)
-
-    @property
-    def definitions(self) -> tuple[ToolDefinition, ...]:
-        return tuple(tool.definition for tool in self._tools.values())
-
-
 class Toolbox(Mapping[str, Tool]):
-    """The tools of this runtime by name, in the order in which the catalogue lists them."""
+    """Tools by name, in the order in which the catalogue lists them."""
 
     def __init__(self, *tools: Tool) -> None:
         self._tools: dict[str, Tool] = {}
@@ -196,6 +164,27 @@ class Toolbox(Mapping[str, Tool]):
     def __len__(self) -> int:
         return len(self._tools)
 
+    @property
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return tuple(tool.definition for tool in self._tools.values())
+
     def to_json(self) -> list[JsonObject]:
         """The body's list for `GET /tools/`."""
-        return [tool.definition.to_json() for tool in self._tools.values()]
+        return [definition.to_json() for definition in self.definitions]
+
+
+class TurnTools(Toolbox):
+    """The tools of one turn, in the order in which the model is shown them; the first of a name counts.
+
+    `warnings` are about tools that the agent has and the turn does not. `toolsets`: the versions of its toolsets.
+    """
+
+    def __init__(
+        self, tools: Iterable[Tool] = (), *, warnings: Sequence[str] = (), toolsets: Sequence[ToolsetVersion] = ()
+    ) -> None:
+        first: dict[str, Tool] = {}
+        for tool in tools:
+            first.setdefault(tool.definition.name, tool)
+        super().__init__(*first.values())
+        self.warnings = tuple(warnings)
+        self.toolsets = tuple(toolsets)

@@ -11,8 +11,6 @@ from libs.contracts.api.sessions import TurnOptions, Usage
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
 from libs.contracts.errors import ServiceError
 from libs.contracts.events.runtime import (
-    ToolCallCompleted,
-    ToolCallFailed,
     TurnCancelled,
     TurnFailed,
     TurnQueued,
@@ -23,10 +21,11 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import MessageContext, MessageDraft
-from services.runtime.domain.actions import NewAction
 from services.runtime.domain.beginnings import NewSession
-from services.runtime.domain.conversation import JsonObject, Message, ToolResult, UserMessage
+from services.runtime.domain.conversation import JsonObject, Message, UserMessage
 from services.runtime.domain.spending import TurnSpending
+from services.runtime.domain.steps import Step
+from services.runtime.domain.waits import NewWait
 
 FIRST_SEQUENCE: Final = 1
 """The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
@@ -169,35 +168,18 @@ class TurnEnd:
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """A model answer (``call_id`` empty) or a tool result to be recorded, with its events."""
+    """A step of a claimed turn to be recorded, with its events."""
 
     turn: ClaimedTurn
-    number: int
-    call_id: str
-    kind: str
-    payload: JsonObject
+    step: Step
     events: tuple[Event, ...] = ()
-
-
-def result_event(session_id: str, turn_id: str, step: int, result: ToolResult) -> ToolCallCompleted | ToolCallFailed:
-    """The event of a recorded tool result."""
-    call = {
-        "session_id": session_id,
-        "turn_id": turn_id,
-        "step": step,
-        "call_id": result.call_id,
-        "name": result.name,
-    }
-    if result.is_error:
-        return ToolCallFailed.model_validate({**call, "reason": result.output})
-    return ToolCallCompleted.model_validate({**call, "output": result.output})
 
 
 class OutcomeKind(StrEnum):
     COMPLETED = "completed"
     FAILED = "failed"
     WAITING = "waiting"
-    """The turn waits for ``actions``, without a worker."""
+    """The turn has ``waits``, and no worker."""
     RELEASED = "released"
     """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
@@ -225,7 +207,7 @@ class TurnOutcome:
     toolsets: JsonObject | None = None
     error: JsonObject | None = None
     preceding: tuple[Event, ...] = ()
-    actions: tuple[NewAction, ...] = ()
+    waits: tuple[NewWait, ...] = ()
     sequence: int | None = None
     calls_made: tuple[Message, ...] = ()
 
@@ -268,8 +250,8 @@ class TurnSnapshot:
 
     ``held``: fence and status of the turns that are this worker's; ``watches``: how often readers asked for the text
     of those, where they did. ``claimable``: company and session of idle ones with queued turns, companies in turn.
-    ``deleting``: sessions whose deletion is not finished. ``expired``: waiting turns with an action whose time is over,
-    by session. ``queued`` counts all queued turns.
+    ``deleting``: sessions whose deletion is not finished. ``due``: waiting turns with a wait whose time has come, by
+    session. ``queued`` counts all queued turns.
     """
 
     held: dict[str, tuple[int, str]]
@@ -278,4 +260,4 @@ class TurnSnapshot:
     claimable: tuple[tuple[str, str], ...]
     deleting: tuple[str, ...]
     queued: int
-    expired: tuple[tuple[str, str], ...] = ()
+    due: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""Places of a worker for running turns, shared between companies."""
+"""Slots of a worker for running turns, shared between companies."""
 
 import heapq
 from collections import Counter
@@ -12,8 +12,8 @@ _BESIDE: Final = 8
 class WorkerSlots:
     """The slots of a worker at one moment, ``running`` of them taken by company.
 
-    A company holds at most ``capacity``. There are an eighth more in all, and one at least, so that turns of a company
-    that take all they get keep no other waiting.
+    A company holds at most ``capacity``. There are an eighth more in all, and one at least, so that a company that uses
+    all of its share cannot block another.
     """
 
     def __init__(self, capacity: int, running: Mapping[str, int] | None = None) -> None:
@@ -22,7 +22,7 @@ class WorkerSlots:
         self._free = capacity + max(capacity // _BESIDE, 1) - self._running.total() if capacity else 0
 
     def take(self, company_id: str) -> bool:
-        """Whether the company has got one more place."""
+        """Takes one more slot for the company, if there is one."""
         if self._free <= 0 or self._running[company_id] >= self._each:
             return False
         self._free -= 1
@@ -30,21 +30,21 @@ class WorkerSlots:
         return True
 
     def in_turn(self, waiting: Sequence[tuple[str, T]]) -> list[T]:
-        """Gives places to ``waiting`` ones, by company: always to the next of the company that runs fewest."""
+        """Gives slots to ``waiting`` ones, by company: always to the next of the company that runs fewest."""
         queues: dict[str, list[T]] = {}
         for company_id, each in waiting:
             queues.setdefault(company_id, []).append(each)
         # Of companies that run as many, the one that has waited longest comes first.
-        order = [(self._running[company_id], place, company_id) for place, company_id in enumerate(queues)]
+        order = [(self._running[company_id], number, company_id) for number, company_id in enumerate(queues)]
         heapq.heapify(order)
         served: Counter[str] = Counter()
         chosen: list[T] = []
         while order:
-            _, place, company_id = heapq.heappop(order)
+            _, number, company_id = heapq.heappop(order)
             if not self.take(company_id):
                 continue
             chosen.append(queues[company_id][served[company_id]])
             served[company_id] += 1
             if served[company_id] < len(queues[company_id]):
-                heapq.heappush(order, (self._running[company_id], place, company_id))
+                heapq.heappush(order, (self._running[company_id], number, company_id))
         return chosen

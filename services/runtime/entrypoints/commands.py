@@ -1,54 +1,55 @@
 """Handlers of the topic runtime-commands."""
 
+from dataclasses import dataclass
+
 from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import ServiceError
 from libs.eventing import AlreadyProcessed, CommandContext, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
-from services.runtime.use_cases.accept_turn import AcceptTurn
-from services.runtime.use_cases.add_messages import AddMessages
+from services.runtime.use_cases.admit_turn import AdmitTurn
+from services.runtime.use_cases.budgets import Budgets
 from services.runtime.use_cases.cancel_turn import CancelTurn
-from services.runtime.use_cases.change_budgets import BudgetChanges
-from services.runtime.use_cases.create_session import CreateSession
-from services.runtime.use_cases.delete_session import DeleteSession
-from services.runtime.use_cases.fork_session import ForkSession
-from services.runtime.use_cases.resolve_action import ResolveAction
-from services.runtime.use_cases.set_retention import SetRetention
-from services.runtime.use_cases.update_session import UpdateSession
+from services.runtime.use_cases.resolve_wait import ResolveWait
+from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.sessions.change import ChangeSession
+from services.runtime.use_cases.sessions.create import CreateSession
+from services.runtime.use_cases.sessions.delete import DeleteSession
 
 
-def register_commands(
-    router: CommandRouter,
-    accept: AcceptTurn,
-    create: CreateSession,
-    cancel: CancelTurn,
-    delete: DeleteSession,
-    resolve: ResolveAction,
-    fork: ForkSession,
-    update: UpdateSession,
-    add_messages: AddMessages,
-    budgets: BudgetChanges,
-    set_retention: SetRetention,
-    reads: SessionReads,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Handlers:
+    """The use cases that carry out commands."""
+
+    admit: AdmitTurn
+    create: CreateSession
+    change: ChangeSession
+    cancel: CancelTurn
+    resolve: ResolveWait
+    deletion: DeleteSession
+    budgets: Budgets
+    retention: SessionRetention
+
+
+def register_commands(router: CommandRouter, handlers: Handlers, reads: SessionReads) -> None:
     async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
         """The refusal that was recorded, if any. Raises ``AlreadyProcessed`` for a redelivery."""
-        decision = await accept(command, context)
+        decision = await handlers.admit(command, context)
         if isinstance(decision, Duplicate):
             raise AlreadyProcessed(context.command_id)
         return decision.error if isinstance(decision, Refused) else None
 
     router.handle_raw(commands.ExecuteTurn, execute_turn)
-    router.handle_raw(commands.CreateSession, create)
-    router.handle(commands.ForkSession, fork)
-    router.handle(commands.UpdateSession, update)
-    router.handle(commands.AddMessages, add_messages)
-    router.handle(commands.CancelTurn, cancel)
-    router.handle(commands.CreateBudget, budgets.create)
-    router.handle(commands.UpdateBudget, budgets.update)
-    router.handle(commands.DeleteBudget, budgets.delete)
-    router.handle(commands.SetRetention, set_retention)
-    router.handle(commands.ResolveAction, resolve)
+    router.handle_raw(commands.CreateSession, handlers.create)
+    router.handle(commands.ForkSession, handlers.change.fork)
+    router.handle(commands.UpdateSession, handlers.change.update)
+    router.handle(commands.AddMessages, handlers.change.add_messages)
+    router.handle(commands.CancelTurn, handlers.cancel)
+    router.handle(commands.CreateBudget, handlers.budgets.create)
+    router.handle(commands.UpdateBudget, handlers.budgets.update)
+    router.handle(commands.DeleteBudget, handlers.budgets.delete)
+    router.handle(commands.SetRetention, handlers.retention.set)
+    router.handle(commands.ResolveAction, handlers.resolve)
     # The outcome follows when the running turn has stopped.
-    router.handle(commands.DeleteSession, delete, ends_later=True)
+    router.handle(commands.DeleteSession, handlers.deletion.delete, ends_later=True)
     router.lookups.append(reads.knows_command)

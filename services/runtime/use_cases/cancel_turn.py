@@ -8,7 +8,8 @@ from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.eventing import CommandContext, Transaction
-from services.runtime.domain.sessions import OpenWriter, valid_id, writable
+from services.runtime.domain.sessions import valid_id, writable
+from services.runtime.use_cases.sessions import OpenWriter
 
 _EVENTS: Final = 2
 
@@ -37,5 +38,4 @@ class CancelTurn:
             owner_id=session.owner_id,
             sequence=turn.sequence + _EVENTS,
         )
-        if turn.status != "queued":
-            self.on_cancelled()
+        self.on_cancelled()

@@ -14,24 +14,17 @@ from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage, retry_until_available
-from services.runtime.domain.agents import (
-    AgentLoop,
-    AgentReply,
-    AgentTask,
-    RecordedStep,
-    TurnLost,
-    TurnWaits,
-    calls_made,
-)
+from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
-from services.runtime.domain.conversation_json import reply_to_json, toolsets_to_json
 from services.runtime.domain.models import AnswerRefused
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
+from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
+from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
+from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
 
 T = TypeVar("T")
 _log = structlog.get_logger("runtime.turns")
@@ -88,7 +81,7 @@ class ConversationCache:
             question = await self._question(turn)
         return TurnContext(conversation.agent, tuple(conversation.messages), question)
 
-    def begin(self, session: NewSession) -> None:
+    def prime(self, session: NewSession) -> None:
         """Adds a session that is about to be committed: its first turn may run before others can read it."""
         conversation = _Conversation(SessionAgent(session.agent, session.config_hash, session.agent_id), size=1000)
         conversation.extend(session.messages, session.next_position - 1)
@@ -187,7 +180,7 @@ class RunTurn:
         deltas = DeltaStream(turn, self.deltas, claim)
         watch.on_request = deltas.send_again
         try:
-            recorded: list[RecordedStep] = []
+            recorded: list[Step] = []
             allowed: dict[str, str] = {}
             # A first execution has no steps: this saves it the queries.
             if turn.fence > 1:
@@ -213,11 +206,11 @@ class RunTurn:
         finally:
             deltas.stop_timer()
         if isinstance(ended, TurnWaits):
-            return TurnOutcome(turn, OutcomeKind.WAITING, actions=ended.actions)
+            return TurnOutcome(turn, OutcomeKind.WAITING, waits=ended.waits)
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
         outcome = _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
-        return replace(outcome, calls_made=calls_made(journal.recorded))
+        return replace(outcome, calls_made=calls_made(journal.recorded)) if journal.recorded else outcome
 
 
 def _unrecorded(error: ServiceError) -> WireUsage | None:
@@ -249,7 +242,7 @@ def _completed(
     event = TurnCompleted.model_validate(
         {
             "message_id": message_id,
-            "response": {**reply_to_json(reply), "content": text},
+            "response": {**reply.to_json(), "content": text},
             "correlation_id": turn.message_context.correlation_id,
             "session_id": turn.session_id,
             "turn_id": turn.id,
@@ -272,7 +265,7 @@ def _completed(
         message_id=message_id,
         text=text,
         usage=usage,
-        toolsets=toolsets_to_json(reply.toolsets) or None,
+        toolsets=toolsets_to_json(reply.toolsets) if reply.toolsets else None,
         preceding=tuple(
             CitationAdded(session_id=turn.session_id, turn_id=turn.id, citation=citation)
             for citation in event.response.citations

@@ -10,33 +10,29 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 
 Connectors = Mapping[ToolsetType, ToolsetConnector]
 
 
 @dataclass(frozen=True, slots=True)
-class DiscoverTools:
-    connectors: Connectors
-
-    async def __call__(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
-        """Raises ToolsetUnusable."""
-        return await _connector(self.connectors, toolset).discover(Toolset.from_contract(caller.company_id, toolset))
-
-
-@dataclass(frozen=True, slots=True)
-class TryTool:
-    """Makes a call at most once, whatever the tool's policies are."""
-
+class TryToolset:
     connectors: Connectors
     tries: ToolTries
     schemas: ArgumentSchemas
 
-    async def __call__(self, call: TryToolCall, caller: Identity) -> CallToolReply:
-        """Raises NotFound for an unknown tool, ValidationFailed for arguments that its schema refuses."""
+    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
+        """Raises ToolsetUnusable."""
+        return await self._connector(toolset).discover(Toolset.from_contract(caller.company_id, toolset))
+
+    async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
+        """Makes a call at most once, whatever the tool's policies are.
+
+        Raises NotFound for an unknown tool, ValidationFailed for arguments that its schema refuses.
+        """
         toolset = Toolset.from_contract(caller.company_id, call.toolset)
-        tools = {tool.definition.name: tool for tool in _connector(self.connectors, call.toolset).tools(toolset)}
+        tools = {tool.definition.name: tool for tool in self._connector(call.toolset).tools(toolset)}
         tool = tools.get(f"{toolset.name}.{call.tool}")
         if tool is None:
             raise NotFound(f"toolset {toolset.name!r} has no tool {call.tool[:100]!r}")
@@ -52,9 +48,8 @@ class TryTool:
         text = cut_result(output.text, cut=output.cut)
         return CallToolReply(status="completed", output=text, seconds=monotonic() - began)
 
-
-def _connector(connectors: Connectors, toolset: ConnectedToolset) -> ToolsetConnector:
-    connector = connectors.get(toolset.type)
-    if connector is None:
-        raise ValidationFailed(f"toolsets of type {toolset.type!r} are not supported here")
-    return connector
+    def _connector(self, toolset: ConnectedToolset) -> ToolsetConnector:
+        connector = self.connectors.get(toolset.type)
+        if connector is None:
+            raise ValidationFailed(f"toolsets of type {toolset.type!r} are not supported here")
+        return connector

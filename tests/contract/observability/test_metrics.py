@@ -140,7 +140,7 @@ def test_grafana_finds_its_source_and_its_dashboard() -> None:
         ("services.ingestion.adapters.metrics", "aes_ingestion_failures_total", {"code": "given_up"}),
         ("services.ingestion.adapters.metrics", "aes_ingestion_failures_total", {"code": "timeout"}),
         ("services.ingestion.adapters.metrics", "aes_ingestion_artifact_documents_total", {"outcome": "indexed"}),
-        ("services.runtime.adapters.metrics", "aes_runtime_turns_ended_total", {"outcome": "failed"}),
+        ("services.runtime.adapters.observed", "aes_runtime_turns_ended_total", {"outcome": "failed"}),
         ("services.artifacts.adapters.metrics", "aes_artifacts_processed_total", {"outcome": "failed"}),
     ],
 )

@@ -150,7 +150,7 @@ def test_an_approval_that_expires_is_offered_no_longer(
     for offered in (chat, card):
         expect(offered.get_by_role("button", name="Approve")).to_be_visible()
     with psycopg.connect(stack.database("runtime")) as runtime:
-        runtime.execute("UPDATE actions SET expires_at = now() WHERE turn_id = %s", [turn])
+        runtime.execute("UPDATE waits SET expires_at = now() WHERE turn_id = %s", [turn])
     expect(chat.get_by_role("log")).to_contain_text("expired")
     for offered in (chat, card):
         expect(offered.get_by_role("button", name="Approve")).to_be_hidden()

@@ -95,7 +95,7 @@ async def test_a_purge_leaves_what_has_not_expired(grown: Stores) -> None:
     assert rows(grown.runtime, "SELECT count(*) FROM sessions") == [(SESSIONS,)]
     assert rows(grown.runtime, "SELECT count(*) FROM turns") == [(SESSIONS * TURNS_OF_A_SESSION,)]
     assert rows(grown.runtime, "SELECT count(*) FROM messages") == [(2 * SESSIONS * TURNS_OF_A_SESSION,)]
-    assert rows(grown.runtime, "SELECT count(*) FROM outbox WHERE writer = 'grown'") == [(SESSIONS,)]
+    assert rows(grown.runtime, "SELECT count(*) FROM outbox WHERE event_id LIKE 'grown-e%'") == [(SESSIONS,)]
     assert rows(grown.runtime, "SELECT count(*) FROM inbox") == [(SESSIONS,)]
     assert rows(grown.gateway, "SELECT count(*) FROM idempotency_keys") == [(SESSIONS,)]
     assert rows(grown.gateway, "SELECT count(*) FROM timeline_events") == [(EVENTS,)]

@@ -91,35 +91,6 @@ def test_there_and_back(database_url: str, empty_url: str, tmp_path: Path, monke
 
     restored = run(monkeypatch, "restore", folder, empty_url, tmp_path / "other")
     assert restored.exit_code == 0, restored.output
-    assert json.loads(restored.stdout) == {"published_again": {"artifacts": 1}, "unchecked_objects": []}
+    assert json.loads(restored.stdout) == {"published_again": {"artifacts": 1}}
     assert waiting(empty_url) == [1]
     assert (tmp_path / "other" / "two").read_bytes() == b"22"
-
-
-def test_a_backup_of_an_older_release_is_counted(
-    database_url: str, empty_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with psycopg.connect(database_url) as connection:
-        connection.execute(TABLES)
-    source, target, folder = tmp_path / "source", tmp_path / "target", tmp_path / "backup"
-    (source / ".partial").mkdir(parents=True)
-    (source / "one").write_bytes(b"1")
-    assert run(monkeypatch, "backup", folder, database_url, source).exit_code == 0
-    (folder / "objects" / "artifacts.jsonl").unlink()
-    manifest = json.loads((folder / "manifest.json").read_text())
-    del manifest["inventories"]
-    (folder / "manifest.json").write_text(json.dumps({**manifest, "format": 2}))
-    kept = folder / "objects" / "artifacts" / "one"
-
-    kept.unlink()
-    refused = run(monkeypatch, "restore", folder, empty_url, target)
-    assert refused.exit_code == 1
-    error = json.loads(refused.stdout)["error"]
-    assert error["message"] == "Not restored: Of 1 objects of artifacts the backup has 0."
-    assert error["remedy"] == "Delete the databases and objects of artifacts, then restore again."
-    kept.write_bytes(b"1")
-    restored = run(monkeypatch, "restore", folder, empty_url, target)
-    assert restored.exit_code == 0, restored.output
-    assert json.loads(restored.stdout) == {"published_again": {"artifacts": 1}, "unchecked_objects": ["artifacts"]}
-    assert "no checksums of the objects of artifacts" in restored.stderr
-    assert (target / "one").read_bytes() == b"1"

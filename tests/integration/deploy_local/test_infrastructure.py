@@ -69,13 +69,10 @@ async def _with_and_without_password(directory: Path) -> None:
     port = choose_free()
     ports = {"port": port, "controller_port": choose_free({port})}
     made = partial(Kafka, directory / "kafka", directory / "log", home.cache, environment=dict(os.environ), **ports)
-    # A stack of before, whose directory was made without a password.
-    running = await start(made(), lambda _: None)
-    await create_topics(made(), "")
-    running.stop()
     kafka = made(password="secret")
     running = await start(kafka, lambda _: None)
     try:
+        await create_topics(kafka, "")
         inside = KafkaSettings.model_validate(kafka.settings).kafka()
         assert await _topics(inside) >= {topic.name for topic in TOPICS}
         for outside in (KafkaConnection(servers=inside.servers), replace(inside, password="guessed")):

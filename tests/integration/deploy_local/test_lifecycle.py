@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import stat
@@ -10,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from deploy.local.orphans import find_orphans
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.state import StackState
+from tests.support.server_directories import new_directory
 from tests.support.waiting import wait_until
 
 pytestmark = pytest.mark.slow(
@@ -80,20 +83,25 @@ class Installation:
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installation]:
-    installation = _installation(tmp_path_factory.mktemp("stack"))
-    yield installation
-    installation.aes("down")
+def installation() -> Iterator[Installation]:
+    with _installation() as installation:
+        yield installation
 
 
-def _installation(directory: Path) -> Installation:
+@contextmanager
+def _installation() -> Iterator[Installation]:
+    """Not below pytest's own folder, which each run of pytest closes to all other users, of whom PostgreSQL is one."""
+    directory = new_directory("aes-lifecycle-")
+    directory.chmod(directory.stat().st_mode | stat.S_IXOTH)
     shared_downloads = Home.from_environment()
     shared_downloads.create()
     (directory / "cache").symlink_to(shared_downloads.cache)
-    # PostgreSQL's user has to pass through when the tests run as root.
-    for parent in (directory, *directory.parents[:2]):
-        parent.chmod(parent.stat().st_mode | stat.S_IXOTH)
-    return Installation(directory)
+    installation = Installation(directory)
+    try:
+        yield installation
+    finally:
+        installation.aes("down")
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture
@@ -175,17 +183,14 @@ def test_a_port_that_was_asked_for_and_is_taken_is_explained(installation: Insta
     assert find_orphans(installation.home.root, installation.home.postgres) == ([], None)
 
 
-def test_stacks_that_start_together_answer_each_for_itself(
-    installation: Installation, tmp_path_factory: pytest.TempPathFactory
-) -> None:
+def test_stacks_that_start_together_answer_each_for_itself(installation: Installation) -> None:
     """Both look for ports at the same moment and find the same ones free."""
     installation.aes("down")
-    other = _installation(tmp_path_factory.mktemp("stack"))
     # The first choice of both, as it is of fresh checkouts.
     ports = {"gateway": choose_free()}
-    for each in (installation, other):
-        each.home.ports_file.write_text(json.dumps(ports))
-    try:
+    with _installation() as other:
+        for each in (installation, other):
+            each.home.ports_file.write_text(json.dumps(ports))
         with ThreadPoolExecutor() as pool:
             first, second = pool.map(lambda each: each.result("up"), (installation, other))
         assert first["base_url"] != second["base_url"]
@@ -194,8 +199,6 @@ def test_stacks_that_start_together_answer_each_for_itself(
             assert answer.status_code == 200
         for each in (installation, other):
             assert {part["state"] for part in each.services().values()} == {"ready"}
-    finally:
-        other.aes("down")
 
 
 def test_a_part_that_cannot_start_is_explained_with_the_end_of_its_log(installation: Installation) -> None:

@@ -42,11 +42,8 @@ async def test_the_state_of_a_command_is_visible_to_its_company_only(
     await database.execute(
         "INSERT INTO inbox (consumer, message_id, company_id) VALUES ('commands', 'under way', %s)", (ALICE.company_id,)
     )
-    # Recorded by a release that did not write companies down.
-    await database.execute("INSERT INTO inbox (consumer, message_id) VALUES ('commands', 'old')")
     assert (await calls.get("notes", "/internal/commands/under%20way", ALICE)).status == 202
     assert (await calls.get("notes", "/internal/commands/under%20way", MALLORY)).status == 404
-    assert (await calls.get("notes", "/internal/commands/old", ALICE)).status == 202
     assert (await calls.get("notes", "/internal/commands/unheard-of", ALICE)).status == 404
 
 

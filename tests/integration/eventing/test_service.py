@@ -122,7 +122,7 @@ async def test_dead_letters_lag_and_outbox_are_among_the_metrics(
             return metrics if metric("aes_dead_letters_total", **letters) == before + 1 and no_lag in metrics else ""
 
         metrics = await until(counted, pause=0.1)
-    assert 'aes_outbox_held_subjects{service="notes"} 0.0' in metrics
+    assert 'aes_outbox_behind_subjects{service="notes"} 0.0' in metrics
     assert 'aes_outbox_waiting_events{service="notes"} ' in metrics
     assert 'aes_outbox_oldest_seconds{service="notes"} ' in metrics
     assert 'aes_database_waiting_requests{service="notes"} 3.0' in metrics

@@ -16,9 +16,7 @@ from libs.contracts.timestamps import format_time, now_text, parse_time
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
 from services.gateway.adapters.kafka.operations import KafkaDeadLetters
-from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
-from services.gateway.use_cases.operations.list_dead_letters import DeadLetterQuery, ListDeadLetters
-from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
+from services.gateway.use_cases.dead_letters import DeadLetterQuery, VisibleDeadLetters
 from tests.support.waiting import WITHIN, until
 
 DLQ = "runtime-events-artifacts-dlq"
@@ -66,13 +64,13 @@ async def sent_again(kafka: str, prefix: str) -> list[bytes]:
 
 
 def lister(letters: KafkaDeadLetters) -> Callable[[Identity, DeadLetterQuery], Awaitable[list[str]]]:
-    listing = ListDeadLetters(letters, asyncio.Semaphore(2), lambda: 0.0)
+    listing = VisibleDeadLetters(letters, lambda: 0.0)
 
     async def ids(reader: Identity, query: DeadLetterQuery) -> list[str]:
         """Ids of all messages, page by page."""
         found: list[str] = []
         while True:
-            page = await listing(reader, query)
+            page = await listing.page(reader, query)
             found += [each.letter.header("ce_id") or "" for each in page.letters]
             if page.next is None:
                 return found
@@ -93,7 +91,7 @@ async def test_each_company_finds_its_own_letters_page_by_page(
     assert await ids(BOB, DeadLetterQuery(limit=7)) == [f"e{n}" for n in reversed(range(0, 60, 3))]
     assert len(await ids(ADA, DeadLetterQuery(limit=50))) == 40
 
-    get = GetDeadLetter(letters, asyncio.Semaphore(2))
+    get = VisibleDeadLetters(letters, lambda: 0.0).get
     assert (await get(BOB, f"{DLQ}.3")).letter.value == b"{}"
     for reader, identifier in ((ADA, f"{DLQ}.3"), (OPERATOR, f"{DLQ}.60"), (OPERATOR, "registry-events-gateway-dlq.0")):
         with pytest.raises(NotFound):
@@ -108,19 +106,19 @@ async def test_a_letter_is_sent_once_by_whatever_means(
     now = format_time(parse_time(now_text()))
     await dead_letter(kafka, topic_prefix, *((f"e{n}", "ada-ltd", now) for n in range(3)), ("old", "ada-ltd", OLD))
     # Two replicas of the gateway.
-    replicas = [ReplayDeadLetter(letters), ReplayDeadLetter(letters)]
+    replicas = [VisibleDeadLetters(letters, lambda: 0.0), VisibleDeadLetters(letters, lambda: 0.0)]
 
     with pytest.raises(NotFound):
-        await replicas[0](BOB, f"{DLQ}.1")
+        await replicas[0].replay(BOB, f"{DLQ}.1")
     with pytest.raises(Conflict, match="7 days"):
-        await replicas[0](ADA, f"{DLQ}.3")
-    outcomes = await asyncio.gather(*(replica(ADA, f"{DLQ}.1") for replica in replicas))
+        await replicas[0].replay(ADA, f"{DLQ}.3")
+    outcomes = await asyncio.gather(*(replica.replay(ADA, f"{DLQ}.1") for replica in replicas))
     assert sorted(each.repeated for each in outcomes) == [False, True]
 
     by_command = await asyncio.to_thread(CliRunner().invoke, command.app, ["replay", DLQ, "--yes", "--json"])
     found = {each["offset"]: each["replayed"] for each in json.loads(by_command.stdout)["letters"]}
     assert found == {0: True, 2: True, 3: False}
-    assert (await replicas[1](OPERATOR, f"{DLQ}.0")).repeated is True
+    assert (await replicas[1].replay(OPERATOR, f"{DLQ}.0")).repeated is True
 
     assert sorted(await sent_again(kafka, topic_prefix)) == [b"e0", b"e1", b"e2"]
     assert await lister(letters)(ADA, DeadLetterQuery(replayed=False)) == ["old"]

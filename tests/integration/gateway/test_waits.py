@@ -90,7 +90,7 @@ async def test_of_answers_at_once_the_first_counts(installation: Installation) -
 async def test_an_answer_after_the_expiry_is_too_late(installation: Installation) -> None:
     client = installation.clients[1]
     session, turn, place = await waiting(installation)
-    expire = "UPDATE actions SET expires_at = now() - interval '1 second' WHERE turn_id = %s"
+    expire = "UPDATE waits SET expires_at = now() - interval '1 second' WHERE turn_id = %s"
     await execute(installation.runtime_database, expire, turn)
     late = await client.post(place, json={"decision": "approve"})
     assert (late.status_code, error_of(late)["type"]) == (409, "conflict_error")

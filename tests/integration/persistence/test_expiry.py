@@ -99,10 +99,9 @@ CASES = {
     "registry": (registry, REGISTRY_ROWS, {"old"}),
 }
 MESSAGES = """
-    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload, writer,
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,
                         created_at, published_at)
-    SELECT subject || days, 'e', 't', subject, days, 'c', 'c', false, '{}', 'w', now() - make_interval(days => days),
-           now()
+    SELECT subject || days, 'e', 't', subject, days, 'c', 'c', false, '{}', now() - make_interval(days => days), now()
     FROM unnest(%s::text[]) subject, (SELECT %s::integer AS days) old
 """
 
@@ -155,7 +154,7 @@ async def test_a_row_that_is_not_needed_any_more_goes_with_the_next_pass_though_
 ) -> None:
     async with migrated(database_url, "ingestion") as database:
         await database.execute(INGESTION_ROWS)
-        retention = Retention(interval_seconds=0.0)
+        retention = Retention()
         for expiry in ingestion.EXPIRIES:
             retention.add(expiry, DAYS)
         await pass_over(database, retention)

@@ -174,10 +174,11 @@ async def test_lists_of_the_runtime(database_url: str) -> None:
             "turns", ENTRIES, id="'t' || n", session_id="'s' || 1 + n % 1000", status=status, position="n",
             finished_at="now() - n * interval '1 second'", **OF_COMPANY,
         )  # fmt: skip
-        call = """'{"id": "call", "name": "ask", "arguments": {}}'"""
+        payload = """'{"tool_call": {"id": "call", "name": "ask", "arguments": {}}}'"""
         await data.fill(
-            "actions", ENTRIES, turn_id="'t' || n", session_id="'s1'", owner_id=OWNER, tool_call=call, **OF_COMPANY
-        )
+            "waits", ENTRIES, turn_id="'t' || n", session_id="'s1'", owner_id=OWNER, payload=payload, kind="'approval'",
+            **OF_COMPANY,
+        )  # fmt: skip
         for who in (EVERYBODY, ONE):
             seen = "of the company" if who.reads_company else "of a user"
             await data.look_at_pages(f"sessions {seen}", partial(reads.sessions, who))

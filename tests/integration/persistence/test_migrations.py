@@ -1,17 +1,16 @@
 """Migrations: once, by one, and never back."""
 
 import asyncio
-import shutil
 import sys
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from libs.persistence import _migrations, migrate
+from libs.persistence import IncompatibleSchema, _migrations, is_migrated, migrate
 from tests.support import sample_owner
+from tests.support.waiting import until
 
-ROOT = Path(__file__).parents[3]
 MIGRATIONS = Path(sample_owner.__file__).parent / "migrations"
 
 
@@ -74,22 +73,84 @@ async def test_constraints_are_named_by_convention(database_url: str) -> None:
     assert {"pk_outbox", "pk_inbox", "pk_notes", "uq_outbox_subject_sequence"} <= names
 
 
-@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion"])
-async def test_an_inbox_without_companies_gets_them_and_keeps_its_rows(
-    database_url: str, service: str, tmp_path: Path
+LIBRARY = "from libs.eventing.schema import create_eventing_tables"
+FIRST = f"""
+from alembic import op
+{LIBRARY}
+revision, down_revision = "0001", None
+def upgrade():
+    op.execute("CREATE TABLE things (id bigint PRIMARY KEY)")
+"""
+SECOND = """
+from alembic import op
+revision, down_revision = "0002", "0001"
+def upgrade():
+    op.execute("ALTER TABLE things ADD COLUMN name text")
+"""
+
+
+def written(folder: Path, first: str) -> Path:
+    (folder / "versions").mkdir(exist_ok=True)
+    (folder / "versions" / "0001_things.py").write_text(first)
+    return folder
+
+
+async def test_a_revision_that_waits_for_a_lock_lets_others_pass_and_tries_again(
+    database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    versions = tmp_path / "versions"
-    versions.mkdir()
-    revisions = sorted((ROOT / "services" / service / "migrations" / "versions").glob("[0-9]*.py"))
-    names = [revision.stem for revision in revisions]
-    here = next(place for place, name in enumerate(names) if name.endswith("companies_in_the_inbox"))
-    for revision in revisions[:here]:
-        shutil.copy(revision, versions)
-    await asyncio.to_thread(migrate, database_url, tmp_path)
-    async with await psycopg.AsyncConnection.connect(database_url, autocommit=True) as connection:
-        await connection.execute("ALTER TABLE inbox DROP COLUMN company_id")
-        await connection.execute("INSERT INTO inbox (consumer, message_id) VALUES ('commands', 'old')")
-        shutil.copy(revisions[here], versions)
+    tries: list[str] = []
+    upgrade = _migrations._upgrade
+
+    def counted(url: str, migrations: Path) -> None:
+        tries.append(url)
+        upgrade(url, migrations)
+
+    folder = written(tmp_path, FIRST)
+    await asyncio.to_thread(migrate, database_url, folder)
+    monkeypatch.setattr(_migrations, "_upgrade", counted)
+    (folder / "versions" / "0002_names.py").write_text(SECOND)
+    async with await psycopg.AsyncConnection.connect(database_url) as reader:
+        await reader.execute("SELECT FROM things LIMIT 1")
+        migrating = asyncio.create_task(asyncio.to_thread(migrate, database_url, folder))
+        await until(lambda: len(tries) >= 2)
+    await migrating
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute("SELECT name FROM things")
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        FIRST.replace("bigint", "uuid"),
+        FIRST.replace("libs.eventing.schema import create_eventing_tables", "typing import Any"),
+    ],
+    ids=["its own table", "those of a library"],
+)
+async def test_a_database_of_another_first_revision_is_refused(database_url: str, tmp_path: Path, first: str) -> None:
+    await asyncio.to_thread(migrate, database_url, written(tmp_path, first))
+    written(tmp_path, FIRST)
+    for ask in (migrate, is_migrated):
+        with pytest.raises(IncompatibleSchema, match=r"Make the installation anew: run `\./aes down --purge`"):
+            await asyncio.to_thread(ask, database_url, tmp_path)
+
+
+async def test_a_database_of_before_first_revisions_were_told_apart_is_refused(
+    database_url: str, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(migrate, database_url, written(tmp_path, FIRST))
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute("UPDATE alembic_version SET version_num = '0020'")
+        await connection.execute("ALTER TABLE alembic_version DROP COLUMN origin")
+    with pytest.raises(IncompatibleSchema):
         await asyncio.to_thread(migrate, database_url, tmp_path)
-        rows = await connection.execute("SELECT consumer, message_id, company_id FROM inbox")
-        assert await rows.fetchall() == [("commands", "old", None)]
+
+
+async def test_comments_and_layout_of_the_first_revision_and_later_ones_change_nothing(
+    database_url: str, tmp_path: Path
+) -> None:
+    await asyncio.to_thread(migrate, database_url, written(tmp_path, FIRST))
+    laid_out = FIRST.replace('"CREATE TABLE things (id', '"CREATE TABLE things "\n        "(id')
+    written(tmp_path, f'"""Things."""\n# In rows.\n{laid_out}')
+    (tmp_path / "versions" / "0002_names.py").write_text(SECOND)
+    await asyncio.to_thread(migrate, database_url, tmp_path)
+    assert await asyncio.to_thread(is_migrated, database_url, tmp_path)

@@ -1,94 +1,106 @@
-"""Statements of a pipeline on a real server."""
+"""Transactions of one pipeline on a real server."""
 
 from collections.abc import AsyncIterator
-from typing import Any
 
 import psycopg
 import pytest
 
-from libs.persistence import Connection, Database, pipeline
+from libs.persistence import Database
 
 LARGE = "x" * 8_000_000
+_STATEMENTS_BEFORE_ONE_IS_PREPARED = 5
 
 
 @pytest.fixture
-async def connection(database_url: str) -> AsyncIterator[Connection]:
-    database = Database(database_url, name="test", timeout=30.0)
+async def database(database_url: str) -> AsyncIterator[Database]:
+    """One with a single connection, so that each use gets what the one before has left."""
+    database = Database(database_url, name="test", max_size=1, timeout=30.0)
     await database.open()
-    async with database.connection() as connection:
-        await connection.execute("CREATE TABLE things (id integer PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)")
-        yield connection
+    await database.execute("CREATE TABLE things (id integer PRIMARY KEY DEFERRABLE INITIALLY DEFERRED)")
+    yield database
     await database.close()
 
 
-def state(url: str, connection: Connection) -> str:
-    with psycopg.connect(url) as observer:
-        row = observer.execute(
-            "SELECT state FROM pg_stat_activity WHERE pid = %s", (connection.info.backend_pid,)
-        ).fetchone()
-    assert row is not None
-    return str(row[0])
+async def count(database: Database) -> int:
+    return int(await database.value("SELECT count(*) FROM things"))
 
 
-async def test_nothing_is_sent_before_a_result_is_needed(connection: Connection, database_url: str) -> None:
-    async with pipeline(connection) as statements:
-        statements.command(b"BEGIN")
+async def test_results_come_inside_the_block_and_after_it(database: Database) -> None:
+    async with database.pipelined() as connection:
         await connection.execute("INSERT INTO things VALUES (1)")
-        assert state(database_url, connection) == "idle"
-        counted = await connection.execute("SELECT count(*) FROM things")
-        assert await counted.fetchall() == [(1,)]
-        assert state(database_url, connection) == "active"
+        inside = await connection.execute("SELECT count(*) FROM things")
+        assert await inside.fetchall() == [(1,)]
         await connection.execute("INSERT INTO things VALUES (2)")
-        statements.command(b"COMMIT")
-    counted = await connection.execute("SELECT count(*) FROM things")
-    assert await counted.fetchall() == [(2,)]
+        after = await connection.execute("SELECT count(*) FROM things")
+    assert await after.fetchall() == [(2,)]
+    assert await count(database) == 2
 
 
-async def test_an_error_comes_with_the_next_result(connection: Connection) -> None:
+async def test_an_error_comes_with_the_next_result(database: Database) -> None:
+    reached = []
+
     async def fail() -> None:
-        async with pipeline(connection) as statements:
-            statements.command(b"BEGIN")
+        async with database.pipelined() as connection:
+            await connection.execute("INSERT INTO things VALUES (1)")
             await connection.execute("INSERT INTO nowhere VALUES (1)")
             following = await connection.execute("SELECT 1")
+            reached.append("the fetch")
             await following.fetchall()
+            reached.append("the end")
 
     with pytest.raises(psycopg.errors.UndefinedTable):
         await fail()
-    await connection.rollback()
-    assert await (await connection.execute("SELECT count(*) FROM things")).fetchall() == [(0,)]
+    assert reached == ["the fetch"]
+    assert await count(database) == 0
 
 
-async def test_an_error_of_the_end_is_raised(connection: Connection) -> None:
+async def test_an_error_of_the_commit_is_raised(database: Database) -> None:
     async def fail() -> None:
-        async with pipeline(connection) as statements:
-            statements.command(b"BEGIN")
+        async with database.pipelined() as connection:
             await connection.execute("INSERT INTO things VALUES (1)")
             await connection.execute("INSERT INTO things VALUES (1)")
-            statements.command(b"COMMIT")
 
     with pytest.raises(psycopg.errors.UniqueViolation):
         await fail()
-    await connection.rollback()
-    assert await (await connection.execute("SELECT count(*) FROM things")).fetchall() == [(0,)]
+    assert await count(database) == 0
 
 
-async def test_a_statement_behind_one_that_failed_is_not_taken_for_prepared(connection: Connection) -> None:
-    async def look(before: str) -> list[Any]:
-        async with pipeline(connection):
-            await connection.execute(before)
-            looking = await connection.execute("SELECT id FROM things")
-            return await looking.fetchall()
+async def test_a_failure_of_the_block_itself_rolls_back_and_keeps_the_connection(database: Database) -> None:
+    before = await database.value("SELECT pg_backend_pid()")
 
-    for _ in range(connection.prepare_threshold or 0):
-        await look("SELECT 1")
-    # Autocommit: no rollback follows, and the connection goes back to its pool as it is.
-    with pytest.raises(psycopg.errors.UndefinedTable):
-        await look("SELECT 1 FROM nowhere")
-    assert await look("SELECT 1") == []
+    async def fail() -> None:
+        async with database.pipelined() as connection:
+            await connection.execute("INSERT INTO things VALUES (1)")
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        await fail()
+    assert await count(database) == 0
+    assert await database.value("SELECT pg_backend_pid()") == before
 
 
-async def test_more_than_fits_into_buffers_goes_both_ways(connection: Connection) -> None:
-    async with pipeline(connection):
+@pytest.mark.parametrize("known", [True, False], ids=["raised", "hidden-by-another-failure"])
+async def test_a_statement_behind_one_that_failed_is_not_taken_for_prepared(database: Database, known: bool) -> None:
+    await database.execute("ALTER TABLE things ADD CONSTRAINT once EXCLUDE (id WITH =)")
+
+    async def add(number: int) -> list[tuple[int]]:
+        async with database.pipelined() as connection:
+            await connection.execute("INSERT INTO things VALUES (%s)", (number,))
+            looking = await connection.execute("SELECT max(id) FROM things")
+            if not known and number == 0:
+                raise LookupError
+        return await looking.fetchall()
+
+    await add(0) if known else await database.execute("INSERT INTO things VALUES (0)")
+    for number in range(1, _STATEMENTS_BEFORE_ONE_IS_PREPARED):
+        await add(number)
+    with pytest.raises(psycopg.errors.ExclusionViolation if known else LookupError):
+        await add(0)
+    assert await add(9) == [(9,)]
+
+
+async def test_more_than_fits_into_buffers_goes_both_ways(database: Database) -> None:
+    async with database.pipelined() as connection:
         echoes = [await connection.execute("SELECT %s::text || %s", (LARGE, number)) for number in range(4)]
         for number, echo in enumerate(echoes):
             [(text,)] = await echo.fetchall()

@@ -10,7 +10,6 @@ import pytest
 from libs.contracts.errors import QuotaExceeded
 from libs.persistence import Connection, Database
 from libs.quotas import CompanyAmounts, CompanyLimits
-from libs.quotas.schema import counting
 from services.ingestion.bootstrap import MIGRATIONS
 
 LIMITS = CompanyLimits({"files": 5, "file_bytes": 1000}, {"large": {"files": None}})
@@ -144,18 +143,3 @@ async def test_excess_is_what_a_transaction_has_stored_too_much(database: Databa
             await add_in(connection, f"n{number}", "acme", 1)
         excess = await amounts.excess(connection, ["acme", "other"], "files")
     assert {company: each.by for company, each in excess.items()} == {"acme": 2}
-
-
-async def test_rows_that_were_there_before_are_counted_by_the_migration(
-    database: Database, amounts: CompanyAmounts
-) -> None:
-    """As it does once its triggers count what comes meanwhile; also when it is interrupted and runs again."""
-    for number in range(3):
-        await add(database, f"f{number}", size=10)
-    await database.execute("DELETE FROM company_amounts")
-    amounts_of_files = {"files": "1", "file_bytes": "{row}.size"}
-    statement = counting("files", amounts_of_files, counted="{row}.deleted_at IS NULL", company="{row}.company_id")
-    await database.execute(statement)
-    assert await amounts.used("acme") == {"files": 3, "file_bytes": 30}
-    await database.execute(statement)
-    assert await amounts.used("acme") == {"files": 3, "file_bytes": 30}

@@ -126,8 +126,8 @@ async def test_one_bad_command_does_not_fail_its_batch(node: Node, model: Obedie
     sessions = [await node.create_session() for _ in range(6)]
     bad = new_id()
     await node.rows(
-        "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,"
-        " writer) VALUES ('e', 't', 'runtime-events', %s, 1, 'c', 'c', false, '', 'w') RETURNING id",
+        "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload)"
+        " VALUES ('e', 't', 'runtime-events', %s, 1, 'c', 'c', false, '') RETURNING id",
         bad,
     )
     good = [node.execute(session, "fine") for session in sessions[:5]]
@@ -158,7 +158,9 @@ async def test_commands_that_arrive_together_share_transactions(node: Node, mode
         first = asyncio.create_task(node.execute(sessions[0], "all"))
         await held.reached()
         others = [asyncio.create_task(node.execute(session, "all")) for session in sessions[1:]]
-        await until(lambda: len(node.worker.accept._commits._waiting) == 19, "the others wait for the first one")
+        await until(
+            lambda: len(node.worker.handlers.admit._commits._waiting) == 19, "the others wait for the first one"
+        )
     turns = await asyncio.gather(first, *others)
     rows = await node.rows("SELECT count(*), count(DISTINCT xmin::text) FROM turns WHERE id = ANY(%s)", turns)
     assert rows == [(20, 2)]

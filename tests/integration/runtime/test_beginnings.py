@@ -15,7 +15,7 @@ from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from services.runtime.domain.spending import NoPrices
-from services.runtime.use_cases.expire_sessions import ExpireSessions
+from services.runtime.use_cases.sessions.expire import ExpireSessions
 from tests.integration.runtime.conftest import StartNode
 from tests.support.agent_fakes import calling
 from tests.support.company_limits import uncounted

@@ -122,6 +122,23 @@ async def test_a_turn_that_is_cancelled_before_it_completes_is_cancelled(
     assert await winner(node, session, turn_id, await cancelling) == "cancelled"
 
 
+async def test_the_next_turn_begins_at_once_when_a_cancellation_comes_before_the_end(
+    start_node, model: ObedientModel
+) -> None:
+    node, other = await start_node(reconciling=False), await start_node(reconciling=False)
+    session, turn_id = await running_turn(node, model, "work")
+    behind = await node.execute(session, "next")
+    async with commits_held(node.database.url, "turns", "UPDATE", "NEW.status = 'cancelled'") as held:
+        cancelling = asyncio.create_task(other.cancel(session, turn_id))
+        await held.reached()
+        model.open("work")
+        await until(lambda: waits_for_a_row(node))
+    await cancelling
+    await node.ended(behind)
+    assert await node.names(turn_id) == ["turn.started", "turn.cancelled"]
+    assert (await node.turn(behind))["status"] == "completed"
+
+
 @pytest.mark.rule(14)
 async def test_cancel_against_completion_has_one_winner(node: Node, start_node, model: ObedientModel) -> None:
     """Races end either way; each has one winner."""

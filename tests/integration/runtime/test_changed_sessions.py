@@ -55,8 +55,7 @@ async def test_metadata_is_replaced_as_a_whole(node: Node) -> None:
     assert not found.metadata
 
 
-async def test_sessions_of_before_have_no_metadata(node: Node) -> None:
-    """Migration 0016 adds a column that rows of before leave empty."""
+async def test_a_session_without_metadata_shows_none(node: Node) -> None:
     session = await node.create_session()
     assert await node.rows("SELECT metadata FROM sessions WHERE id = %s", session) == [(None,)]
     found = await node.reads.session(session, person())

@@ -8,11 +8,14 @@ import pytest
 
 from libs.contracts.errors import TimedOut
 from libs.contracts.identifiers import new_id
-from services.runtime.adapters.postgres.claims import PostgresSteps, PostgresTurnOutcomes
-from services.runtime.domain.actions import NewAction
-from services.runtime.domain.conversation import ToolCall
+from services.runtime.adapters.postgres.steps import PostgresSteps
+from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
+from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.spending import NoPrices
+from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
+from services.runtime.domain.waits import NewWait
+from services.runtime.domain.waits.kinds import KINDS
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.runtime_turns import claimed_turn
 from tests.support.waiting import until
@@ -34,7 +37,7 @@ async def running_turn(node: Node, model: ObedientModel) -> ClaimedTurn:
 
 
 def step(turn: ClaimedTurn, number: int = 1) -> StepRecord:
-    return StepRecord(turn, number, "call", "tool_result", {"output": "x"})
+    return StepRecord(turn, Step(number, ToolResult("call", "echo", "x")))
 
 
 async def recorded(node: Node, turn: ClaimedTurn) -> int:
@@ -108,8 +111,9 @@ async def test_an_end_whose_batch_fails_in_another_part_counts_when_it_is_commit
 
 
 def waiting(turn: ClaimedTurn) -> TurnOutcome:
-    actions = [NewAction(new_id(), "approval", 1, ToolCall(f"c{number}", "pay", {})) for number in (1, 2)]
-    return TurnOutcome(turn, OutcomeKind.WAITING, actions=tuple(actions))
+    calls = [ToolCall(f"c{number}", "pay", {}) for number in (1, 2)]
+    waits = [NewWait(new_id(), "approval", 1, KINDS["approval"].payload(call), call.id) for call in calls]
+    return TurnOutcome(turn, OutcomeKind.WAITING, waits=tuple(waits))
 
 
 async def test_a_wait_is_committed_once(start_node, model: ObedientModel) -> None:
@@ -121,7 +125,7 @@ async def test_a_wait_is_committed_once(start_node, model: ObedientModel) -> Non
     assert (first[0].applied, second[0].applied) == (True, False)
     assert await node.names(turn.id) == ["turn.started", "turn.action_required", "turn.action_required"]
     shown = [payload["action"]["action_id"] for _, payload in (await node.events(turn.id))[1:]]
-    assert shown == [action.id for action in outcome.actions]
+    assert shown == [wait.id for wait in outcome.waits]
     assert (await node.turn(turn.id))["event_sequence"] == 3
 
 
@@ -133,7 +137,7 @@ async def test_a_stale_wait_opens_nothing_and_those_beside_it_are_committed(star
     batch = [waiting(stale), failed(ended, TimedOut("late")), waiting(good)]
     results = await outcomes.commit(batch, claim_in=[stale.session_id])
     assert [result.applied for result in results] == [False, True, True]
-    assert await node.rows("SELECT DISTINCT turn_id FROM actions") == [(good.id,)]
+    assert await node.rows("SELECT DISTINCT turn_id FROM waits") == [(good.id,)]
     assert await node.names(stale.id) == ["turn.started"]
     assert [(await node.turn(turn.id))["status"] for turn in (stale, ended, good)] == ["running", "failed", "waiting"]
 
@@ -154,8 +158,8 @@ async def test_a_turn_whose_command_was_given_up_ends_without_a_second_outcome(
     turn = await running_turn(node, model)
     await node.rows(
         "INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,"
-        " terminal, payload, writer) VALUES ('e', 'aes.runtime.execute_turn.rejected.v1', 'runtime-events', 'x', 1,"
-        " 'company-1', 'label', %s, true, '{}', 'w') RETURNING id",
+        " terminal, payload) VALUES ('e', 'aes.runtime.execute_turn.rejected.v1', 'runtime-events', 'x', 1,"
+        " 'company-1', 'label', %s, true, '{}') RETURNING id",
         turn.id,
     )
     model.open("work")

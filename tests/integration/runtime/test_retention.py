@@ -13,8 +13,8 @@ from libs.eventing import count_removed
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
-from services.runtime.use_cases.expire_sessions import RemoveOldSessions
-from services.runtime.use_cases.set_retention import ReadRetention
+from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 from tests.support.agent_fakes import calling
 from tests.support.company_limits import uncounted
 from tests.support.runtime_nodes import Node, ObedientModel, person
@@ -32,15 +32,13 @@ REMOVED = ("tests", "sessions")
 def remover(node: Node) -> Remover:
     open_writer = partial(PostgresSessionWriter, prices=NoPrices(), amounts=uncounted(node.database))
     reads = PostgresRetentionReads(node.database)
-    begin = node.outbox.transaction
-    return partial(
-        RemoveOldSessions,
-        begin,
-        open_writer,
-        PostgresRetentionWriter,
-        reads,
-        on_removed=partial(count_removed, *REMOVED),
-    )
+
+    def remover(*, default: int | None, limit: int = 100) -> RemoveOldSessions:
+        retention = SessionRetention(PostgresRetentionWriter, reads, default)
+        on_removed = partial(count_removed, *REMOVED)
+        return RemoveOldSessions(node.outbox.transaction, open_writer, retention, on_removed=on_removed, limit=limit)
+
+    return remover
 
 
 async def whole_pass(remove: RemoveOldSessions) -> None:
@@ -110,7 +108,7 @@ async def test_a_session_with_a_turn_in_work_stays(node: Node, model: ObedientMo
 
 
 async def test_what_a_company_has_set_is_read_and_told(node: Node) -> None:
-    read = ReadRetention(PostgresRetentionReads(node.database), 365)
+    read = SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(node.database), 365).read
     assert (await read("company-a")).session_retention_days == 365
     command = await node.deliver(SetRetention(session_retention_days=7), ADA)
     shown = (await read("company-a")).model_dump()

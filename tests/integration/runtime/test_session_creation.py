@@ -21,7 +21,9 @@ async def test_creations_that_meet_share_transactions(node: Node) -> None:
         first = asyncio.create_task(node.deliver(creation(new_id())))
         await held.reached()
         others = [asyncio.create_task(node.deliver(creation(new_id()))) for _ in range(7)]
-        await until(lambda: len(node.worker.create._commits._waiting) == 7, "the others wait for the first one")
+        await until(
+            lambda: len(node.worker.handlers.create._commits._waiting) == 7, "the others wait for the first one"
+        )
 
     for command in await asyncio.gather(first, *others):
         assert (await node.outcome(command))[0] == "session.created"

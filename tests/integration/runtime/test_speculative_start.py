@@ -95,7 +95,8 @@ async def test_a_late_answer_of_the_commit_does_not_make_a_turn_look_lost(start_
     session = await node.create_session()
     model.shut("hello")
     answered = asyncio.Event()
-    node.worker.accept._admissions = LateAdmissions(node.worker.accept._admissions, answered)
+    admit = node.worker.handlers.admit
+    admit._admissions = LateAdmissions(admit._admissions, answered)
     turn_id = new_id()
     accepting = asyncio.create_task(node.execute(session, "hello", command_id=turn_id))
     await until(lambda: node.turn(turn_id))

@@ -5,7 +5,7 @@ import asyncio
 from libs.contracts.api.agents import ClientTool
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.events.runtime import OutputTextDelta
-from services.runtime.use_cases.agent.structured_output import correction, read_output
+from services.runtime.use_cases.agent.turn_progress import correction, read_output
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.waiting import until

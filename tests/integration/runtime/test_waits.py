@@ -1,16 +1,21 @@
 """Turns that wait for answers from outside: held by nobody, resolved once, and gone on with."""
 
 import asyncio
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.identity import Identity
+from libs.json_text import write_json
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
-from services.runtime.domain.conversation import AssistantMessage, ToolMessage
+from services.runtime.domain.conversation import AssistantMessage, JsonObject, ToolMessage
 from services.runtime.domain.tools import Tool
-from services.runtime.use_cases.watch_turn import WatchTurn
+from services.runtime.domain.waits import Answer, LockedWait, kinds
+from services.runtime.domain.waits.approval import ApprovalWait
+from services.runtime.use_cases import resolve_wait
+from services.runtime.use_cases.read_turn_stream import ReadTurnStream
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person
 from tests.support.waiting import until
@@ -247,7 +252,7 @@ async def test_a_session_that_waits_can_be_deleted(node: Node, model: ObedientMo
     session, turn_id, [action] = await waiting_turn(node, model)
     assert await node.names(await node.delete(session)) == ["session.deleted"]
     assert (await node.names(turn_id))[-1] == "turn.cancelled"
-    assert await node.rows("SELECT 1 FROM actions WHERE session_id = %s", session) == []
+    assert await node.rows("SELECT 1 FROM waits WHERE session_id = %s", session) == []
     assert await resolve(node, session, turn_id, action, decision="approve") == "conflict_error"
     stranger = person("alice", "company-2", "runtime:approve")
     assert await resolve(node, session, turn_id, action, stranger, decision="approve") == "not_found_error"
@@ -256,7 +261,7 @@ async def test_a_session_that_waits_can_be_deleted(node: Node, model: ObedientMo
 async def test_an_action_expires_as_a_failed_call_and_the_turn_goes_on(node: Node, model, pay: FakeTool) -> None:
     answer = calling(("pay", {"text": "1"}), ("look", {}))
     session, turn_id, [payment, look] = await waiting_turn(node, model, answer)
-    await node.rows("UPDATE actions SET expires_at = now() - interval '1 s' WHERE id = %s RETURNING 1", payment["id"])
+    await node.rows("UPDATE waits SET expires_at = now() - interval '1 s' WHERE id = %s RETURNING 1", payment["id"])
     await until(lambda: _decision(node, payment["id"]))
     assert (await node.turn(turn_id))["status"] == "waiting"
     assert await resolve(node, session, turn_id, payment, decision="approve") == "conflict_error"
@@ -269,18 +274,41 @@ async def test_an_action_expires_as_a_failed_call_and_the_turn_goes_on(node: Nod
 
 
 async def _decision(node: Node, action_id: str) -> Any:
-    return (await node.rows("SELECT decision FROM actions WHERE id = %s", action_id))[0][0]
+    return (await node.rows("SELECT decision FROM waits WHERE id = %s", action_id))[0][0]
 
 
 async def test_an_answer_after_the_time_is_refused_before_the_expiry_was_noticed(start_node, model) -> None:
     node = await start_node(reconciling=False)
     session, turn_id, [action] = await waiting_turn(node, model)
-    await node.rows("UPDATE actions SET expires_at = now() - interval '1 day' RETURNING 1")
+    await node.rows("UPDATE waits SET expires_at = now() - interval '1 day' RETURNING 1")
     assert await resolve(node, session, turn_id, action, decision="approve") == "conflict_error"
     await node.worker.reconciler.reconcile()
     await node.worker.reconciler.reconcile()
     [row] = await node.ended(turn_id)
     assert row["status"] == "completed"
+
+
+async def test_a_kind_of_wait_that_becomes_due_is_resolved_by_the_service(
+    node: Node, model: ObedientModel, pay: FakeTool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Pause(ApprovalWait):
+        """Holds calls up until the service next looks; nobody has to approve them."""
+
+        def due_at(self, _payload: JsonObject) -> datetime:
+            return datetime.now(UTC)
+
+        def own_answer(self, _wait: LockedWait) -> Answer:
+            return Answer(self.name, "approve")
+
+    monkeypatch.setattr(kinds, "KINDS", {"approval": Pause()})
+    monkeypatch.setattr(resolve_wait, "KINDS", {"approval": Pause()})
+    session = await node.create_session(**agent())
+    model.scripts["buy"] = [PAY, answering("Done.")]
+    turn_id = await node.execute(session, "buy")
+    [row] = await node.ended(turn_id)
+    assert (row["status"], len(pay.contexts)) == ("completed", 1)
+    [resolved] = [payload for name, payload in await node.events(turn_id) if name == "turn.action_resolved"]
+    assert (resolved["decision"], resolved["by"]) == ("approve", "")
 
 
 async def test_it_outlives_its_worker_and_has_a_new_deadline_afterwards(
@@ -354,7 +382,8 @@ async def test_open_actions_are_listed_for_those_who_see_their_sessions(node: No
 @pytest.mark.rule(33)
 async def test_a_call_that_is_not_the_approved_one_is_not_made(node: Node, model: ObedientModel, pay: FakeTool) -> None:
     session, turn_id, [action] = await waiting_turn(node, model)
-    await node.rows("UPDATE actions SET call_hash = 'of another call' WHERE id = %s RETURNING 1", action["id"])
+    other = write_json({"tool_call": {**action["payload"]["tool_call"], "arguments": {"text": "1"}}}).decode()
+    await node.rows("UPDATE waits SET payload = %s WHERE id = %s RETURNING 1", other, action["id"])
     await resolve(node, session, turn_id, action, decision="approve")
     [row] = await node.ended(turn_id)
     assert [call["status"] for call in row["reply"]["response"]["tool_calls"]] == ["failed"]
@@ -363,8 +392,9 @@ async def test_a_call_that_is_not_the_approved_one_is_not_made(node: Node, model
 
 async def test_a_reader_who_comes_during_the_wait_gets_the_text_after_it(node: Node, model: ObedientModel) -> None:
     session, turn_id, [action] = await waiting_turn(node, model)
-    watch = WatchTurn(PostgresWatchedTurns(node.database), node.worker.engine.watch)
-    found = await watch(session, turn_id, ALICE, after_step=0)
+    watched = PostgresWatchedTurns(node.database, node.outbox, source="/aes/runtime")
+    streams = ReadTurnStream(watched, "/aes/runtime", node.worker.engine.watch)
+    found = await streams.watch(session, turn_id, ALICE, after_step=0)
     assert found is not None
     assert found.status == "waiting"
     await resolve(node, session, turn_id, action, decision="approve")

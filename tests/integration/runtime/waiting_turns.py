@@ -18,12 +18,12 @@ _TURNS: Final = """
     FROM generate_series(1, %(count)s) n,
          (VALUES ('now', 1, 'waiting'), ('before', 0, 'completed')) AS kinds (kind, place, status)
 """
-_ACTIONS: Final = """
-    INSERT INTO actions (id, turn_id, session_id, company_id, owner_id, kind, step, call_id, tool_call, call_hash,
-                         expires_at)
+_WAITS: Final = """
+    INSERT INTO waits (id, turn_id, session_id, company_id, owner_id, kind, step, call_id, payload, expires_at)
     SELECT 'waiting-a' || n, 'waiting-now' || n, 'waiting-s' || n, %(company)s, 'alice', 'approval', 1, 'c1',
-           json_build_object('id', 'c1', 'name', 'pay', 'arguments', json_build_object('text', repeat('x', 100))),
-           repeat('f', 64), now() + interval '1 day'
+           json_build_object('tool_call', json_build_object(
+               'id', 'c1', 'name', 'pay', 'arguments', json_build_object('text', repeat('x', 100)))),
+           now() + interval '1 day'
     FROM generate_series(1, %(count)s) n
 """
 
@@ -31,15 +31,15 @@ _ACTIONS: Final = """
 async def add_waiting_turns(url: str, company_id: str, count: int, *, analyzed: bool = True) -> None:
     """Adds sessions with a completed turn and one that waits for an approval, to a database of the runtime."""
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        for statement in (_SESSIONS, _TURNS, _ACTIONS):
+        for statement in (_SESSIONS, _TURNS, _WAITS):
             await connection.execute(statement, {"company": company_id, "count": count})
         if analyzed:
-            await connection.execute("ANALYZE turns, actions, sessions")
+            await connection.execute("ANALYZE turns, waits, sessions")
 
 
 async def remove_waiting_turns(url: str) -> None:
     async with await psycopg.AsyncConnection.connect(url, autocommit=True) as connection:
-        for table in ("actions", "turns", "sessions"):
+        for table in ("waits", "turns", "sessions"):
             name = sql.Identifier(table)
             await connection.execute(sql.SQL("DELETE FROM {} WHERE id LIKE 'waiting-%'").format(name))
             await connection.execute(sql.SQL("VACUUM ANALYZE {}").format(name))

@@ -95,5 +95,6 @@ async def test_summaries_are_made_in_a_process(tmp_path: Path) -> None:
     file.write_bytes(b"[1,")
     with pytest.raises(DocumentUnreadable, match="not valid JSON"):
         await reader.read(file, JSON)
+    file.write_text("port;price\n" + "Ålesund;7\n" * 500_000)
     with pytest.raises(DocumentUnreadable, match="takes more than"):
         await TableProcesses(seconds=0.01, memory_bytes=2**30).read(file, CSV)

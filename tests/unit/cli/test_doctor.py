@@ -154,4 +154,4 @@ async def test_a_restart_on_request_is_no_warning(
 
 
 def test_migrations_are_read_from_the_services_themselves() -> None:
-    assert newest_migration("gateway") >= "0003"
+    assert newest_migration("gateway") >= "0001"

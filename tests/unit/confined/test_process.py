@@ -1,72 +1,180 @@
+import asyncio
 import io
-import json
 import os
 import resource
+import signal
 import sys
+from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import psutil
 import pytest
 
-from libs.confined import JobRefused, ProcessKilled, _process, answer_job, run_confined
+from libs.confined import (
+    ConfinedPool,
+    JobRefused,
+    Limits,
+    OutOfMemory,
+    OutOfTime,
+    ProcessKilled,
+    _frames,
+    _worker,
+    answer_job,
+    run_confined,
+)
+from libs.confined._process import ConfinedProcess
+from tests.support.waiting import until
+
+MODULE: Final = "tests.support.confined_jobs"
+
+
+async def run(do: str, files: dict[str, Path] | None = None, **job: Any) -> dict[str, Any]:
+    return await run_confined(MODULE, {"do": do, **job}, seconds=30, memory_bytes=2**29, files=files)
+
+
+@pytest.fixture
+async def pool() -> AsyncIterator[ConfinedPool]:
+    pool = ConfinedPool(MODULE, 1, Limits(seconds=30, job_seconds=60, memory_bytes=2**29))
+    yield pool
+    await pool.close()
 
 
 def test_a_system_that_refuses_a_limit_of_memory_does_jobs_all_the_same(
-    monkeypatch: pytest.MonkeyPatch, capfdbinary: pytest.CaptureFixture[bytes]
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def set_limit(kind: int, _: tuple[int, int]) -> None:
         if kind == resource.RLIMIT_AS:
             raise ValueError("current limit exceeds maximum limit")
 
-    asked = {"limits": {"seconds": 10, "memory_bytes": 2**30}, "job": {"a": 1}}
+    limits = {"seconds": 10, "memory_bytes": 2**30, "slack_bytes": 0, "cpu_seconds": 10}
+    asked = b"".join([*_frames.pack(limits), *_frames.pack({"a": 1})])
+    answers = tmp_path / "answers"
     monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(resource, "setrlimit", set_limit)
-    monkeypatch.setattr(_process, "give_way", lambda: None)
-    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(asked).encode())))
+    monkeypatch.setattr(_worker, "give_way", lambda: None)
+    monkeypatch.setattr(_worker, "_own_output", lambda: answers.open("wb"))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(asked)))
+
     answer_job(lambda job: job)
-    assert json.loads(capfdbinary.readouterr().out) == {"a": 1}
+
+    with answers.open("rb") as written:
+        assert _frames.read(written) == ({"ready": True}, b"")
+        assert _frames.read(written) == ({"a": 1}, b"")
 
 
-async def test_a_process_knows_no_secrets_gives_way_and_is_told_of_when_it_dies(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "shown.py").write_text(
-        "import os; from libs.confined import answer_job; answer_job(lambda job: dict(os.environ))"
-    )
-    (tmp_path / "jobs" / "nice.py").write_text(
-        "import os; from libs.confined import answer_job; answer_job(lambda job: {'niceness': os.nice(0)})"
-    )
-    (tmp_path / "jobs" / "dying.py").write_text("import os; os.abort()")
-    monkeypatch.syspath_prepend(str(tmp_path / "jobs"))
+async def test_a_process_knows_no_secrets_has_limits_and_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AES_SECRET", "x")
 
-    async def run(module: str) -> dict[str, Any]:
-        return await run_confined(module, {}, seconds=30, memory_bytes=2**30, directory=tmp_path)
+    shown = await run("show")
 
-    assert not [name for name in await run("shown") if name.startswith("AES_")]
-    assert await run("nice") == {"niceness": min(os.nice(0) + 5, 19)}
-    with pytest.raises(ProcessKilled):
-        await run("dying")
+    assert not [name for name in shown["environment"] if name.startswith("AES_")]
+    assert shown["niceness"] == min(os.nice(0) + 5, 19)
+    assert shown["open_files"] == [64, 64]
 
 
-async def test_a_refusal_and_too_much_memory_are_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "jobs").mkdir()
-    (tmp_path / "jobs" / "refusing.py").write_text(
-        "from libs.confined import JobRefused, answer_job\n"
-        "def work(job):\n"
-        "    if job['large']:\n"
-        "        bytearray(2**31)\n"
-        "    raise JobRefused('not this one')\n"
-        "answer_job(work)\n"
-    )
-    monkeypatch.syspath_prepend(str(tmp_path / "jobs"))
+async def test_a_process_has_a_folder_of_its_own_with_copies_of_the_files(tmp_path: Path) -> None:
+    stored = tmp_path / "stored"
+    stored.write_text("as it was")
 
-    async def run(large: bool) -> None:
-        await run_confined("refusing", {"large": large}, seconds=30, memory_bytes=2**29, directory=tmp_path)
+    shown = await run("show", {"file.csv": stored})
+    await run("change", {"file.csv": stored}, file="file.csv")
 
+    assert shown["files"] == {"file.csv": "as it was"}
+    assert shown["environment"]["HOME"] == shown["environment"]["TMPDIR"] == shown["directory"]
+    assert str(tmp_path) not in str(shown)
+    assert not os.path.exists(shown["directory"])  # noqa: ASYNC240
+    assert stored.read_text() == "as it was"
+
+
+async def test_a_job_of_a_pool_finds_no_files_of_the_job_before_it(pool: ConfinedPool, tmp_path: Path) -> None:
+    stored = tmp_path / "stored"
+    stored.write_text("text")
+    for number in range(2):
+        shown, _ = await pool.run("company", {"do": "show"}, files={f"{number}": stored})
+        assert shown["files"] == {f"{number}": "text"}
+
+
+async def test_what_ends_a_process_is_told() -> None:
+    with pytest.raises(ProcessKilled) as died:
+        await run("die")
+    assert died.value.status < 0
+    with pytest.raises(ProcessKilled, match="a fault of ours") as failed:
+        await run("fail")
+    assert failed.value.status == 1
+    with pytest.raises(ProcessKilled, match="No module named"):
+        await run_confined("tests.support.nothing", {}, seconds=30, memory_bytes=2**29)
+
+
+async def test_a_refusal_and_too_much_memory_are_told() -> None:
     with pytest.raises(JobRefused, match="not this one"):
-        await run(large=False)
+        await run("refuse")
     if sys.platform == "linux":
-        with pytest.raises(JobRefused, match="memory"):
-            await run(large=True)
+        with pytest.raises(OutOfMemory):
+            await run("grow")
+
+
+async def test_an_answer_larger_than_the_memory_of_a_process_is_not_read() -> None:
+    stream = asyncio.StreamReader()
+    stream.feed_data(b"".join(_frames.pack({}, b"x" * 1000)))
+    with pytest.raises(EOFError, match="too much"):
+        await _frames.receive(stream, most_bytes=1000)
+
+
+async def test_a_refused_job_costs_a_pool_no_process(pool: ConfinedPool) -> None:
+    first, _ = await pool.run("company", {"do": "show"})
+    with pytest.raises(JobRefused):
+        await pool.run("company", {"do": "refuse"})
+    second, _ = await pool.run("company", {"do": "show"})
+    assert first["directory"] == second["directory"]
+
+
+@pytest.mark.slow(
+    covered_by="integration/ingestion/parsing/test_pool.py::test_work_that_takes_too_long_is_given_up_and_the_next_is_done"
+)
+async def test_each_part_of_a_job_has_the_time_of_one() -> None:
+    memory = 2**29
+    parts = Limits(seconds=3, job_seconds=600, memory_bytes=memory)
+    process = await ConfinedProcess.start("tests.support.job_in_parts", parts, cpu_seconds=60)
+    assert await process.call({"parts": 8}) == ({"done": True}, b"all of it")
+    await process.kill()
+    whole = Limits(seconds=60, job_seconds=2, memory_bytes=memory)
+    endless = await ConfinedProcess.start("tests.support.job_in_parts", whole, cpu_seconds=60)
+    with pytest.raises(OutOfTime) as caught:
+        await endless.call({"parts": 1000})
+    assert caught.value.whole
+    await endless.kill()
+
+
+async def test_what_a_process_started_ends_with_it() -> None:
+    child = psutil.Process((await run("start a child"))["pid"])
+
+    await until(lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE)
+
+
+async def test_a_process_whose_answer_nobody_reads_can_be_ended() -> None:
+    process = await ConfinedProcess.start(
+        MODULE, Limits(seconds=30, job_seconds=60, memory_bytes=2**30), cpu_seconds=60
+    )
+    answers, jobs = process._process.stdout, process._process.stdin
+    assert answers is not None
+    assert jobs is not None
+    jobs.writelines(_frames.pack({"do": "flood"}))
+    await until(lambda: answers._paused)
+
+    await process.kill()
+
+    assert not process.alive
+
+
+def test_the_parent_is_told_of_parts_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = io.BytesIO()
+    try:
+        monkeypatch.setattr(_worker, "_TELL_SECONDS", 3600.0)
+        _worker._Parts(answers, 60)()
+        assert answers.getvalue() == b""
+        monkeypatch.setattr(_worker, "_TELL_SECONDS", 0.0)
+        _worker._Parts(answers, 60)()
+    finally:
+        signal.alarm(0)
+    assert answers.getvalue() == b"".join(_frames.pack({"part_done": True}))

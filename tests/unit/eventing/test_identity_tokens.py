@@ -1,6 +1,5 @@
 import time
 from dataclasses import replace
-from datetime import UTC, datetime
 
 import jwt
 import pytest
@@ -64,16 +63,6 @@ def test_a_command_is_refused_with_another_payload() -> None:
 def test_a_command_signed_before_a_rotation_is_taken() -> None:
     rotated = IdentitySigner("n" * 40, SIGNING_KEY)
     assert rotated.verify_command(signer.sign_command(COMMAND, ALICE, PAYLOAD), PAYLOAD) == ALICE
-
-
-def test_commands_without_a_signature_are_taken_until_their_last_moment() -> None:
-    unsigned = replace(COMMAND, identity=signer.sign(ALICE))
-    upgrading = IdentitySigner(SIGNING_KEY, unsigned_until=datetime(2026, 3, 1, 9, 31, tzinfo=UTC))
-    assert upgrading.verify_command(unsigned, PAYLOAD) == ALICE
-    with pytest.raises(AuthenticationFailed):
-        upgrading.verify_command(replace(unsigned, time="2026-03-01T09:31:00.000000Z"), PAYLOAD)
-    with pytest.raises(AuthenticationFailed):
-        upgrading.verify_command(replace(unsigned, time="soon"), PAYLOAD)
 
 
 def test_a_call_needs_a_token_that_expires() -> None:

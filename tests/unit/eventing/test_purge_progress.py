@@ -1,7 +1,6 @@
 """The positions where purges go on, within a pass and in the next one."""
 
-from libs.eventing._expiry import EMPTY_BATCH, Position, PurgedBatch
-from libs.eventing._retention import _Progress
+from libs.eventing._retention import EMPTY_BATCH, Position, PurgedBatch, _Progress
 
 
 def batch(last: int, *, kept: int = 0) -> PurgedBatch:

@@ -23,6 +23,7 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event
 from services.gateway.domain.turn_progress import TurnProgress
@@ -30,7 +31,8 @@ from services.gateway.domain.turn_stream import Cursor, StreamedEvent
 from services.gateway.entrypoints.a2a.errors import SHAPE, a2a_error, http_error, json_rpc_error
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import TaskUpdates, data_part, task_of
-from services.gateway.use_cases.follow_up_to_wait import FollowUpToWait
+from services.gateway.use_cases.turns import Turns
+from tests.support.gateway import Gateway
 
 TURN = {"session_id": "s", "turn_id": "t"}
 IDENTITY = Identity(company_id="company", user_id="ada", key_id="key", scopes=frozenset())
@@ -136,12 +138,11 @@ async def streamed(*events: Event) -> AsyncGenerator[StreamedEvent | None, None]
         yield StreamedEvent(Cursor(number), event.TYPE, event.encode())
 
 
-async def test_a_stream_after_answers_begins_behind_them() -> None:
-    async def read(_: Identity, turn_id: str) -> Turn:
-        raise NotFound(f"no {turn_id}")
+async def test_a_stream_after_answers_begins_behind_them(public: Gateway) -> None:
+    turns: Turns = public.api.application.state.use_cases.turns
 
     async def followed(*events: Event) -> list[Event]:
-        parts = FollowUpToWait(read)(IDENTITY, streamed(*events), answered=["a"])  # type: ignore[arg-type]
+        parts = turns.up_to_wait(IDENTITY, streamed(*events), answered=["a"])
         return [part.event async for part in parts if isinstance(part, TurnProgress)]
 
     required = TurnActionRequired(**TURN, step=1, action=ACTION)
@@ -154,11 +155,13 @@ async def test_a_stream_after_answers_begins_behind_them() -> None:
     assert await followed(*before[:-1], completed("ok")) == [completed("ok")]
 
 
-async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait() -> None:
+async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait(public: Gateway) -> None:
+    turn_id = new_id()
+    place = {"session_id": "s", "turn_id": turn_id}
     other = ACTION.model_copy(update={"action_id": "b"})
     waiting = Turn.model_validate(
         {
-            **TURN,
+            **place,
             "status": "waiting",
             "attempt": 1,
             "position": 0,
@@ -169,13 +172,12 @@ async def test_a_stream_after_one_of_two_answers_ends_with_the_other_wait() -> N
         }
     )
 
-    async def read(_: Identity, __: str) -> Turn:
-        return waiting
-
-    required = [TurnActionRequired(**TURN, step=1, action=action) for action in (ACTION, other)]
-    resolved = TurnActionResolved(**TURN, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
+    public.upstreams.answers["GET", "runtime", f"/internal/turns/{turn_id}"] = (200, waiting.model_dump(mode="json"))
+    required = [TurnActionRequired(**place, step=1, action=action) for action in (ACTION, other)]
+    resolved = TurnActionResolved(**place, action_id="a", kind="approval", call_id="c", decision="approve", by="me")
     events = streamed(STARTED, *required, resolved)
-    parts = FollowUpToWait(read)(IDENTITY, events, answered=["a"])  # type: ignore[arg-type]
+    turns: Turns = public.api.application.state.use_cases.turns
+    parts = turns.up_to_wait(IDENTITY, events, answered=["a"])
     assert [part async for part in parts] == [waiting]
 
 

@@ -11,8 +11,7 @@ from libs.eventing import GroupLag, PartitionLag, ReplayOffsets, ReplayOvertaken
 from libs.retry import RetryPolicy
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 from services.gateway.domain.operations import ReplicaHealth
-from services.gateway.use_cases.operations.list_dead_letters import MOST_EXAMINED
-from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
+from services.gateway.use_cases.dead_letters import MOST_EXAMINED, VisibleDeadLetters
 from tests.support.gateway import Gateway, error_of
 
 LETTERS = "/operations/dead-letters/"
@@ -316,10 +315,10 @@ async def test_another_replay_of_the_topic_is_waited_for_a_few_times(public: Gat
         slept.append(seconds)
 
     identity = Identity(company_id="c", user_id="u", key_id="k", scopes=OPERATOR_SCOPES)
-    replay = ReplayDeadLetter(public.dead_letters, RetryPolicy(attempts=3, sleep=sleep))
+    letters = VisibleDeadLetters(public.dead_letters, public.clock.monotonic, RetryPolicy(attempts=3, sleep=sleep))
     public.dead_letters.overtaken = 3
     with pytest.raises(ReplayOvertaken):
-        await replay(identity, letter)
+        await letters.replay(identity, letter)
     public.dead_letters.overtaken = 2
-    assert (await replay(identity, letter)).repeated is False
+    assert (await letters.replay(identity, letter)).repeated is False
     assert len(slept) == 4

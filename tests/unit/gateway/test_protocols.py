@@ -18,7 +18,8 @@ from services.gateway.bootstrap import PROTOCOLS
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.http.request_lifecycle import RequestLifecycleMiddleware
 from services.gateway.entrypoints.openai.conventions import SHAPE
-from services.gateway.use_cases.agent_turns import AgentTurns, named_session_id, part_of
+from services.gateway.use_cases.sessions import Sessions, named_session_id
+from services.gateway.use_cases.turns import Turns
 from tests.support.gateway import Gateway, Sent, rejected
 
 AGENT = {
@@ -91,9 +92,9 @@ def write_of(public: Gateway) -> Write:
     return Write(identity=identity, correlation_id="label")
 
 
-def turns_of(public: Gateway) -> AgentTurns:
-    turns: AgentTurns = public.api.application.state.use_cases.turns
-    return turns
+def sessions_of(public: Gateway) -> Sessions:
+    sessions: Sessions = public.api.application.state.use_cases.sessions
+    return sessions
 
 
 async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) -> None:
@@ -107,7 +108,7 @@ async def test_two_first_requests_with_a_name_open_one_session(public: Gateway) 
         return [SessionCreated(session_id=sent.command.session_id, config_hash="0")]
 
     public.bus.upstream = answer
-    open_named = turns_of(public).open_named_session
+    open_named = sessions_of(public).open_named
     write = write_of(public)
     first, second, other = await asyncio.gather(
         open_named(write, "support", "thread 1"),
@@ -127,7 +128,7 @@ async def test_a_name_that_was_refused_for_a_while_is_opened_later(public: Gatew
     configuration = {"agent_config": {}, "config_hash": "0", "agent_id": AGENT["id"]}
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
     public.bus.upstream = lambda _: [rejected(kind, "not now")]
-    open_named, write = turns_of(public).open_named_session, write_of(public)
+    open_named, write = sessions_of(public).open_named, write_of(public)
     with pytest.raises(ServiceError, match="not now"):
         await open_named(write, "support", "thread 1")
 
@@ -154,7 +155,7 @@ async def test_of_repeats_after_a_refusal_the_one_that_comes_second_finds_the_se
         return [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this id")]
 
     public.bus.upstream = answer
-    assert await turns_of(public).open_named_session(write, "support", "thread 1") == session_id
+    assert await sessions_of(public).open_named(write, "support", "thread 1") == session_id
 
 
 async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -> None:
@@ -162,12 +163,13 @@ async def test_a_name_whose_session_was_deleted_is_a_conflict(public: Gateway) -
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, configuration)
     public.bus.upstream = lambda _: [rejected(ErrorKind.CONFLICT, "there is, or was, a session with this id")]
     with pytest.raises(Conflict):
-        await turns_of(public).open_named_session(write_of(public), "support", "thread 1")
+        await sessions_of(public).open_named(write_of(public), "support", "thread 1")
 
 
 async def test_an_id_that_is_none_is_nothing(public: Gateway) -> None:
+    turns: Turns = public.api.application.state.use_cases.turns
     with pytest.raises(NotFound):
-        await turns_of(public).read(write_of(public).identity, "../sessions")
+        await turns.read(write_of(public).identity, "../sessions")
 
 
 def test_parts_of_a_write_are_recorded_each_for_itself(public: Gateway) -> None:
@@ -175,7 +177,7 @@ def test_parts_of_a_write_are_recorded_each_for_itself(public: Gateway) -> None:
         company_id="c", principal_id="u", method="POST", path="/openai/v1/responses", key="1", body_hash=b""
     )
     whole = replace(write_of(public), request=request)
-    parts = [part_of(whole, name).request for name in ("session", "turn")]
+    parts = [whole.part(name).request for name in ("session", "turn")]
     assert [part and part.path for part in parts] == ["/openai/v1/responses#session", "/openai/v1/responses#turn"]
 
 

@@ -167,15 +167,6 @@ def test_text_that_was_lost_before_tool_calls_is_the_recorded_one() -> None:
     assert [kind for _, kind in essence(gone.take_history((), {}, 2, is_all=False))] == ["tool_call.started"]
 
 
-def test_older_workers_tell_neither_places_nor_lengths() -> None:
-    stream = TurnStream()
-    call = ToolCallStarted(**IDS, step=1, call_id="c", name="calculator", arguments={})
-    events = [(1, STARTED), (0, text("I see")), (2, call), (3, CALLED), (0, text("so", step=2)), (4, completed("so"))]
-    assert [kind for _, kind in take(stream, *events)] == [
-        "started", "0:I see", "tool_call.started", "tool_call.completed", "0:so", "done 2", "completed",
-    ]  # fmt: skip
-
-
 def test_events_wait_for_those_before_them() -> None:
     stream = TurnStream()
     take(stream, (1, STARTED))

@@ -64,19 +64,14 @@ def test_the_event_that_ends_a_turn_has_its_usage(event_type: str) -> None:
     )
 
 
-def test_events_of_a_release_before_count_a_turn_of_nobody() -> None:
-    found = usage_of(TurnCancelled.TYPE, {"reason": "on request"})
-    assert found is not None
-    assert (found.user_id, found.model, found.input_tokens, found.cost) == ("", "", 0, None)
-
-
 def test_other_events_have_no_usage() -> None:
     assert usage_of(TurnStarted.TYPE, CONTENT) is None
 
 
 def test_an_event_whose_usage_is_none_is_poison() -> None:
-    with pytest.raises(PoisonMessage, match="usage"):
-        usage_of(TurnFailed.TYPE, {"usage": {"input_tokens": "many"}})
+    for content in ({"usage": {"input_tokens": "many"}}, {}):
+        with pytest.raises(PoisonMessage, match="usage"):
+            usage_of(TurnFailed.TYPE, content)
 
 
 async def test_the_answer_has_sums_by_the_groups_that_were_asked_for(public: Gateway) -> None:

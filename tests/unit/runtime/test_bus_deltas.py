@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from libs.contracts.events.runtime import OutputTextDelta, TurnStarted
-from libs.eventing import IdentitySigner, Outbox, OutboxMessage, OutboxSender, Publisher
-from libs.eventing import _publisher as publishing
+from libs.eventing import IdentitySigner, Outbox, OutboxMessage, Relay, _relay
 from services.runtime.adapters.bus_deltas import BusDeltas
 from tests.support.fake_producer import FakeProducer
+from tests.support.outbox_table import FakeOutboxTable
 from tests.support.runtime_nodes import SIGNING_KEY
 from tests.support.runtime_turns import claimed_turn
 from tests.support.waiting import elapse
@@ -45,10 +45,9 @@ def producer() -> FakeProducer:
 
 @pytest.fixture
 async def outbox(producer: FakeProducer) -> AsyncIterator[Outbox]:
-    sender = OutboxSender(producer, IdentitySigner(SIGNING_KEY), source="/aes/runtime")
-    publisher = Publisher(None, sender)  # type: ignore[arg-type]
-    running = asyncio.create_task(publisher.run())
-    yield Outbox(None, publisher)  # type: ignore[arg-type]
+    relay = Relay(FakeOutboxTable(), producer, IdentitySigner(SIGNING_KEY), source="/aes/runtime")  # type: ignore[arg-type]
+    running = asyncio.create_task(relay.run())
+    yield Outbox(None, relay)  # type: ignore[arg-type]
     running.cancel()
 
 
@@ -69,10 +68,10 @@ async def test_an_event_that_lingers_goes_before_the_text_that_follows_it(
 ) -> None:
     turn = claimed_turn()
     outbox.publish([started(turn.id)])
-    await elapse(publishing._LINGER_SECONDS / 2)
+    await elapse(_relay._LINGER_SECONDS / 2)
     assert producer.delivered == []
     deltas.send(turn, delta(turn.id), 1)
-    await elapse(publishing._LINGER_SECONDS / 4)
+    await elapse(_relay._LINGER_SECONDS / 4)
     assert [(envelope.type, envelope.sequence) for envelope in producer.envelopes] == [
         (TurnStarted.TYPE, 1),
         (OutputTextDelta.TYPE, 1),

@@ -8,7 +8,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.eventing import CommandContext, MessageContext
 from services.runtime.domain.sessions import SessionCreation
-from services.runtime.use_cases.create_session import CreateSession
+from services.runtime.use_cases.sessions.create import CreateSession
 
 
 class MemoryCreations:

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import tracemalloc
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
 import structlog
@@ -11,7 +11,6 @@ import structlog
 from libs.contracts.errors import InternalError
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.actions import NewAction
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import (
     AssistantMessage,
@@ -23,7 +22,9 @@ from services.runtime.domain.conversation import (
     Usage,
     UserMessage,
 )
-from services.runtime.domain.turns import ClaimedTurn, OutcomeKind
+from services.runtime.domain.steps import ModelOutput, Step
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
+from services.runtime.domain.waits import NewWait
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
@@ -72,7 +73,7 @@ class Asking:
     """An AgentLoop that waits for an approval."""
 
     async def run(self, _task: AgentTask, _journal: TurnJournal) -> TurnWaits:
-        return TurnWaits((NewAction("a", "approval", 1, ToolCall("c", "pay", {})),))
+        return TurnWaits((NewWait("a", "approval", 1, {}, "pay"),))
 
 
 QUESTION = UserMessage((TextPart("hello"),))
@@ -85,7 +86,7 @@ async def test_a_turn_that_waits_is_committed_in_spite_of_an_outage_and_leaves_t
     await until(lambda: not running.present)
     [outcome] = turns.outcomes
     assert (outcome.kind, outcome.event) == (OutcomeKind.WAITING, None)
-    assert [action.call.name for action in outcome.actions] == ["pay"]
+    assert [wait.call_id for wait in outcome.waits] == ["pay"]
     assert not running.present
 
 
@@ -159,6 +160,27 @@ async def test_the_claimed_next_turn_runs_without_the_reconciler() -> None:
     running.start(claimed_turn(id="first"), QUESTION)
     await until(lambda: len(turns.outcomes) == 2)
     assert [task.turn_id for task in agent.tasks] == ["first", "next"]
+
+
+async def test_a_turn_whose_end_comes_too_late_is_released_and_the_next_one_begins() -> None:
+    class Cancelled(MemoryTurns):
+        async def commit(self, outcomes: Sequence[TurnOutcome], *, claim_in: Collection[str]) -> list[CommitResult]:
+            if not self.outcomes:
+                self.outcomes.extend(outcomes)
+                return [CommitResult(applied=False)]
+            return await super().commit(outcomes, claim_in=claim_in)
+
+    turns, released = Cancelled(), asyncio.Event()
+    turns.next_turns.append(claimed_turn(id="next", position=1))
+    running = engine(OneLiner(), turns, MemoryConversations({1: [QUESTION]}))
+    running.on_release = released.set
+    running.start(claimed_turn(id="late"), QUESTION)
+    await until(lambda: len(turns.outcomes) == 3)
+    ends = [(outcome.turn.id, outcome.kind) for outcome in turns.outcomes]
+    assert ends == [
+        ("late", OutcomeKind.COMPLETED), ("late", OutcomeKind.RELEASED), ("next", OutcomeKind.COMPLETED),
+    ]  # fmt: skip
+    assert released.is_set()
 
 
 async def test_a_turn_stopped_at_its_start_is_released() -> None:
@@ -289,7 +311,7 @@ async def test_steps_are_recorded_after_the_claim() -> None:
     turns, claim = MemoryTurns(), ClaimFuture()
 
     async def call_a_tool(_task: AgentTask, journal: TurnJournal) -> None:
-        await journal.record_answer(1, ModelAnswer("", (ToolCall("call", "calculator", {}),), Usage(1, 1)))
+        await journal.record(Step(1, ModelOutput(ModelAnswer("", (ToolCall("call", "calculator", {}),), Usage(1, 1)))))
 
     running = engine(OneLiner(call_a_tool), turns)
     running.start(claimed_turn(stream=False), QUESTION, claim)
@@ -368,9 +390,10 @@ async def test_a_later_turn_is_given_the_calls_of_the_turn_before() -> None:
 
     async def calling(task: AgentTask, journal: TurnJournal) -> None:
         if not task.history:
-            await journal.record_answer(1, ModelAnswer("Let me see.", (call,), provider_data={"model": "m"}))
-            await journal.record_tool_result(1, call, result)
-            await journal.record_answer(2, ModelAnswer("four"), (), ("the answer is not JSON",))
+            answer = ModelAnswer("Let me see.", (call,), provider_data={"model": "m"})
+            await journal.record(Step(1, ModelOutput(answer)))
+            await journal.record(Step(1, result))
+            await journal.record(Step(2, ModelOutput(ModelAnswer("four"), problems=("the answer is not JSON",))))
 
     agent, turns = OneLiner(calling), MemoryTurns()
     running = engine(agent, turns)

@@ -70,14 +70,14 @@ class Database:
         self.unknown: list[Sequence[str]] = []
         self.taken: list[str] = []
         self.removed: list[str] = []
-        self.expired: list[str] = []
+        self.resolved: list[str] = []
         self.measured = 0
 
     async def snapshot(self, unknown: Sequence[str], _overdue_grace: float) -> TurnSnapshot:
         self.unknown.append(unknown)
         return self.seen
 
-    async def open_actions(self) -> int:
+    async def open_waits(self) -> int:
         self.measured += 1
         return 7
 
@@ -92,15 +92,15 @@ class Database:
         self.removed.append(session_id)
         return True
 
-    async def expire(self, _session_id: str, turn_id: str, /) -> None:
+    async def resolve_due(self, _session_id: str, turn_id: str, /) -> None:
         if turn_id == "odd":
-            raise ValueError("cannot be expired")
-        self.expired.append(turn_id)
+            raise ValueError("cannot be resolved")
+        self.resolved.append(turn_id)
 
 
 def reconciler(engine: Engine, database: Database) -> TurnReconciler:
     rules = ReconcilerRules()
-    return TurnReconciler(engine, database, database, database.expire, NoMetrics(), rules)  # type: ignore[arg-type]
+    return TurnReconciler(engine, database, database, database.resolve_due, NoMetrics(), rules)  # type: ignore[arg-type]
 
 
 def orphan(turn_id: str, *, lost: int = 1, overdue: bool = False, cancelled: bool = False) -> OrphanedTurn:
@@ -189,20 +189,20 @@ async def test_requests_for_the_text_of_held_turns_reach_the_engine() -> None:
     assert engine.watched == {"mine": 2}
 
 
-async def test_actions_whose_time_is_over_expire_one_by_one() -> None:
-    database = Database(expired=(("s1", "first"), ("s2", "odd"), ("s3", "last")), deleting=("gone",))
+async def test_waits_whose_time_has_come_are_resolved_one_by_one() -> None:
+    database = Database(due=(("s1", "first"), ("s2", "odd"), ("s3", "last")), deleting=("gone",))
     await reconciler(Engine(), database).reconcile()
-    assert database.expired == ["first", "last"]
+    assert database.resolved == ["first", "last"]
     assert database.removed == ["gone"]
 
 
-async def test_open_actions_are_counted_now_and_then() -> None:
+async def test_open_waits_are_counted_now_and_then() -> None:
     database, now = Database(), [100.0]
     counted: list[int] = []
     metrics = NoMetrics()
-    metrics.open_actions = counted.append  # type: ignore[method-assign, assignment]
+    metrics.open_waits = counted.append  # type: ignore[method-assign, assignment]
     rules = ReconcilerRules(measure_interval=15.0)
-    passes = TurnReconciler(Engine(), database, database, database.expire, metrics, rules, clock=lambda: now[0])  # type: ignore[arg-type]
+    passes = TurnReconciler(Engine(), database, database, database.resolve_due, metrics, rules, clock=lambda: now[0])  # type: ignore[arg-type]
     for seconds in (0.0, 1.0, 13.9, 0.1, 1.0):
         now[0] += seconds
         await passes.reconcile()

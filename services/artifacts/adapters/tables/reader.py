@@ -11,6 +11,7 @@ from libs.contracts.api.artifacts import Sheet
 from libs.documents import DocumentUnreadable
 
 _MODULE: Final = "services.artifacts.adapters.tables.summary"
+_FILE: Final = "original"
 _log: Final = structlog.get_logger(__name__)
 
 
@@ -22,10 +23,10 @@ class TableProcesses:
     memory_bytes: int
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
-        job = {"path": path.name, "content_type": content_type}
+        job = {"path": _FILE, "content_type": content_type}
         try:
             answer = await run_confined(
-                _MODULE, job, seconds=self.seconds, memory_bytes=self.memory_bytes, directory=path.parent
+                _MODULE, job, seconds=self.seconds, memory_bytes=self.memory_bytes, files={_FILE: path}
             )
         except JobRefused as refused:
             raise DocumentUnreadable(str(refused)) from None

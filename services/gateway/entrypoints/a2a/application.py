@@ -49,10 +49,10 @@ async def agent_card(request: Request, agent_key: str, use: UseCasesDep) -> Resp
     """Without a credential the card of a public agent; whether there is another one is not told."""
     if "x-api-key" in request.headers or "authorization" in request.headers:
         caller = await by_api_key(request, SecurityScopes([Scope.AGENTS_READ]))
-        agent = await use.turns.find_agent(caller.identity, agent_key)
+        agent = await use.agents.find(caller.identity, agent_key)
     else:
         try:
-            agent = await use.turns.find_public_agent(agent_key)
+            agent = await use.agents.find_public(agent_key)
         except NotFound:
             raise AuthenticationFailed("There is no public agent with this key; others need a credential.") from None
     card = card_of(agent, f"{address_of(request)}{PREFIX}/{agent_key}")

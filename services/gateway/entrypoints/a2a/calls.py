@@ -78,7 +78,7 @@ class Call:
             return self.binding.failure(error)
 
     async def _outcome(self, method: str, params: Any) -> Response:
-        agent = await self.use.turns.find_agent(self.caller.identity, self.agent_key)
+        agent = await self.use.agents.find(self.caller.identity, self.agent_key)
         operations = Operations(
             use=self.use,
             caller=self.caller,

@@ -37,11 +37,8 @@ from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_ta
 from services.gateway.entrypoints.http.authentication import require_scopes
 from services.gateway.entrypoints.http.dependencies import MAX_WAIT, UseCases, repeatable
 from services.gateway.entrypoints.http.protocol_application import turn_headers
-from services.gateway.entrypoints.http.routers.actions import scope_for
-from services.gateway.use_cases.agent_turns import TurnQuery, part_of
-from services.gateway.use_cases.follow_up_to_wait import FollowUpToWait, TurnPart
+from services.gateway.use_cases.turns import ENDED, TurnPart, TurnQuery, scope_to_answer
 
-_ENDED: Final = ("completed", "failed", "cancelled")
 _STATUSES: Final = {state: status for status, state in STATES.items()}
 _PAGE: Final = 50
 _LARGEST_PAGE: Final = 100
@@ -127,7 +124,7 @@ class Operations:
             limit=size,
         )
         try:
-            page = await self.use.turns.list(self.caller.identity, wanted)
+            page = await self.use.turns.page(self.caller.identity, wanted)
         except ValidationFailed:
             raise InvalidParamsError("pageToken is not one of an earlier answer.") from None
         tasks = [self._task(turn, with_artifacts=params.include_artifacts) for turn in page.turns]
@@ -135,7 +132,7 @@ class Operations:
 
     async def cancel(self, params: CancelTaskRequest) -> Task:
         turn = await self._turn(params.id)
-        if turn.status in _ENDED:
+        if turn.status in ENDED:
             raise TaskNotCancelableError(f"The task is {turn.status} already.")
         try:
             await self.use.turns.cancel(self.write, turn.session_id, turn.turn_id)
@@ -146,7 +143,7 @@ class Operations:
     async def subscribe(self, params: SubscribeToTaskRequest) -> AsyncGenerator[StreamResponse | None, None]:
         """The task as it is, then all of its updates from the beginning on."""
         turn = await self._turn(params.id)
-        if turn.status in _ENDED:
+        if turn.status in ENDED:
             raise UnsupportedOperationError(f"The task is {turn.status} already: get it instead.")
         yield StreamResponse(task=self._task(turn))
         waits = [action.action_id for action in turn.required_actions]
@@ -157,7 +154,7 @@ class Operations:
         """Raises ``TaskNotFoundError`` for a turn of another agent as well."""
         try:
             turn = await self.use.turns.read(self.caller.identity, turn_id)
-            session = await self.use.turns.read_session(self.caller.identity, turn.session_id)
+            session = await self.use.sessions.read(self.caller.identity, turn.session_id)
         except NotFound:
             raise TaskNotFoundError from None
         if session.agent_id != self.agent.id:
@@ -170,12 +167,12 @@ class Operations:
         session_id = message.context_id
         if not session_id:
             wanted = {"agent_key": self.agent.agent_key}
-            opening = part_of(self._repeatable(message), "session")
-            opened = await self.use.turns.open_session(opening, wanted, self.caller.identity)
+            opening = self._repeatable(message).part("session")
+            opened = await self.use.sessions.open(opening, wanted, self.caller.identity)
             session_id = opened.session_id
         else:
             try:
-                session = await self.use.turns.read_session(self.caller.identity, session_id)
+                session = await self.use.sessions.read(self.caller.identity, session_id)
             except NotFound:
                 session = None
             if session is None or session.agent_id != self.agent.id:
@@ -188,10 +185,10 @@ class Operations:
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
             raise InvalidParamsError("message.contextId is not that of the task.")
-        if turn.status in _ENDED:
+        if turn.status in ENDED:
             raise UnsupportedOperationError(f"The task is {turn.status} already: begin another one in its context.")
         answers = answers_of(message)
-        require_scopes(self.caller, {scope_for(answer) for answer in answers.values()})
+        require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         for action_id, answer in answers.items():
             try:
                 turn = await self.use.turns.answer(
@@ -249,7 +246,7 @@ class Operations:
         known: Collection[str] = (),
         answered: Collection[str] = (),
     ) -> AsyncGenerator[TurnPart, None]:
-        return FollowUpToWait(self.use.turns.read)(self.caller.identity, events, known, answered)
+        return self.use.turns.up_to_wait(self.caller.identity, events, known, answered)
 
     def _repeatable(self, message: Message) -> Write:
         """The write of a message, which is carried out once for its id."""

@@ -22,8 +22,7 @@ from services.gateway.entrypoints.ag_ui.run_input import Tail, answers_of, conte
 from services.gateway.entrypoints.http.authentication import require_scopes
 from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
 from services.gateway.entrypoints.http.protocol_application import turn_headers
-from services.gateway.entrypoints.http.routers.actions import scope_for
-from services.gateway.use_cases.follow_up_to_wait import FollowUpToWait
+from services.gateway.use_cases.turns import scope_to_answer
 
 _LIVE: Final = ("queued", "running", "waiting")
 _SEVERAL: Final = (
@@ -72,14 +71,14 @@ class Runs:
                 yield event
 
     async def _thread(self, given: RunAgentInput) -> Thread:
-        turns, who = self.use.turns, self.caller.identity
-        session_id = await turns.open_named_session(
+        sessions, who = self.use.sessions, self.caller.identity
+        session_id = await sessions.open_named(
             self.write, self.agent_key, f"ag-ui/{given.thread_id}", self.caller.public
         )
-        messages = await turns.read_last_messages(who, session_id)
+        messages = await sessions.last_messages(who, session_id)
         last_answer = max((place for place, each in enumerate(messages) if each.role == "assistant"), default=-1)
         unanswered = [each.content for each in messages[last_answer + 1 :]]
-        actions = await turns.list_actions(who, session_id) if unanswered else []
+        actions = await sessions.open_actions(who, session_id) if unanswered else []
         return Thread(session_id, actions, unanswered, messages[-1].turn_id if messages else None)
 
     async def _answer(
@@ -92,7 +91,7 @@ class Runs:
         """Goes on with the turn that waits."""
         if new:
             raise Conflict(_SEVERAL)
-        require_scopes(self.caller, {scope_for(answer) for answer in answers.values()})
+        require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
         turn_id = thread.actions[0].turn_id
         for action_id, answer in answers.items():
             await self.use.turns.answer(replace(self.write), thread.session_id, turn_id, action_id, answer)
@@ -137,7 +136,7 @@ class Runs:
     async def _options(self, given: RunAgentInput, thread: Thread) -> TurnOptions | None:
         own: Sequence[dict[str, Any]] = ()
         if given.tools:
-            session = await self.use.turns.read_session(self.caller.identity, thread.session_id)
+            session = await self.use.sessions.read(self.caller.identity, thread.session_id)
             own = session.agent_config.get("client_tools") or ()
         return options_of(given, self.caller, own)
 
@@ -153,9 +152,8 @@ class Runs:
         answered: Sequence[str] = (),
     ) -> AsyncGenerator[BaseEvent | None, None]:
         run = RunEvents(given, session_id, turn_id)
-        up_to_wait = FollowUpToWait(self.use.turns.read)
         shown = follow if self.caller.public is None else self._for_public(given, follow)
-        async with aclosing(up_to_wait(self.caller.identity, shown, answered=answered)) as parts:
+        async with aclosing(self.use.turns.up_to_wait(self.caller.identity, shown, answered=answered)) as parts:
             has_begun = False
             async for part in parts:
                 if not has_begun:

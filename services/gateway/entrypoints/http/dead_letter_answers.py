@@ -9,7 +9,7 @@ from libs.eventing import DeadLetter
 from services.gateway.domain.masking import mask_text, mask_value
 from services.gateway.domain.operations import letter_id
 from services.gateway.entrypoints.http import operations_schemas as schemas
-from services.gateway.use_cases.operations.list_dead_letters import ListedLetter
+from services.gateway.use_cases.dead_letters import ListedLetter
 
 _ERROR: Final = re.compile(r"([A-Za-z_][A-Za-z0-9_.]{0,100})\((.*)\)", re.DOTALL)
 _LARGEST: Final = 256 * 1024

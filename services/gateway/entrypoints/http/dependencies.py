@@ -14,40 +14,25 @@ from libs.contracts.errors import InvalidRequest
 from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.domain.ports import ConnectionStore, KeyStore, Timeline
-from services.gateway.domain.webhook_ports import WebhookStore
+from services.gateway.domain.ports import TokenCodec
+from services.gateway.domain.usage import UsageStore
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import AFTER, ANY_LIMIT, IDEMPOTENCY_KEY, LIMIT, OFFSET
 from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, cursor_of, page_of, query_values
-from services.gateway.use_cases.agent_turns import AgentTurns
-from services.gateway.use_cases.change_connections import CreateConnection, DeleteConnection, GetConnection
-from services.gateway.use_cases.change_keys import CreateKey, RevokeKey, RotateKey
-from services.gateway.use_cases.change_webhooks import (
-    ChangeWebhook,
-    CreateWebhook,
-    DeleteWebhook,
-    GetWebhook,
-    RotateWebhookSecret,
-)
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.create_budget import CreateBudget
-from services.gateway.use_cases.follow_session import FollowSession
-from services.gateway.use_cases.follow_timeline import FollowTimeline
-from services.gateway.use_cases.follow_turn import FollowTurn
-from services.gateway.use_cases.issue_token import IssueToken
-from services.gateway.use_cases.open_session import OpenSession
-from services.gateway.use_cases.operations.get_dead_letter import GetDeadLetter
-from services.gateway.use_cases.operations.list_dead_letters import ListDeadLetters
-from services.gateway.use_cases.operations.read_health import ReadHealth
-from services.gateway.use_cases.operations.read_lag import ReadLag
-from services.gateway.use_cases.operations.replay_dead_letter import ReplayDeadLetter
-from services.gateway.use_cases.put_secret import EncryptAndPutSecret
-from services.gateway.use_cases.read_limits import ReadLimits
-from services.gateway.use_cases.read_timeline import ReadTimeline, ReadTimelineBack
-from services.gateway.use_cases.read_usage import ReadUsage
-from services.gateway.use_cases.repeat_deliveries import DeliverAgain, ListDeliveries, SendTestEvent
-from services.gateway.use_cases.submit_turn import SubmitTurn
+from services.gateway.use_cases.company_timeline import CompanyTimeline
+from services.gateway.use_cases.connections import Connections
+from services.gateway.use_cases.dead_letters import VisibleDeadLetters
+from services.gateway.use_cases.health import Health
+from services.gateway.use_cases.keys import Keys
+from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.secrets import Secrets
+from services.gateway.use_cases.sessions import Sessions
+from services.gateway.use_cases.turns import Turns
+from services.gateway.use_cases.webhooks.webhooks import Webhooks
 
 DEFAULT_WAIT: Final = 120.0
 MAX_WAIT: Final = 600.0
@@ -63,42 +48,20 @@ class UseCases:
     """Parts that endpoints call: the use cases, and ports where a use case would add nothing."""
 
     commands: CommandDispatcher
-    turns: AgentTurns
-    submit_turn: SubmitTurn
-    follow_turn: FollowTurn
-    open_session: OpenSession
-    keys: KeyStore
-    create_key: CreateKey
-    rotate_key: RotateKey
-    revoke_key: RevokeKey
-    connections: ConnectionStore
-    create_connection: CreateConnection
-    get_connection: GetConnection
-    delete_connection: DeleteConnection
-    webhooks: WebhookStore
-    create_webhook: CreateWebhook
-    get_webhook: GetWebhook
-    change_webhook: ChangeWebhook
-    delete_webhook: DeleteWebhook
-    rotate_webhook_secret: RotateWebhookSecret
-    send_test_event: SendTestEvent
-    list_deliveries: ListDeliveries
-    deliver_again: DeliverAgain
-    put_secret: EncryptAndPutSecret
-    issue_token: IssueToken
-    read_limits: ReadLimits
-    read_timeline: ReadTimeline
-    read_timeline_back: ReadTimelineBack
-    read_usage: ReadUsage
-    create_budget: CreateBudget
-    follow_timeline: FollowTimeline
-    follow_session: FollowSession
-    read_health: ReadHealth
-    read_lag: ReadLag
-    list_dead_letters: ListDeadLetters
-    get_dead_letter: GetDeadLetter
-    replay_dead_letter: ReplayDeadLetter
-    timeline: Timeline
+    agents: Agents
+    sessions: Sessions
+    turns: Turns
+    timeline: CompanyTimeline
+    keys: Keys
+    tokens: TokenCodec
+    connections: Connections
+    webhooks: Webhooks
+    secrets: Secrets
+    budgets: Budgets
+    limits: Limits
+    usage: UsageStore
+    health: Health
+    dead_letters: VisibleDeadLetters
     streams: EventStreams
     now: Callable[[], datetime]
 

@@ -12,7 +12,7 @@ from libs.eventing import dead_letter_topics
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import LIMIT, query_parameter
 from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, check_parameters, number_of
-from services.gateway.use_cases.operations.list_dead_letters import DeadLetterQuery, Positions
+from services.gateway.use_cases.dead_letters import DeadLetterQuery, Positions
 
 _NAMES: Final = ("topic", "correlation_id", "replayed", "after", "limit")
 _TOPICS: Final = tuple(topic.name for topic in dead_letter_topics())

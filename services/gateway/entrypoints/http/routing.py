@@ -11,8 +11,6 @@ from fastapi.security import SecurityScopes
 from starlette.convertors import StringConvertor, register_url_convertor
 from starlette.responses import Response
 
-from libs.contracts.errors import NotFound
-from libs.contracts.identifiers import is_id
 from services.gateway.entrypoints.http.reference.described import Described
 
 PREFIX: Final = "/api/v1"
@@ -106,13 +104,6 @@ def public_router(path: str, tag: str) -> APIRouter:
         default_response_class=Response,
         generate_unique_id_function=lambda route: route.name,
     )
-
-
-def id_of(value: str, thing: str) -> str:
-    """An id in the path. Raises ``NotFound`` for a malformed one, which cannot be anything's."""
-    if not is_id(value):
-        raise NotFound(f"There is no {thing} with this id.")
-    return value
 
 
 def routes_at(app: FastAPI, path: str) -> list[APIRoute]:

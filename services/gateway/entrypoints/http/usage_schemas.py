@@ -18,7 +18,7 @@ class UsageTotals(BaseModel):
 
 
 class UsageItem(UsageTotals):
-    """A group, named by the fields that were asked for; null where a turn has none, or an older release told none."""
+    """A group, named by the fields that were asked for; null where a turn has none."""
 
     day: str | None = Field(default=None, examples=["2026-05-01"])
     agent_id: str | None = None

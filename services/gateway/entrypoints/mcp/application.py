@@ -63,7 +63,7 @@ class LazyServer:
         async with self._starting:
             if self._server is None:
                 module = await asyncio.to_thread(import_module, "services.gateway.entrypoints.mcp.server")
-                server: McpServer = module.McpServer(self._edge.use_cases.turns, self._edge.upstreams)
+                server: McpServer = module.McpServer(self._edge.use_cases, self._edge.upstreams)
                 await server.start()
                 self._server = server
             return self._server

@@ -18,8 +18,10 @@ from services.gateway.entrypoints.mcp.answers import completed, state_of
 from services.gateway.entrypoints.mcp.calls import Call
 from services.gateway.entrypoints.mcp.progress import ProgressWriter
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, Ask
-from services.gateway.use_cases.agent_turns import AgentTurns, part_of
-from services.gateway.use_cases.submit_turn import SubmittedTurn
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.sessions import Sessions
+from services.gateway.use_cases.submitted_turn import SubmittedTurn
+from services.gateway.use_cases.turns import Turns
 
 _LONGEST_SECONDS: Final = 600.0
 _CANCEL_SECONDS: Final = 15.0
@@ -30,13 +32,15 @@ _log: Final = structlog.get_logger("gateway.mcp")
 class Asking:
     """Turns of agents for calls of tools."""
 
-    turns: AgentTurns
+    agents: Agents
+    sessions: Sessions
+    turns: Turns
     _cancelling: set[asyncio.Task[None]] = field(default_factory=set)
 
     async def ask(self, call: Call, agent_key: str, asked: Ask) -> AgentAnswer:
         """Raises the error of a turn that is refused, failed or cancelled. A cancelled call cancels its turn."""
         identity = call.caller.identity
-        agent = await self.turns.find_agent(identity, agent_key)
+        agent = await self.agents.find(identity, agent_key)
         write = call.write({"agent_key": agent_key, **asked.model_dump(mode="json")})
         session_id = await self._session(write, agent, asked.session_id)
         body = ExecuteBody(content=asked.message)
@@ -70,9 +74,9 @@ class Asking:
 
     async def _session(self, write: Write, agent: Agent, session_id: str | None) -> str:
         if session_id is None:
-            opening = part_of(write, "session")
-            return (await self.turns.open_session(opening, {"agent_id": agent.id}, write.identity)).session_id
-        session = await self.turns.read_session(write.identity, session_id)
+            opening = write.part("session")
+            return (await self.sessions.open(opening, {"agent_id": agent.id}, write.identity)).session_id
+        session = await self.sessions.read(write.identity, session_id)
         if session.agent_id != agent.id:
             raise Conflict(f"The session belongs to another agent than {agent.agent_key}.")
         return session.session_id

@@ -3,14 +3,13 @@
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import orjson
-from pydantic import TypeAdapter
 
 from libs.contracts.api.agents import Agent
 from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
-from libs.contracts.api.sessions import MessagePage, Session
+from libs.contracts.api.sessions import Session
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
@@ -26,7 +25,8 @@ from services.gateway.entrypoints.mcp.schemas import (
     SaidMessage,
     SearchKnowledge,
 )
-from services.gateway.use_cases.agent_turns import AgentTurns
+from services.gateway.use_cases.agents import Agents as StoredAgents
+from services.gateway.use_cases.sessions import Sessions
 
 _MOST_AGENTS: Final = 50
 """Agents that have a tool of their own."""
@@ -35,7 +35,6 @@ _MOST_MESSAGES: Final = 100
 _ASK: Final = "ask_"
 _LONGEST_NAME: Final = 64
 """Some models take no longer names of tools."""
-_AGENTS: Final = TypeAdapter(list[Agent])
 
 
 def ask_name(agent_key: str) -> str:
@@ -51,15 +50,13 @@ def ask_name(agent_key: str) -> str:
 class Reading:
     """Every method raises ``NotFound`` for what is not there, or not for the caller."""
 
-    turns: AgentTurns
+    stored: StoredAgents
+    sessions: Sessions
     upstreams: Upstreams
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
         """The agents that have a tool of their own."""
-        answer = await self.upstreams.request(
-            "GET", "registry", "/internal/agents", identity, params={"limit": _MOST_AGENTS}
-        )
-        return _AGENTS.validate_json(checked(answer))
+        return await self.stored.visible_to(identity, limit=_MOST_AGENTS)
 
     async def key_of(self, identity: Identity, tool: str) -> str | None:
         """The key of the agent that the tool asks; None for a tool of another kind."""
@@ -67,11 +64,11 @@ class Reading:
             return None
         if is_agent_key(key := tool.removeprefix(_ASK)):
             return key
-        listed = await self.turns.list_agents(identity)
+        listed = await self.stored.visible_to(identity)
         return next((each.agent_key for each in listed if ask_name(each.agent_key) == tool), None)
 
     async def agents(self, identity: Identity) -> Agents:
-        listed = await self.turns.list_agents(identity)
+        listed = await self.stored.visible_to(identity)
         return Agents(agents=[_listed(agent, number < _MOST_AGENTS) for number, agent in enumerate(listed)])
 
     async def knowledge_bases(self, identity: Identity) -> KnowledgeBases:
@@ -99,11 +96,11 @@ class Reading:
         return Passages(knowledge_base_id=base_id, query=wanted.query, results=found.results)
 
     async def conversation(self, identity: Identity, session_id: str) -> Conversation:
-        session = await self.turns.read_session(identity, session_id)
-        messages = await self._messages(identity, session.session_id, 0)
+        session = await self.sessions.read(identity, session_id)
+        messages = await self.sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=0)
         omitted = messages.total - len(messages.messages)
         if omitted:
-            messages = await self._messages(identity, session.session_id, omitted)
+            messages = await self.sessions.messages(identity, session.session_id, limit=_MOST_MESSAGES, offset=omitted)
         return Conversation(
             session_id=session.session_id,
             agent=agent_name(session),
@@ -114,13 +111,8 @@ class Reading:
                 SaidMessage.model_validate(each, from_attributes=True) for each in messages.messages if each.content
             ],
             omitted=omitted,
-            required_actions=list(await self.turns.list_actions(identity, session.session_id)),
+            required_actions=list(await self.sessions.open_actions(identity, session.session_id)),
         )
-
-    async def _messages(self, identity: Identity, session_id: str, offset: int) -> MessagePage:
-        params = {"limit": _MOST_MESSAGES, "offset": offset}
-        path = f"/internal/sessions/{session_id}/messages"
-        return MessagePage.model_validate_json(await self._get(identity, "runtime", path, params))
 
     async def _knowledge_base_id(self, identity: Identity, named: str) -> str:
         if is_id(named):
@@ -142,11 +134,8 @@ class Reading:
 
     async def _knowledge_bases(self, identity: Identity, offset: int) -> KnowledgeBasePage:
         params = {"limit": _PAGE, "offset": offset}
-        answer = await self._get(identity, "ingestion", "/internal/knowledge-bases", params)
-        return KnowledgeBasePage.model_validate_json(answer)
-
-    async def _get(self, identity: Identity, upstream: str, path: str, params: dict[str, Any]) -> bytes:
-        return checked(await self.upstreams.request("GET", upstream, path, identity, params=params))
+        answer = await self.upstreams.request("GET", "ingestion", "/internal/knowledge-bases", identity, params=params)
+        return KnowledgeBasePage.model_validate_json(checked(answer))
 
 
 def agent_name(session: Session) -> str:

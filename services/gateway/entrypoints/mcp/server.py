@@ -24,13 +24,13 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import ErrorKind
 from services.gateway.domain.ports import Upstreams
+from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.errors import as_service_error
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call, Caller
 from services.gateway.entrypoints.mcp.reading import Reading
 from services.gateway.entrypoints.mcp.resources import TEMPLATES, Resources
 from services.gateway.entrypoints.mcp.tools import Tools
-from services.gateway.use_cases.agent_turns import AgentTurns
 
 CALLER: Final = "aes.caller"
 """The key of the caller in the ASGI scope of a request."""
@@ -45,11 +45,11 @@ Context = ServerRequestContext[Any, Any]
 class McpServer:
     """Serves each request by itself, so that any replica answers any request of a client."""
 
-    def __init__(self, turns: AgentTurns, upstreams: Upstreams) -> None:
+    def __init__(self, use: UseCases, upstreams: Upstreams) -> None:
         # At INFO the SDK tells of every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
-        reading = Reading(turns, upstreams)
-        self._asking = Asking(turns)
+        reading = Reading(use.agents, use.sessions, upstreams)
+        self._asking = Asking(use.agents, use.sessions, use.turns)
         self._tools = Tools(reading, self._asking)
         self._resources = Resources(reading, upstreams)
         self._server: Server[Any] = Server(

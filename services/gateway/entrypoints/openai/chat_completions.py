@@ -22,8 +22,8 @@ from services.gateway.entrypoints.openai.chat_answers import ChatStream, complet
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
 from services.gateway.entrypoints.openai.chat_requests import ChatTurn, chat_turn, renamed
 from services.gateway.entrypoints.openai.conventions import PREFIX
-from services.gateway.use_cases.begin_turn import BeginTurn
-from services.gateway.use_cases.submit_turn import Unfinished
+from services.gateway.use_cases.submitted_turn import Unfinished
+from services.gateway.use_cases.turns import Turns
 
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
 _MAX_BODY: Final = 1024 * 1024
@@ -34,15 +34,17 @@ Body = Annotated[dict[str, Any], Depends(ParsedObject(ChatBody, {}, most_bytes=_
 @router.post("")
 async def create_chat_completion(caller: Executor, values: Body, write: IdempotentWrite, use: UseCasesDep) -> Response:
     body = chat_body(values)
-    turn = chat_turn(body, await use.turns.configurations.of(caller.identity, body.model), caller)
+    turn = chat_turn(body, await use.agents.beginning_of(caller.identity, body.model), caller)
     if body.stream:
         headers: dict[str, str] = {}
-        return await use.streams.respond(_chunks(use.turns.begin, write, turn, body, headers), caller, headers)
-    return await _complete(use.turns.begin, write, turn, body)
+        return await use.streams.respond(_chunks(use.turns, write, turn, body, headers), caller, headers)
+    return await _complete(use.turns, write, turn, body)
 
 
-async def _complete(begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
-    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=False, whole_history=True) as submitted:
+async def _complete(turns: Turns, write: Write, turn: ChatTurn, body: ChatBody) -> Response:
+    async with turns.begin(
+        write, turn.begins, turn.body, turn.client_calls, stream=False, whole_history=True
+    ) as submitted:
         try:
             end = await submitted.finish(MAX_WAIT)
         except (InvalidRequest, ValidationFailed) as problem:
@@ -57,10 +59,12 @@ async def _complete(begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBo
 
 
 async def _chunks(
-    begin: BeginTurn, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
+    turns: Turns, write: Write, turn: ChatTurn, body: ChatBody, headers: dict[str, str]
 ) -> AsyncGenerator[bytes, None]:
     """``headers`` of the response are filled before the first chunk."""
-    async with begin(write, turn.begins, turn.body, turn.client_calls, stream=True, whole_history=True) as submitted:
+    async with turns.begin(
+        write, turn.begins, turn.body, turn.client_calls, stream=True, whole_history=True
+    ) as submitted:
         headers |= turn_headers(submitted.session_id, submitted.command_id)
         usage = body.stream_options is not None and bool(body.stream_options.include_usage)
         whole = turn.body.options is not None and turn.body.options.output_schema is not None

@@ -61,14 +61,14 @@ async def create_conversation(
         "messages": _history(body.items or []),
         "metadata": body.metadata or {},
     }
-    beginning = (await use.turns.configurations.of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
-    session_id = await use.turns.begin_session(write, beginning)
-    return _answer(await use.turns.read_session(caller.identity, session_id))
+    beginning = (await use.agents.beginning_of(caller.identity, _UNTIL_THEN)).model_copy(update=without_agent)
+    session_id = await use.sessions.begin(write, beginning)
+    return _answer(await use.sessions.read(caller.identity, session_id))
 
 
 @router.get("/{conversation_id}")
 async def get_conversation(conversation_id: str, caller: Reader, use: UseCasesDep) -> Response:
-    return _answer(await use.turns.read_session(caller.identity, session_of(conversation_id)))
+    return _answer(await use.sessions.read(caller.identity, session_of(conversation_id)))
 
 
 @router.post("/{conversation_id}")
@@ -80,13 +80,13 @@ async def change_conversation(
     use: UseCasesDep,
 ) -> Response:
     session_id = session_of(conversation_id)
-    await use.turns.change_session(write, session_id, metadata=body.metadata or {})
-    return _answer(await use.turns.read_session(caller.identity, session_id))
+    await use.sessions.change(write, session_id, metadata=body.metadata or {})
+    return _answer(await use.sessions.read(caller.identity, session_id))
 
 
 @router.delete("/{conversation_id}")
 async def delete_conversation(conversation_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    await use.turns.remove_session(write, session_of(conversation_id))
+    await use.sessions.delete(write, session_of(conversation_id))
     return _json({"id": conversation_id, "object": "conversation.deleted", "deleted": True})
 
 
@@ -124,14 +124,14 @@ async def create_items(
     use: UseCasesDep,
 ) -> Response:
     """Between responses only. Calls are added with their outputs."""
-    added = await use.turns.add_messages(write, session_of(conversation_id), _history(body.items))
+    added = await use.sessions.add_messages(write, session_of(conversation_id), _history(body.items))
     return page([item for message in added for item in _of(message)], has_more=False)
 
 
 @router.delete("/{conversation_id}/items/{item_id}")
 async def delete_item(conversation_id: str, item_id: str, caller: Writer, use: UseCasesDep) -> Response:
     """Refused by name: what an agent was given stays on record."""
-    await use.turns.read_session(caller.identity, session_of(conversation_id))
+    await use.sessions.read(caller.identity, session_of(conversation_id))
     stays = f"Item {item_id[:100]!r} stays as long as its conversation"
     raise refuse("item_id", f"{stays}: begin another one with the items that it should have.", "unsupported_value")
 

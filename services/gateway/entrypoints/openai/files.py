@@ -15,11 +15,11 @@ from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from libs.service_defaults.uploads import FIELD, without_fields
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router
-from services.gateway.entrypoints.http.routing import id_of
 from services.gateway.entrypoints.http.upload_stream import UploadStream
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.pages import cursor_of, page

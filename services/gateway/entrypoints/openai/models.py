@@ -24,7 +24,7 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 @router.get("")
 async def list_models(caller: Reader, use: UseCasesDep) -> Response:
     agents, models = await asyncio.gather(
-        use.turns.list_agents(caller.identity), use.turns.list_provider_models(caller.identity)
+        use.agents.visible_to(caller.identity), use.agents.provider_models(caller.identity)
     )
     data = [*(_agent(agent) for agent in agents), *(_of_provider(name) for name in models)]
     return json_answer(orjson.dumps({"object": "list", "data": data}))
@@ -33,8 +33,8 @@ async def list_models(caller: Reader, use: UseCasesDep) -> Response:
 @router.get("/{model:path}")
 async def get_model(model: str, caller: Reader, use: UseCasesDep) -> Response:
     if ":" not in model:
-        return json_answer(orjson.dumps(_agent(await use.turns.find_agent(caller.identity, model))))
-    await use.turns.configurations.of(caller.identity, model)
+        return json_answer(orjson.dumps(_agent(await use.agents.find(caller.identity, model))))
+    await use.agents.beginning_of(caller.identity, model)
     return json_answer(orjson.dumps(_of_provider(model)))
 
 

@@ -20,6 +20,7 @@ from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.http.authentication import require_scopes
+from services.gateway.entrypoints.http.dependencies import UseCases
 from services.gateway.entrypoints.http.protocol_application import turn_headers
 from services.gateway.entrypoints.openai.conventions import created_at, refuse
 from services.gateway.entrypoints.openai.input_items import (
@@ -39,14 +40,13 @@ from services.gateway.entrypoints.openai.response_request import (
     response_head,
 )
 from services.gateway.entrypoints.openai.said_before import Said, said_in
-from services.gateway.use_cases.agent_turns import AgentTurns, part_of
-from services.gateway.use_cases.submit_turn import SubmittedTurn
+from services.gateway.use_cases.submitted_turn import SubmittedTurn
+from services.gateway.use_cases.turns import ENDED
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
 """After which a session of ``store: false`` is removed by the runtime, should its gateway have died before it could."""
 _REMOVE_SECONDS: Final = 15.0
-_ENDED: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class BegunResponse:
 class ResponseTurns:
     """Requests of one caller."""
 
-    turns: AgentTurns
+    use: UseCases
     caller: Principal
     write: Write
 
@@ -136,7 +136,7 @@ class ResponseTurns:
         """A response that is there. Raises ``NotFound``."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
-            self.turns.follow(self._identity, turn.session_id, turn.turn_id, START),
+            self.use.turns.follow(self._identity, turn.session_id, turn.turn_id, START),
             turn_headers(turn.session_id, turn.turn_id),
             await self._builder(turn, name),
         )
@@ -153,7 +153,7 @@ class ResponseTurns:
         """The session that the response's turn goes into."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
-            turn = await self.turns.read(self._identity, name.turn_id)
+            turn = await self.use.turns.read(self._identity, name.turn_id)
             _require_no_open_calls(turn)
             previous = response_head(options_of(turn), 0)["model"]
             model = await self._require_same_agent(body.model, previous, turn.session_id)
@@ -165,7 +165,7 @@ class ResponseTurns:
             return _Place(session_id, model)
         if body.model is None:
             raise refuse("model", "The request needs a model: the key of an agent.", "missing_required_parameter")
-        begins = await self.turns.configurations.of(self._identity, body.model)
+        begins = await self.use.agents.beginning_of(self._identity, body.model)
         kept: Json = {} if body.store is not False else {"listed": False, "expires_after": _UNSTORED_SECONDS}
         begins = begins.model_copy(update={**kept, "messages": said.history})
         # A client that keeps the conversation has no use for a turn that waits.
@@ -174,14 +174,14 @@ class ResponseTurns:
         return _Place("", body.model, begins=begins, client_calls=calls)
 
     async def _require_no_open_actions(self, session_id: str) -> None:
-        for action in await self.turns.list_actions(self._identity, session_id):
+        for action in await self.use.sessions.open_actions(self._identity, session_id):
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
         """The model's name. A session goes on with the agent that it was opened with, or gets the first one named."""
         if wanted is not None and wanted == known:
             return wanted
-        session = await self.turns.read_session(self._identity, session_id)
+        session = await self.use.sessions.read(self._identity, session_id)
         own = known or str(session.agent_config.get("name", ""))
         if wanted is None:
             if session.config_hash == NO_AGENT:
@@ -189,13 +189,13 @@ class ResponseTurns:
                     "model", "The first response of a conversation needs a model.", "missing_required_parameter"
                 )
             return own
-        agent = await self.turns.configurations.of(self._identity, wanted)
+        agent = await self.use.agents.beginning_of(self._identity, wanted)
         if session.config_hash == NO_AGENT:
             try:
-                await self.turns.change_session(part_of(self.write, "agent"), session_id, agent=agent)
+                await self.use.sessions.change(self.write.part("agent"), session_id, agent=agent)
             except Conflict:
                 # Another first response was faster.
-                session = await self.turns.read_session(self._identity, session_id)
+                session = await self.use.sessions.read(self._identity, session_id)
             else:
                 return wanted
         if agent.agent_id != session.agent_id or (agent.agent_id is None and agent.config_hash != session.config_hash):
@@ -208,15 +208,17 @@ class ResponseTurns:
         """Events of the new turn. It goes on after the previous response, in a fork if others did so before."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
-        write, session_id = part_of(self.write, "turn"), place.session_id
+        write, session_id = self.write.part("turn"), place.session_id
         if previous is not None and begun.removes_session:
             session_id, position = await self._fork(previous), None
         if place.begins is not None:
-            submitted = self.turns.begin(
+            submitted = self.use.turns.begin(
                 write, place.begins, body, place.client_calls, stream=stream, whole_history=True
             )
         else:
-            submitted = self.turns.submit(write, session_id, body, stream=stream, position=position, whole_history=True)
+            submitted = self.use.turns.submit(
+                write, session_id, body, stream=stream, position=position, whole_history=True
+            )
         try:
             async with aclosing(self._followed(begun, submitted, body)) as events:
                 async for event in events:
@@ -225,15 +227,18 @@ class ResponseTurns:
         except Conflict as problem:
             if previous is None or not _has_moved_on(problem):
                 raise
-        write = part_of(self.write, "turn.fork")
+        write = self.write.part("turn.fork")
         fork = await self._fork(previous)
-        submitted = self.turns.submit(write, fork, body, stream=stream, whole_history=True)
+        submitted = self.use.turns.submit(write, fork, body, stream=stream, whole_history=True)
         async with aclosing(self._followed(begun, submitted, body)) as events:
             async for event in events:
                 yield event
 
     async def _fork(self, previous: Turn) -> str:
-        return await self.turns.fork_session(part_of(self.write, "fork"), previous.session_id, previous.turn_id)
+        forked = await self.use.sessions.fork(
+            self.write.part("fork"), previous.session_id, up_to_turn_id=previous.turn_id
+        )
+        return forked.session_id
 
     async def _followed(
         self, begun: BegunResponse, submitted: AbstractAsyncContextManager[SubmittedTurn], body: ExecuteBody
@@ -254,17 +259,17 @@ class ResponseTurns:
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = ResponseBuilder(turn.turn_id, {}, part)
-        for progress in await self.turns.replay(self._identity, session_id, turn.turn_id):
+        for progress in await self.use.turns.replay(self._identity, session_id, turn.turn_id):
             builder.take(progress)
         self._require_same_options(body, turn)
         answered = _matched(builder.asked, answers)
         approves = any(isinstance(answer, ApprovalResponse) for _, answer in answered)
         require_scopes(self.caller, [Scope.RUNTIME_APPROVE] if approves else [])
         for action_id, answer in answered:
-            write = part_of(self.write, f"action:{action_id}")
-            await self.turns.answer(write, session_id, turn.turn_id, action_id, resolution_of(answer))
+            write = self.write.part(f"action:{action_id}")
+            await self.use.turns.answer(write, session_id, turn.turn_id, action_id, resolution_of(answer))
         return BegunResponse(
-            self.turns.follow(self._identity, session_id, turn.turn_id, START),
+            self.use.turns.follow(self._identity, session_id, turn.turn_id, START),
             turn_headers(session_id, turn.turn_id),
             await self._builder(turn, ResponseName(turn.turn_id, part + 1)),
             removes_session=body.store is False,
@@ -274,15 +279,15 @@ class ResponseTurns:
         """The turn that the answers are for, and which of its responses asked."""
         if body.previous_response_id is not None:
             name = ResponseName.parse(body.previous_response_id)
-            return await self.turns.read(self._identity, name.turn_id), name.part
+            return await self.use.turns.read(self._identity, name.turn_id), name.part
         if body.conversation_id is None:
             raise refuse("previous_response_id", "Answers take the previous_response_id that asked.", "missing")
-        actions = await self.turns.list_actions(self._identity, session_of(body.conversation_id))
+        actions = await self.use.sessions.open_actions(self._identity, session_of(body.conversation_id))
         if not actions:
             raise refuse("input", "Nothing waits for an answer in this conversation.", "invalid_value")
-        turn = await self.turns.read(self._identity, actions[0].turn_id)
+        turn = await self.use.turns.read(self._identity, actions[0].turn_id)
         builder = ResponseBuilder(turn.turn_id, {}, -1)
-        for progress in await self.turns.replay(self._identity, turn.session_id, turn.turn_id):
+        for progress in await self.use.turns.replay(self._identity, turn.session_id, turn.turn_id):
             builder.take(progress)
         return turn, builder.part
 
@@ -327,7 +332,7 @@ class ResponseTurns:
                     continue
                 made = builder.take(progress)
                 if _asks(progress):
-                    turn = await self.turns.read(self._identity, builder.turn_id)
+                    turn = await self.use.turns.read(self._identity, builder.turn_id)
                     made += end_if_waiting(builder, turn)
                 if builder.has_ended and begun.removes_session:
                     await self._remove(begun)
@@ -344,18 +349,18 @@ class ResponseTurns:
         begun.removes_session = False
         try:
             async with asyncio.timeout(_REMOVE_SECONDS):
-                await self.turns.remove_session(part_of(self.write, "remove"), session_id)
+                await self.use.sessions.delete(self.write.part("remove"), session_id)
         except (ServiceError, TimeoutError) as problem:
             _log.warning("response.not_removed", session_id=session_id, problem=str(problem))
 
     async def snapshot(self, name: ResponseName) -> tuple[Turn, ResponseBuilder]:
         """The response as it is now. Raises ``NotFound``."""
-        turn = await self.turns.read(self._identity, name.turn_id)
+        turn = await self.use.turns.read(self._identity, name.turn_id)
         builder = await self._builder(turn, name)
-        for progress in await self.turns.replay(self._identity, turn.session_id, turn.turn_id):
+        for progress in await self.use.turns.replay(self._identity, turn.session_id, turn.turn_id):
             builder.take(progress)
         end_if_waiting(builder, turn)
-        if turn.status in _ENDED and not builder.has_ended and builder.part <= name.part:
+        if turn.status in ENDED and not builder.has_ended and builder.part <= name.part:
             for progress in _remembered(turn):
                 builder.take(progress)
         if name.part > builder.part:
@@ -366,7 +371,7 @@ class ResponseTurns:
         head = response_head(options_of(turn), created_at(turn.turn_id))
         if not head["model"]:
             # A turn of another protocol.
-            session = await self.turns.read_session(self._identity, turn.session_id)
+            session = await self.use.sessions.read(self._identity, turn.session_id)
             head["model"] = str(session.agent_config.get("name", ""))
         if name.part:
             head["previous_response_id"] = response_id(turn.turn_id, name.part - 1)

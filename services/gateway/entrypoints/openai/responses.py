@@ -46,7 +46,7 @@ async def create_response(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    responses = ResponseTurns(use.turns, caller, write)
+    responses = ResponseTurns(use, caller, write)
     begun = await responses.begin(body, stream=bool(body.stream))
     events = responses.follow(begun, request.is_disconnected)
     if body.stream:
@@ -94,7 +94,7 @@ async def get_response(
 ) -> Response:
     """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
     given = check_parameters(request.scope["query_string"], ("stream", "starting_after", "include_obfuscation"))
-    responses, name = ResponseTurns(use.turns, caller, write), ResponseName.parse(response_id)
+    responses, name = ResponseTurns(use, caller, write), ResponseName.parse(response_id)
     if given.get("include_obfuscation", "false") != "false":
         raise refuse("include_obfuscation", "Streams are not obfuscated.")
     if given.get("stream", "false") not in ("true", "false"):
@@ -111,7 +111,7 @@ async def get_response(
 
 @router.post("/{response_id}/cancel")
 async def cancel_response(response_id: str, caller: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    responses, name = ResponseTurns(use.turns, caller, write), ResponseName.parse(response_id)
+    responses, name = ResponseTurns(use, caller, write), ResponseName.parse(response_id)
     turn = await use.turns.read(caller.identity, name.turn_id)
     if turn.status not in ("completed", "failed", "cancelled"):
         # One that has ended meanwhile says so itself.
@@ -134,7 +134,7 @@ async def delete_response(
     is_alone = page.total <= 2 and all(message.turn_id == turn.turn_id for message in page.messages)
     if not is_alone or response_head(options_of(turn), 0)["conversation"] is not None:
         raise Conflict("The response is part of a conversation, which can be deleted as a whole only.")
-    await use.turns.remove_session(write, turn.session_id)
+    await use.sessions.delete(write, turn.session_id)
     return json_answer(orjson.dumps({"id": response_id, "object": "response", "deleted": True}))
 
 
@@ -144,7 +144,7 @@ async def list_input_items(
 ) -> Response:
     cursor, name = cursor_of(request), ResponseName.parse(response_id)
     if name.part:
-        _, builder = await ResponseTurns(use.turns, caller, write).snapshot(name)
+        _, builder = await ResponseTurns(use, caller, write).snapshot(name)
         return page_within(builder.inputs, cursor)
     turn = await use.turns.read(caller.identity, name.turn_id)
     page = await _messages(upstream, caller, turn, {"turn_id": turn.turn_id})

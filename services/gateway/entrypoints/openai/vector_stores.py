@@ -13,12 +13,12 @@ from libs.contracts.errors import NotFound
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCases, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, entity_in, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router
-from services.gateway.entrypoints.http.routing import id_of
 from services.gateway.entrypoints.openai import vector_store_answers as answers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.pages import cursor_of, page, page_within

@@ -8,7 +8,7 @@ from math import log
 import numpy as np
 import numpy.typing as npt
 
-from services.ingestion.adapters.engines.terms import number
+from services.ingestion.adapters.engines.analysis import number
 from services.ingestion.domain.documents import TermCounts
 
 K1 = 1.2

@@ -5,11 +5,11 @@ from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
 
+from libs.confined import PartDone
 from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
-from services.ingestion.adapters.parsing.limits import PartDone
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
-from services.ingestion.adapters.parsing.word_entities import guard_entities, restore_entities
+from services.ingestion.adapters.parsing.word import word_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
 
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
@@ -38,26 +38,28 @@ def html(text: str) -> ParsedDocument:
     return ParsedDocument(body, metadata={"title": name} if name else {})
 
 
-def word(path: Path, mime_type: str) -> ParsedDocument:
+def word(path: Path) -> ParsedDocument:
     """Word 2007 and later."""
-    if (guarded := guard_entities(path)) is None:
-        return office(path, mime_type)
-    return ParsedDocument(restore_entities(_clean(extracted(guarded, mime_type).content)))
+    return ParsedDocument(_clean(word_text(path)))
 
 
-def office(path: Path, mime_type: str) -> ParsedDocument:
+def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
     return ParsedDocument(_clean(extracted(path, mime_type).content))
 
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     """Pages that are pictures are recognised as well, where that can be done; only a file of nothing else needs it."""
-    from kreuzberg import PageConfig
+    from kreuzberg import PageConfig, PdfConfig
 
-    pages = PageConfig(extract_pages=True)
-    result = extracted(path, "application/pdf", output="plain", pages=pages)
+    options = {"pages": PageConfig(extract_pages=True), "pdf_options": PdfConfig(extract_annotations=True)}
+    result = extracted(path, "application/pdf", output="plain", **options)
     if not result.pages:
         return ParsedDocument(_joined(_clean(result.content)))
     texts = {page["page_number"]: _joined(_clean(page["content"])).strip() for page in result.pages}
+    for note in result.annotations or ():
+        # What somebody typed on the page.
+        if note.annotation_type == "text" and note.content and note.page_number in texts:
+            texts[note.page_number] = f"{texts[note.page_number]}\n{_clean(note.content)}".strip()
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
         for start in range(0, len(blank), _PAGES_OF_A_PART):

@@ -1,45 +1,58 @@
-"""Parses and cuts in separate processes, so that a malicious file costs one process and not the service."""
+"""Parses and cuts in confined processes, so that a malicious file costs one process and not the service."""
 
-import asyncio
+import os
 from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import structlog
 
+from libs import confined
+from libs.confined import ConfinedPool, OutOfMemory, OutOfTime, PoolClosed, ProcessKilled, ProcessNotStarted
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
-from libs.fairness import FairSemaphore
 from services.ingestion.adapters.metrics import PARSED_BYTES
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.preparing import prepared, wanted
-from services.ingestion.adapters.parsing.process import ParsingProcess, ProcessDied
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
 
 _log = structlog.get_logger(__name__)
-_JOBS_PER_PROCESS = 10_000
-_ATTEMPTS = 2
-_FULL = 0.5
+_MODULE: Final = "services.ingestion.adapters.parsing.worker"
+_FILE: Final = "original"
+# Libraries of the worker map much more than they occupy.
+_SLACK: Final = 2 * 1024**3
 
 
 class ParsingPool:
-    """A DocumentReader. At most `size` jobs of a company run at once; processes start when first needed.
+    """A DocumentReader. ``size`` processes for one company, one more for another.
 
-    One more is for a company beside it: whoever keeps all the others busy for minutes keeps nobody waiting. Companies
-    that wait take turns. Cancelling a call ends the process that works on it.
+    ``timeout_seconds`` is wall time for a part of a file, such as a few pages or rows, ``file_seconds`` for all of it.
     """
 
-    def __init__(self, size: int, limits: Limits) -> None:
-        self._limits = limits
-        self._permits = FairSemaphore(size + 1, each=size)
-        self._idle: list[ParsingProcess] = []
-        self._processes: set[ParsingProcess] = set()
-        self._closed = False
+    def __init__(
+        self,
+        size: int,
+        *,
+        timeout_seconds: float = 60.0,
+        file_seconds: float = 3600.0,
+        memory_bytes: int = 1024**3,
+        limits: Limits | None = None,
+    ) -> None:
+        self._process_limits = confined.Limits(
+            seconds=timeout_seconds, job_seconds=file_seconds, memory_bytes=memory_bytes, slack_bytes=_SLACK
+        )
+        self._limits = asdict(limits or Limits())
+        # Where the language data of recognition is installed.
+        environment = {name: os.environ[name] for name in ("TESSDATA_PREFIX",) if name in os.environ}
+        self._processes = ConfinedPool(_MODULE, size, self._process_limits, environment)
+        self.moved_within = self._processes.moved_within
+        self.close = self._processes.close
 
     async def parse(self, path: Path, name: str, content_type: str, *, company_id: str = "") -> ParsedDocument:
-        _, stored = await self._run(company_id, _job(path, name, content_type))
+        _, stored = await self._run(company_id, self._job(path, name, content_type), path=path)
         return ParsedDocument.from_bytes(stored)
 
     async def chunk(
@@ -51,7 +64,7 @@ class ParsingPool:
         *,
         company_id: str = "",
     ) -> Sequence[Chunk]:
-        job = _job(strategy=strategy, source=source, index=index)
+        job = self._job(strategy=strategy, source=source, index=index)
         head, body = await self._run(company_id, job, document.to_bytes())
         return _chunks(document, head, body)
 
@@ -66,100 +79,64 @@ class ParsingPool:
         *,
         company_id: str = "",
     ) -> tuple[ParsedDocument, Sequence[Chunk]]:
-        head, body = await self._run(company_id, _job(path, name, content_type, strategy, source, index))
+        job = self._job(path, name, content_type, strategy, source, index)
+        head, body = await self._run(company_id, job, path=path)
         stored = head["stored"]
         document = ParsedDocument.from_bytes(body[:stored])
         return document, _chunks(document, head, body[stored:])
 
-    def moved_within(self, seconds: float) -> bool:
-        """Whether a job began, or had a part done, in the last ``seconds``."""
-        since = asyncio.get_running_loop().time() - seconds
-        return any(process.moved_at > since for process in self._processes)
-
-    async def close(self) -> None:
-        """Ends all processes; calls under way raise ServiceUnavailable."""
-        self._closed = True
-        await asyncio.gather(*(process.kill() for process in tuple(self._processes)))
-        self._processes.clear()
-
-    async def _run(self, company_id: str, job: dict[str, Any], body: bytes = b"") -> tuple[dict[str, Any], bytes]:
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                async with self._permits.acquire(company_id):
-                    head, stored = await self._attempt(job, body)
-            except ProcessDied as died:
-                if self._closed:
-                    raise _closed() from None
-                # The first time the system may have killed it; the second time it was the file.
-                _log.warning("parsing_process.died", attempt=attempt, reason=str(died))
-                continue
-            if "code" in head:
-                raise Unparsable(head["code"], head["message"], retryable=head["retryable"])
-            if job["path"] is not None:
-                PARSED_BYTES.inc(_size(job["path"]))
-            return head, stored
-        raise Unparsable("crashed", "The file makes the parser crash.")
-
-    async def _attempt(self, job: dict[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
-        process = self._idle.pop() if self._idle else None
+    async def _run(
+        self, company_id: str, job: dict[str, Any], body: bytes = b"", *, path: Path | None = None
+    ) -> tuple[dict[str, Any], bytes]:
+        files = {} if path is None else {_FILE: path}
         try:
-            if process is None or not process.alive:
-                process = await self._replace(process)
-            head, stored = await process.call(job, body)
-            if head.get("code") == "memory":
-                raise process.out_of_memory()
-        except BaseException:
-            # An interrupted job leaves half a frame in the pipes, so the process is discarded.
-            await self._discard(process)
-            raise
-        # Native parsers leak memory.
-        if process.jobs >= _JOBS_PER_PROCESS or process.memory() > _FULL * self._limits.memory_bytes:
-            await self._discard(process)
-        else:
-            self._idle.append(process)
-        return head, stored
+            head, answer = await self._processes.run(company_id, job, body, files=files)
+        except PoolClosed:
+            raise ServiceUnavailable("Documents are no longer parsed here, the service is stopping.") from None
+        except ProcessNotStarted as died:
+            raise ServiceUnavailable(f"A parsing process did not start: {died.errors}") from None
+        except ProcessKilled as died:
+            _log.warning("parsing_process.died", reason=str(died))
+            raise Unparsable("crashed", "The file makes the parser crash.") from None
+        except OutOfTime as problem:
+            raise self._too_slow(problem) from None
+        except OutOfMemory:
+            most = self._process_limits.memory_bytes // 1024**2
+            raise Unparsable("memory", f"Reading the file takes more than {most:,} MB of memory.") from None
+        if "code" in head:
+            raise Unparsable(head["code"], head["message"], retryable=head["retryable"])
+        if path is not None:
+            PARSED_BYTES.inc(_size(path))
+        return head, answer
 
-    async def _replace(self, old: ParsingProcess | None) -> ParsingProcess:
-        if self._closed:
-            raise _closed()
-        await self._discard(old)
-        process = await ParsingProcess.start(self._limits)
-        self._processes.add(process)
-        if self._closed:
-            await self._discard(process)
-            raise _closed()
-        return process
+    def _too_slow(self, problem: OutOfTime) -> Unparsable:
+        what, seconds = "a part of the file", self._process_limits.seconds
+        if problem.whole:
+            what, seconds = "the file", self._process_limits.job_seconds
+        return Unparsable("timeout", f"Reading {what} takes more than {seconds:g} seconds.", retryable=True)
 
-    async def _discard(self, process: ParsingProcess | None) -> None:
-        if process is not None and process in self._processes:
-            self._processes.remove(process)
-            await process.kill()
+    def _job(
+        self,
+        path: Path | None = None,
+        name: str = "",
+        content_type: str = "",
+        strategy: ChunkingStrategy | None = None,
+        source: str = "",
+        index: IndexSettings | None = None,
+    ) -> dict[str, Any]:
+        return {
+            "file": None if path is None else _FILE,
+            "name": name,
+            "content_type": content_type,
+            "limits": self._limits,
+            "strategy": strategy.model_dump() if strategy else None,
+            "source": source,
+            "wanted": wanted(index) if index else None,
+        }
 
 
-def _size(path: str) -> int:
-    return Path(path).stat().st_size
-
-
-def _closed() -> ServiceUnavailable:
-    return ServiceUnavailable("Documents are no longer parsed here, the service is stopping.")
-
-
-def _job(
-    path: Path | None = None,
-    name: str = "",
-    content_type: str = "",
-    strategy: ChunkingStrategy | None = None,
-    source: str = "",
-    index: IndexSettings | None = None,
-) -> dict[str, Any]:
-    return {
-        "path": str(path.absolute()) if path else None,
-        "name": name,
-        "content_type": content_type,
-        "strategy": strategy.model_dump() if strategy else None,
-        "source": source,
-        "wanted": wanted(index) if index else None,
-    }
+def _size(path: Path) -> int:
+    return path.stat().st_size
 
 
 def _chunks(document: ParsedDocument, head: dict[str, Any], made: bytes) -> list[Chunk]:

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 
 from services.ingestion.adapters.embeddings import static
-from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.domain.documents import Chunk, TermCounts
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.knowledge_bases import IndexSettings
@@ -36,7 +36,7 @@ def prepare(chunks: Sequence[Chunk], wanted: dict[str, Any]) -> tuple[dict[str, 
         return {}, b""
     texts = [chunk.text for chunk in chunks]
     vectors = _embedded(texts, wanted["dimensions"])
-    terms = [_terms().counts(text) for text in texts] if wanted["terms"] else []
+    terms = [_analysis().counts(text) for text in texts] if wanted["terms"] else []
     columns = [[len(each.numbers) for each in terms], [each.length for each in terms]]
     body = b"".join(
         (
@@ -89,5 +89,5 @@ def _embedder(dimensions: int) -> static.StaticEmbedder:
 
 
 @lru_cache
-def _terms() -> Terms:
-    return Terms()
+def _analysis() -> Analysis:
+    return Analysis()

@@ -3,12 +3,13 @@
 from pathlib import Path
 from typing import Final
 
+from libs.confined import PartDone, no_parts
 from libs.documents import decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
 from services.ingestion.adapters.parsing.json_text import from_json
-from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
+from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text, unparsable
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
@@ -67,9 +68,9 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
             return extraction.pdf(path, part_done)
         case ".docx":
             check_package(path, limits)
-            return extraction.word(path, mime_type)
+            return extraction.word(path)
         case ".doc":
-            return extraction.office(path, mime_type)
+            return extraction.legacy_word(path, mime_type)
         case ".xlsx":
             check_package(path, limits)
             return from_workbook(path, limits, part_done)

@@ -6,8 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from libs.confined import PartDone, no_parts
 from libs.documents import CsvDialect, DocumentEncrypted, DocumentUnreadable, cell_text, is_heading, workbook_sheets
-from services.ingestion.adapters.parsing.limits import Limits, PartDone, no_parts
+from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 

@@ -47,16 +47,6 @@ _CLAIM: Final = f"""
     FROM claimed c JOIN ingestion_runs r ON r.id = c.run_id JOIN knowledge_base_indexes i ON i.id = c.index_id
     JOIN files f ON f.id = c.file_id ORDER BY c.file_id, c.index_id
 """
-# Rows are written only once in half a lease.
-_KEEP_SENT: Final = f"""
-    UPDATE ingestion_items d SET sent_at = now() FROM (
-        SELECT o.index_id, o.file_id FROM {_KEYS} CROSS JOIN LATERAL (
-            SELECT d.index_id, d.file_id FROM ingestion_items d
-            WHERE (d.index_id, d.file_id) = (w.index_id, w.file_id) AND d.state IN ('pending', 'removing')
-              AND d.token IS NULL AND d.sent_at < now() - %(seconds)s * interval '1 second' / 2
-            FOR UPDATE OF d SKIP LOCKED) o) waiting
-    WHERE (d.index_id, d.file_id) = (waiting.index_id, waiting.file_id)
-"""
 # Deleting the file or dropping the index changes the state of the row.
 _INGESTED: Final = f"""
     {_HELD} UPDATE ingestion_items d
@@ -103,9 +93,6 @@ class PostgresWorkItems:
                             SELECT ctid FROM {table} WHERE token = ANY (%s) FOR UPDATE SKIP LOCKED))""",
                     (self._lease, list(tokens)),
                 )
-
-    async def keep_sent(self, keys: Sequence[ItemKey]) -> None:
-        await self._database.execute(_KEEP_SENT, {**_columns(keys), "seconds": self._lease})
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
         await self._database.execute(

@@ -65,8 +65,8 @@ _DUE_ITEMS: Final = """
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
 """
-# Deleting a file changes its items; these were planned by an older release or came back with a restore. So a part of
-# the deleted files is looked at each time.
+# Deleting a file changes its items; these came back with a restore. So a part of the deleted files is looked at each
+# time.
 _DELETED_FILES: Final = """
     SELECT deleted_at, id FROM files WHERE deleted_at IS NOT NULL AND (deleted_at, id) > (%s, %s)
     ORDER BY deleted_at, id LIMIT %s
@@ -84,8 +84,7 @@ _LOST_ITEMS: Final = """
         WHERE state = 'running' AND lease_until < now() FOR UPDATE SKIP LOCKED) lost
     WHERE (d.index_id, d.file_id) = (lost.index_id, lost.file_id)
 """
-# Workers keep what they have read from being sent again. Other items may just wait in the topic: while work moves on,
-# only a few are sent again at a time.
+# They may just wait in the topic or in a worker: while work moves on, only a few are sent again at a time.
 _UNHEARD_ITEMS: Final = """
     UPDATE ingestion_items d SET sent_at = NULL FROM (
         SELECT d.index_id, d.file_id FROM ingestion_items d

@@ -109,9 +109,6 @@ class WorkItems(Protocol):
     async def renew(self, tokens: Sequence[Token]) -> None:
         """Renews leases; rows that are being changed at this moment are left to the next renewal."""
 
-    async def keep_sent(self, keys: Sequence[ItemKey]) -> None:
-        """Counts unclaimed items as sent just now: their messages wait in a worker, and are not lost."""
-
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
         """Records the phase of items and their numbers of chunks (0: not known yet)."""
 

@@ -11,7 +11,7 @@ from typing import Final, TypeVar
 import structlog
 
 from libs.retry import RetryPolicy, Transient
-from services.runtime.adapters import metrics
+from services.runtime.adapters.observed import RETRIED_MODEL_CALLS
 from services.runtime.domain.models import ModelFailed, ModelRateLimited
 
 _log = structlog.get_logger("model")
@@ -48,7 +48,7 @@ class ProviderRetries:
 
     def __init__(self, provider: str, policy: RetryPolicy | None = None) -> None:
         self._policy = policy or MODEL_RETRIES
-        self._counter = metrics.MODEL_RETRIES.labels(provider)
+        self._counter = RETRIED_MODEL_CALLS.labels(provider)
 
     async def run(self, call: Callable[[], Awaitable[Answer]]) -> Answer:
         """Raises the last `ModelFailed` once the attempts are used up.

@@ -13,7 +13,7 @@ from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import IS_EXHAUSTED, exhausted
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
 from services.runtime.adapters.postgres.session_writer import SESSIONS, add_messages, add_sessions
-from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Refused, SessionState
+from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Excess, Refused, SessionState
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.turns import FIRST_SEQUENCE, ClaimedTurn, Submission
@@ -91,7 +91,7 @@ class PostgresAdmissions:
             if added:
                 companies = {session.company_id for session in added}
                 excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
-                view = replace(view, excess=excess)
+                view = replace(view, excess={id: Excess(each.by, each.error) for id, each in excess.items()})
             yield PostgresAdmissionBatch(transaction, view, added, self._worker_id, self._turn_deadline)
 
 
@@ -136,13 +136,10 @@ class PostgresAdmissionBatch:
             await self._transaction.connection.execute(_NEVER_BEGUN, (refused,))
         self.begun = [session for session in self.begun if session.id in first]
         await add_messages(self._transaction.connection, self.begun)
-        await self._transaction.begin(*(session.id for session in self.begun))
         for session in self.begun:
             # It is the outcome of CreateSession: with this command's id it would count as that of ExecuteTurn.
             context = replace(first[session.id].message_context, causation_id=None)
-            self._transaction.emit(
-                session.created(), subject=session.id, owner_id=session.owner_id, sequence=1, context=context
-            )
+            self._transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)
 
     def _claimed(self, admitted: Admitted) -> ClaimedTurn:
         submission = admitted.submission

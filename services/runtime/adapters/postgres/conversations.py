@@ -7,15 +7,12 @@ import orjson
 
 from libs.json_text import read_json
 from libs.persistence import Database
-from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, RecordedStep, calls_made
-from services.runtime.domain.conversation import JsonObject, Message
-from services.runtime.domain.conversation_json import (
-    answer_from_json,
-    message_from_row,
-    tool_result_from_json,
-    toolsets_from_json,
-)
+from services.runtime.adapters.postgres.waits import allowed_calls
+from services.runtime.domain.agents import AgentSpec
+from services.runtime.domain.conversation import Message
+from services.runtime.domain.conversation_json import message_from_row
 from services.runtime.domain.ports import SessionAgent
+from services.runtime.domain.steps import Step, calls_made
 
 _AGENT: Final = "SELECT config::text, config_hash, agent_id FROM sessions WHERE id = %s"
 # The messages that a fork began with have no turn in it.
@@ -31,10 +28,9 @@ _MESSAGES: Final = """
 """
 _LINEAGE: Final = "SELECT lineage FROM sessions WHERE id = %s"
 _STEPS: Final = """
-    SELECT number, kind, payload::text FROM steps WHERE turn_id = %s ORDER BY number, call_id = '' DESC, created_at
+    SELECT number, kind, payload::text, usage::text FROM steps WHERE turn_id = %s
+    ORDER BY number, call_id = '' DESC, created_at
 """
-
-_ALLOWED: Final = "SELECT call_id, call_hash FROM actions WHERE turn_id = %s AND decision = 'approve'"
 
 
 class PostgresConversations:
@@ -53,11 +49,16 @@ class PostgresConversations:
         rows = await self._database.execute(_MESSAGES, (session_id, 2 * after + 2, 2 * through + 1))
         return [(row[0], message) for row in rows for message in (*_calls_made(row[4]), _message(row))]
 
-    async def steps(self, turn_id: str) -> list[RecordedStep]:
-        return [_step(row) for row in await self._database.execute(_STEPS, (turn_id,))]
+    async def steps(self, turn_id: str) -> list[Step]:
+        rows = await self._database.execute(_STEPS, (turn_id,))
+        return [
+            Step.from_row(number, kind, read_json(payload), None if usage is None else read_json(usage))
+            for number, kind, payload, usage in rows
+        ]
 
     async def allowed_calls(self, turn_id: str) -> dict[str, str]:
-        return {row[0]: row[1] for row in await self._database.execute(_ALLOWED, (turn_id,))}
+        async with self._database.connection() as connection:
+            return await allowed_calls(connection, turn_id)
 
 
 def _message(row: tuple[Any, ...]) -> Message:
@@ -68,15 +69,4 @@ def _message(row: tuple[Any, ...]) -> Message:
 def _calls_made(steps: str | None) -> tuple[Message, ...]:
     """The calls of a reply's turn. An answer without calls may have nothing but the turn's toolsets."""
     rows = [] if steps is None else read_json(steps)
-    return calls_made([_recorded(*row) for row in rows if row[1] != "answer" or row[2].get("tool_calls")])
-
-
-def _step(row: tuple[Any, ...]) -> RecordedStep:
-    number, kind, payload = row
-    return _recorded(number, kind, read_json(payload))
-
-
-def _recorded(number: int, kind: str, data: JsonObject) -> RecordedStep:
-    if kind == "answer":
-        return RecordedAnswer(number, answer_from_json(data), toolsets_from_json(data), tuple(data.get("problems", ())))
-    return RecordedResult(number, tool_result_from_json(data))
+    return calls_made([Step.from_row(*row) for row in rows if row[1] != "model" or row[2].get("tool_calls")])

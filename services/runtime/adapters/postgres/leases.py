@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.eventing import Outbox
-from libs.persistence import Database, Presence, fetch_value, pipeline
+from libs.persistence import Database, Presence, fetch_value
 from services.runtime.adapters.postgres.claims import (
     CLAIMED_COLUMNS,
     CLAIMED_WIDTH,
@@ -54,14 +54,17 @@ _CLAIMABLE: Final = f"""
     ORDER BY row_number() OVER (PARTITION BY q.company_id ORDER BY q.created_at), q.created_at LIMIT {_AT_ONCE}
 """
 _QUEUED: Final = "SELECT count(*) FROM turns WHERE status = 'queued'"
-# Each expiry is a transaction: a small batch keeps the rest of the look from being late.
-_EXPIRED: Final = """
+# Each is resolved in a transaction of its own: a small batch keeps the rest of the look from being late.
+_DUE: Final = """
     SELECT session_id, turn_id FROM (
-        SELECT session_id, turn_id, expires_at FROM actions WHERE state = 'open' AND expires_at <= now()
-        ORDER BY expires_at LIMIT 100) due
-    GROUP BY session_id, turn_id ORDER BY min(expires_at)
+        (SELECT session_id, turn_id, expires_at AS at FROM waits WHERE state = 'open' AND expires_at <= now()
+         ORDER BY expires_at LIMIT 100)
+        UNION ALL
+        (SELECT session_id, turn_id, due_at FROM waits WHERE state = 'open' AND due_at <= now()
+         ORDER BY due_at LIMIT 100)) due
+    GROUP BY session_id, turn_id ORDER BY min(at)
 """
-_OPEN_ACTIONS: Final = "SELECT count(*) FROM actions WHERE state = 'open'"
+_OPEN_WAITS: Final = "SELECT count(*) FROM waits WHERE state = 'open'"
 _DELETING: Final = f"SELECT id FROM sessions WHERE status = 'deleting' ORDER BY id LIMIT {_AT_ONCE}"
 # Locks out a renewal of these leases until the turns are taken.
 _LOCK_WORKERS: Final = "SELECT id FROM workers WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
@@ -124,30 +127,30 @@ class PostgresLeaseReclaimer:
         self._turn_deadline = turn_deadline
 
     async def snapshot(self, unknown: Sequence[str], overdue_grace: float) -> TurnSnapshot:
-        async with self._database.connection() as connection, pipeline(connection):
+        async with self._database.pipelined() as connection:
             held = await connection.execute(_HELD, (self._worker_id,))
             orphans = await connection.execute(_ORPHANS, {**self._orphan_parameters(unknown), "grace": overdue_grace})
             claimable = await connection.execute(_CLAIMABLE)
             queued = await connection.execute(_QUEUED)
             deleting = await connection.execute(_DELETING)
-            expired = await connection.execute(_EXPIRED)
+            due = await connection.execute(_DUE)
             await connection.execute(_FORGET_WORKERS)
             presences = await connection.execute(_PRESENCES, (self._worker_id,))
-            self._others = [row[0] for row in await presences.fetchall()]
-            own = await held.fetchall()
-            return TurnSnapshot(
-                held={row[0]: (row[1], row[2]) for row in own},
-                watches={row[0]: row[3] for row in own if row[3]},
-                orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
-                claimable=tuple((row[0], row[1]) for row in await claimable.fetchall()),
-                deleting=tuple(row[0] for row in await deleting.fetchall()),
-                queued=sum(row[0] for row in await queued.fetchall()),
-                expired=tuple((row[0], row[1]) for row in await expired.fetchall()),
-            )
+        self._others = [row[0] for row in await presences.fetchall()]
+        own = await held.fetchall()
+        return TurnSnapshot(
+            held={row[0]: (row[1], row[2]) for row in own},
+            watches={row[0]: row[3] for row in own if row[3]},
+            orphans=tuple(_orphan(row) for row in await orphans.fetchall()),
+            claimable=tuple((row[0], row[1]) for row in await claimable.fetchall()),
+            deleting=tuple(row[0] for row in await deleting.fetchall()),
+            queued=sum(row[0] for row in await queued.fetchall()),
+            due=tuple((row[0], row[1]) for row in await due.fetchall()),
+        )
 
-    async def open_actions(self) -> int:
+    async def open_waits(self) -> int:
         async with self._database.connection() as connection:
-            return int(await fetch_value(connection, _OPEN_ACTIONS))
+            return int(await fetch_value(connection, _OPEN_WAITS))
 
     async def claim(self, session_ids: Sequence[str]) -> list[ClaimedTurn]:
         async with self._outbox.pipelined() as transaction:
@@ -188,7 +191,7 @@ class PostgresLeaseReclaimer:
             "worker": self._worker_id,
             "lease": self._lease,
             "unknown": list(unknown),
-            # Of the workers that the look before has shown: whoever is new has not died yet.
+            # Only workers already seen by the previous check can be declared dead.
             "gone": list(self._presence.gone(self._others)),
         }
 

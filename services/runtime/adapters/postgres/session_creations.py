@@ -27,9 +27,6 @@ class PostgresSessionCreations:
             for each in excess.values():
                 raise each.error
             await add_messages(transaction.connection, sessions)
-            await transaction.begin(*(session.id for session in sessions))
             for creation in creations:
                 session, context = creation.session, creation.command.message
-                transaction.emit(
-                    session.created(), subject=session.id, owner_id=session.owner_id, sequence=1, context=context
-                )
+                transaction.emit(session.created(), subject=session.id, owner_id=session.owner_id, context=context)

@@ -33,15 +33,15 @@ _MESSAGE_COLUMNS: Final = """
 """
 _IN_ORDER: Final = Order(("position",), ("bigint",), descending=False)
 _OF_TURN: Final = " AND turn_id = %(turn)s"
-# Only a waiting turn has open actions: other turns do not look for any.
+# Only a waiting turn has open waits: other turns do not look for any.
 _TURN_COLUMNS: Final = f"""
     id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
            usage::text, reply::text, {left_out_text("turns")} AS reply_text,
            error::text, options::text, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN (
-               SELECT json_agg(json_build_object('action_id', a.id, 'kind', a.kind, 'tool_call', a.tool_call,
-                                                 'expires_at', a.expires_at) ORDER BY a.created_at, a.id)
-               FROM actions a WHERE a.turn_id = turns.id AND a.state = 'open') END::text AS required_actions,
+               SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
+                                                 'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
+               FROM waits w WHERE w.turn_id = turns.id AND w.state = 'open') END::text AS required_actions,
            (SELECT (s.payload -> 'toolsets')::text FROM steps s
             WHERE s.turn_id = turns.id AND s.number = 1 AND s.call_id = '') AS toolsets
 """
@@ -59,7 +59,7 @@ _TURNS_OF_AGENT: Final = f"""
       AND (%(changed_after)s::timestamptz IS NULL OR {_CHANGED} > %(changed_after)s)
 """
 _CHANGED_LAST_FIRST: Final = Order((_CHANGED, "id"), ("timestamptz", "text"))
-_ACTION_COLUMNS: Final = "id AS action_id, session_id, turn_id, kind, tool_call::text, expires_at, created_at"
+_ACTION_COLUMNS: Final = "id AS action_id, session_id, turn_id, kind, payload::text, expires_at, created_at"
 _OLDEST_FIRST: Final = Order(("created_at", "id"), ("timestamptz", "text"), descending=False)
 _FILTERS: Final = {"session_id": "session", "kind": "kind"}
 _KNOWS: Final = """
@@ -152,10 +152,10 @@ class PostgresSessionReads:
         parameters = {**_caller(caller), "kind": kind, "session": session_id}
         async with self._database.connection() as connection:
             page = await fetch_page(
-                connection, _ACTION_COLUMNS, f"FROM actions WHERE {_open(parameters)}", _OLDEST_FIRST, parameters,
+                connection, _ACTION_COLUMNS, f"FROM waits WHERE {_open(parameters)}", _OLDEST_FIRST, parameters,
                 limit=limit, offset=offset, cursor=cursor,
             )  # fmt: skip
-        actions = page.map(lambda row: OpenAction(**_decoded(row, "tool_call")))
+        actions = page.map(lambda row: OpenAction(**row, **read_json(row["payload"])))
         return ActionPage(actions=actions.items, **page.facts)
 
     async def knows_command(self, command_id: str, company_id: str) -> bool:
@@ -196,7 +196,7 @@ def _session(row: Row) -> Session:
 def _turn(row: Row) -> Turn:
     actions = read_json(row.pop("required_actions") or "[]")
     for action in actions:
-        action["expires_at"] = parse_time(action["expires_at"])
+        action |= {**action.pop("payload"), "expires_at": parse_time(action["expires_at"])}
     toolsets = read_json(row.pop("toolsets") or "[]")
     text = row.pop("reply_text")
     decoded = _decoded(row, "usage", "error", "options")

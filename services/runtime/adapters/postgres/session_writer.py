@@ -56,17 +56,9 @@ _APPEND_MESSAGES: Final = """
     RETURNING id, role, content, created_at AS timestamp, blocks::text AS content_blocks
 """
 _ADDED: Final = (
-    "id",
-    "company_id",
-    "owner_id",
-    "agent_id",
-    "config",
-    "config_hash",
-    "next_position",
-    "listed",
-    "expires_after",
+    "id", "company_id", "owner_id", "agent_id", "config", "config_hash", "next_position", "listed", "expires_after",
     "metadata",
-)
+)  # fmt: skip
 # Of a turn of the session itself, or of one that a fork has the messages of, which has ended.
 _FORK_POINT: Final = """
     SELECT m.position / 2, t.id IS NULL OR t.finished_at IS NOT NULL,
@@ -133,7 +125,7 @@ _CANCEL: Final = """
         UPDATE turns SET status = 'cancelled', finished_at = now(), event_sequence = event_sequence + %s
         WHERE id = ANY(%s) AND status IN ('queued', 'running', 'waiting') RETURNING id
     )
-    UPDATE actions SET state = 'closed', resolved_at = now()
+    UPDATE waits SET state = 'closed', resolved_at = now()
     WHERE turn_id IN (SELECT id FROM cancelled) AND state = 'open'
 """
 _MARK_DELETING: Final = "UPDATE sessions SET status = 'deleting', deletion = %s WHERE id = %s"
@@ -145,10 +137,10 @@ _SET_AGENT: Final = """
 _IS_HELD: Final = """
     SELECT EXISTS (SELECT FROM turns WHERE session_id = %s AND (worker_id IS NOT NULL OR status = 'running'))
 """
-_DELETION: Final = "SELECT deletion::text, owner_id FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
+_DELETION: Final = "SELECT deletion::text FROM sessions WHERE id = %s AND status = 'deleting' FOR UPDATE"
 _WAS_DELETED: Final = "SELECT EXISTS (SELECT FROM session_tombstones WHERE id = %s AND company_id = %s)"
 _REMOVE: Final = (
-    "DELETE FROM actions WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
+    "DELETE FROM waits WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
     "DELETE FROM steps WHERE turn_id IN (SELECT id FROM turns WHERE session_id = ANY(%s))",
     "DELETE FROM messages WHERE session_id = ANY(%s)",
     "DELETE FROM turns WHERE session_id = ANY(%s)",
@@ -225,12 +217,8 @@ class PostgresSessionWriter:
         await self._connection.execute(_SET_METADATA, (as_json(metadata), session_id))
 
     async def set_agent(self, session: NewSession) -> bool:
-        parameters = {
-            "id": session.id,
-            "agent_id": session.agent_id,
-            "config": as_json(session.config),
-            "config_hash": session.config_hash,
-        }
+        names = ("id", "agent_id", "config_hash")
+        parameters = {"config": as_json(session.config), **{name: getattr(session, name) for name in names}}
         return await fetch_value(self._connection, _SET_AGENT, parameters) is not None
 
     async def add_messages(self, session_id: str, messages: Sequence[Message]) -> list[api.Message]:
@@ -239,16 +227,14 @@ class PostgresSessionWriter:
         return [message_of(row) for row in await fetch_records(self._connection, _APPEND_MESSAGES, parameters)]
 
     async def mark_deleting(self, session_id: str, deletion: MessageContext) -> None:
-        # Without the owner, who is known by the row: processes of the release before know no such field.
-        kept = {name: value for name, value in asdict(deletion).items() if name != "owner_id"}
-        await self._connection.execute(_MARK_DELETING, (as_json(kept), session_id))
+        await self._connection.execute(_MARK_DELETING, (as_json(asdict(deletion)), session_id))
 
     async def is_held(self, session_id: str) -> bool:
         return bool(await fetch_value(self._connection, _IS_HELD, (session_id,)))
 
     async def deletion(self, session_id: str) -> MessageContext | None:
         row = await self._row(_DELETION, session_id)
-        return None if row is None else MessageContext(**orjson.loads(row[0]), owner_id=row[1])
+        return None if row is None else MessageContext(**orjson.loads(row[0]))
 
     async def was_deleted(self, session_id: str, company_id: str) -> bool:
         return bool(await fetch_value(self._connection, _WAS_DELETED, (session_id, company_id)))

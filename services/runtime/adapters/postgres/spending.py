@@ -16,10 +16,10 @@ _SPENT: Final = """
            u.input_tokens, u.output_tokens, u.model_calls, u.tool_calls
     FROM turns t JOIN sessions s ON s.id = t.session_id
     CROSS JOIN LATERAL (
-        SELECT coalesce(sum((payload #>> '{usage,input_tokens}')::bigint), 0)::bigint AS input_tokens,
-               coalesce(sum((payload #>> '{usage,output_tokens}')::bigint), 0)::bigint AS output_tokens,
-               count(*) FILTER (WHERE kind = 'answer') AS model_calls,
-               count(*) FILTER (WHERE kind = 'tool_result') AS tool_calls
+        SELECT coalesce(sum((usage ->> 'input_tokens')::bigint), 0)::bigint AS input_tokens,
+               coalesce(sum((usage ->> 'output_tokens')::bigint), 0)::bigint AS output_tokens,
+               count(*) FILTER (WHERE kind = 'model') AS model_calls,
+               count(*) FILTER (WHERE kind = 'tool') AS tool_calls
         FROM steps WHERE turn_id = t.id
     ) u
     WHERE t.id = ANY(%(turns)s)

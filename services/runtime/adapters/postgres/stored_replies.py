@@ -1,7 +1,4 @@
-"""Replies as the rows of turns keep them: without what the turn's other columns and its message have.
-
-Those of turns that ended in older releases have all of it.
-"""
+"""Replies as the rows of turns keep them: without what the turn's other columns and its message have."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -22,17 +19,15 @@ def stored_reply(payload: bytes) -> bytes:
 
 
 def left_out_text(turn: str) -> str:
-    """An expression over the alias of a turn's row: the text that its stored reply does not have; else NULL."""
+    """An expression over the alias of a turn's row: the text that its stored reply does not have."""
     return f"""
-        CASE WHEN {turn}.reply IS NOT NULL AND {turn}.reply -> 'response' -> 'content' IS NULL THEN (
+        CASE WHEN {turn}.reply IS NOT NULL THEN (
             SELECT m.content FROM messages m
             WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END
     """
 
 
-def whole_reply(stored: str, text: str | None, turn: Mapping[str, Any]) -> JsonObject:
+def whole_reply(stored: str, text: str, turn: Mapping[str, Any]) -> JsonObject:
     """The payload of the turn's ``turn.completed``: ``text`` by ``left_out_text``, ``turn`` by its decoded columns."""
     reply: JsonObject = read_json(stored)
-    if text is None:
-        return reply
     return {**{name: turn[name] for name in _COLUMNS}, **reply, "response": {"content": text, **reply["response"]}}

@@ -6,7 +6,8 @@ import orjson
 
 from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.identity import Identity
-from libs.persistence import Database, fetch_records, pipeline
+from libs.eventing import Outbox, Received
+from libs.persistence import Database, fetch_records
 from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
 from services.runtime.domain.turns import TurnEnd
 
@@ -21,12 +22,9 @@ _MARK: Final = f"""
     UPDATE turns t SET watches = t.watches + 1 WHERE {_VISIBLE} AND t.status IN ('queued', 'running', 'waiting')
     RETURNING t.watches
 """
-# A step without calls or problems, of an older release, is the last one: its text is the reply's.
 _TEXTS: Final = """
     SELECT number, payload ->> 'text' FROM steps
-    WHERE turn_id = %(turn)s AND kind = 'answer' AND number > %(after_step)s
-      AND payload ->> 'text' <> ''
-      AND (json_array_length(payload -> 'tool_calls') > 0 OR payload -> 'problems' IS NOT NULL)
+    WHERE turn_id = %(turn)s AND kind = 'model' AND number > %(after_step)s AND payload ->> 'text' <> ''
 """
 _END: Final = f"""
     SELECT t.status, t.event_sequence, t.correlation_id, t.reply::text, t.error::text, t.message_id,
@@ -36,19 +34,21 @@ _END: Final = f"""
 
 
 class PostgresWatchedTurns:
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, outbox: Outbox, *, source: str) -> None:
         self._database = database
+        self._outbox = outbox
+        self._source = source
 
     async def watch(
         self, session_id: str, turn_id: str, caller: Identity, *, after_step: int
     ) -> tuple[WatchedTurn, int | None] | None:
         parameters = {**_parameters(session_id, turn_id, caller), "after_step": after_step}
-        async with self._database.connection() as connection, pipeline(connection):
+        async with self._database.pipelined() as connection:
             # The mark first: text that is recorded or sent after it reaches the reader in one way or the other.
             marking = await connection.execute(_MARK, parameters)
             looking = await connection.execute(_STATE, parameters)
             reading = await connection.execute(_TEXTS, parameters)
-            marked, state, texts = await marking.fetchone(), await looking.fetchone(), await reading.fetchall()
+        marked, state, texts = await marking.fetchone(), await looking.fetchone(), await reading.fetchall()
         if state is None:
             return None
         _, status, sequence = state
@@ -63,6 +63,10 @@ class PostgresWatchedTurns:
         reply = None if row["reply"] is None else whole_reply(row["reply"], row["text"], row)
         error = None if row["error"] is None else orjson.loads(row["error"])
         return TurnEnd(row["status"], row["event_sequence"], row["correlation_id"], reply, error)
+
+    async def events(self, turn_id: str, company_id: str, *, after: int) -> list[Received]:
+        found = await self._outbox.events(turn_id, company_id, after=after)
+        return [Received(message.envelope(self._source), message.payload) for message in found]
 
 
 def _parameters(session_id: str, turn_id: str, caller: Identity) -> dict[str, Any]:

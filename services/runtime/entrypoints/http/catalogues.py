@@ -1,18 +1,20 @@
-"""Catalogues of the models and tools of this runtime."""
+"""Catalogues of models and tools, and toolsets outside of turns: the tools that a target offers, a call of one."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
+from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.service_defaults import Caller, Offset
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.tools import Toolbox
+from services.runtime.use_cases.try_toolset import TryToolset
 
 Limit = Annotated[int | None, Query(ge=1, le=200)]
 
 
-def catalogues_router(models: ModelCatalogue, toolbox: Toolbox) -> APIRouter:
+def catalogues_router(models: ModelCatalogue, toolbox: Toolbox, toolsets: TryToolset) -> APIRouter:
     router = APIRouter(prefix="/internal")
 
     @router.get("/models")
@@ -25,6 +27,14 @@ def catalogues_router(models: ModelCatalogue, toolbox: Toolbox) -> APIRouter:
     @router.get("/tools")
     async def list_tools(_who: Caller, limit: Limit = None, offset: Offset = 0) -> dict[str, Any]:
         return _page("tools", toolbox.to_json(), limit, offset)
+
+    @router.post("/toolsets/discover")
+    async def discover(toolset: ConnectedToolset, who: Caller) -> DiscoveredTools:
+        return await toolsets.discover(toolset, who)
+
+    @router.post("/toolsets/call")
+    async def call(wanted: TryToolCall, who: Caller) -> CallToolReply:
+        return await toolsets.call(wanted, who)
 
     return router
 

@@ -4,12 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.api.sessions import ActionKind
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.actions import NewAction, call_hash
 from services.runtime.domain.agents import AgentTask, TurnJournal
 from services.runtime.domain.conversation import ToolCall, ToolResult
+from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import TurnTools
+from services.runtime.domain.waits import NewWait, WaitKind, call_hash
+from services.runtime.domain.waits.kinds import wait_for
 from services.runtime.use_cases.agent.tool_caller import ToolCaller
 
 _NOT_AS_APPROVED: Final = "The call was not made: it is not the call that was approved."
@@ -17,10 +18,10 @@ _NOT_AS_APPROVED: Final = "The call was not made: it is not the call that was ap
 
 @dataclass(frozen=True, slots=True)
 class CalledTools:
-    """``results`` by call id. With ``actions`` the turn waits."""
+    """``results`` by call id. With ``waits`` the turn is suspended."""
 
     results: dict[str, ToolResult]
-    actions: tuple[NewAction, ...]
+    waits: tuple[NewWait, ...]
 
 
 class GuardedCalls:
@@ -43,26 +44,27 @@ class GuardedCalls:
         results: dict[str, ToolResult] = {}
         for call in swapped:
             results[call.id] = ToolResult(call.id, call.name, _NOT_AS_APPROVED, "failed")
-            await journal.record_tool_result(step, call, results[call.id])
+            await journal.record(Step(step, results[call.id]))
         ready = [call for call in calls if call.id not in kinds and call.id not in results]
         made = await self._caller.call_all(task, journal, step, ready, tools, resumed=resumed) if ready else []
         results.update((result.call_id, result) for result in made)
-        actions = tuple(NewAction(new_id(), kinds[call.id], step, call) for call in calls if call.id in kinds)
-        return CalledTools(results, actions)
+        waits = tuple(_wait(kinds[call.id], step, call) for call in calls if call.id in kinds)
+        return CalledTools(results, waits)
 
     async def for_client(self, calls: Sequence[ToolCall], tools: TurnTools) -> tuple[ToolCall, ...]:
         """The calls that only the caller can make. Those that cannot be made anyway are not among them."""
         wanted = [call for call in calls if call.name in tools and tools[call.name].definition.run_by_client]
         return tuple([call for call in wanted if await self._caller.rejection(call, tools) is None])
 
-    async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> ActionKind | None:
-        """The kind of the answer without which the call cannot be made or has no result."""
+    async def _needed(self, call: ToolCall, tools: TurnTools, journal: TurnJournal) -> WaitKind | None:
+        """The wait without which the call cannot be made or has no result."""
         if call.name not in tools or call.id in journal.allowed_calls:
             return None
-        definition = tools[call.name].definition
-        if not (definition.run_by_client or definition.approval == "always"):
-            return None
+        kind = wait_for(tools[call.name].definition)
         # Nobody is asked about a call that cannot be made anyway.
-        if await self._caller.rejection(call, tools) is not None:
-            return None
-        return "tool_result" if definition.run_by_client else "approval"
+        return None if kind is None or await self._caller.rejection(call, tools) is not None else kind
+
+
+def _wait(kind: WaitKind, step: int, call: ToolCall) -> NewWait:
+    payload = kind.payload(call)
+    return NewWait(new_id(), kind.name, step, payload, call.id, kind.due_at(payload))

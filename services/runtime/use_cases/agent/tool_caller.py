@@ -1,18 +1,45 @@
 """Makes the tool calls of a model's answer: validated, bounded in time and number, never fatal to the turn."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
+from typing import Final
 
+from libs.json_schema import CompiledSchema, SchemaInvalid, compile_schema
 from services.runtime.domain.agents import AgentTask, TurnJournal
-from services.runtime.domain.conversation import ToolCall, ToolResult
-from services.runtime.domain.tools import (
-    ToolContext,
-    ToolFailed,
-    TurnTools,
-    cut_result,
-)
-from services.runtime.use_cases.agent.argument_schemas import ArgumentSchemas
+from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
+from services.runtime.domain.steps import Step
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, TurnTools, cut_result
 from services.runtime.use_cases.agent.tool_tries import ToolTries
+
+_COMPILED_SCHEMAS: Final = 2000
+
+
+class ArgumentSchemas:
+    """Compiled schemas of arguments, the most recently used ones. A schema is known by its dict, not its content."""
+
+    def __init__(self, capacity: int = _COMPILED_SCHEMAS) -> None:
+        self._capacity = capacity
+        # A compiled schema keeps its dict: while it lives, no other has its id.
+        self._compiled: OrderedDict[int, CompiledSchema] = OrderedDict()
+
+    async def problems(self, definition: ToolDefinition, arguments: JsonObject) -> list[str]:
+        """Findings about the arguments; the schema of a stranger may be the one that is wrong."""
+        try:
+            return await self._schema(definition.parameters).problems(arguments, name="arguments")
+        except SchemaInvalid as problem:
+            return [f"the tool's description has parameters that are no usable JSON Schema ({problem})"]
+
+    def _schema(self, schema: JsonObject) -> CompiledSchema:
+        known = self._compiled.get(id(schema))
+        if known is None:
+            known = self._compiled[id(schema)] = compile_schema(schema)
+            if len(self._compiled) > self._capacity:
+                self._compiled.popitem(last=False)
+        else:
+            self._compiled.move_to_end(id(schema))
+        return known
+
 
 OUTCOME_UNKNOWN = (
     "The service was interrupted during this call. It is not known whether it was carried out, and it is not safe "
@@ -52,7 +79,7 @@ class ToolCaller:
         async def make(call: ToolCall) -> ToolResult:
             async with free:
                 result = await self._make(task, call, tools, resumed=resumed)
-            await journal.record_tool_result(step, call, result)
+            await journal.record(Step(step, result))
             return result
 
         if len(calls) == 1:

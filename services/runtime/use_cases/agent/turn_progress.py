@@ -1,26 +1,98 @@
 """Progress of a turn: its messages, calls and usage so far, and the reply that they make."""
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from libs.contracts.errors import ValidationFailed
 from libs.contracts.identifiers import new_id
-from services.runtime.domain.agents import AgentReply, MadeCall, RecordedAnswer, RecordedStep
+from libs.json_schema import SchemaInvalid, compile_schema
+from libs.json_text import NotJson, read_json, write_json
+from services.runtime.domain.agents import AgentReply, MadeCall
 from services.runtime.domain.conversation import (
     ArtifactRef,
     AssistantMessage,
     Citation,
+    JsonObject,
     Message,
     ModelAnswer,
+    TextPart,
     ToolCall,
     ToolMessage,
     ToolResult,
     Usage,
+    UserMessage,
 )
+from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.domain.tools import ToolsetVersion
-from services.runtime.use_cases.agent.repeated_calls import RepeatedCalls
-from services.runtime.use_cases.agent.structured_output import correction
+
+REPETITIONS: Final = 3
+
+
+class RepeatedCalls:
+    """Counts calls with the same arguments and the same answer.
+
+    Counted in the order of the calls, from recorded results: a turn that is resumed tells its model the same.
+    """
+
+    def __init__(self) -> None:
+        self._seen: Counter[bytes] = Counter()
+
+    def hinted(self, call: ToolCall, result: ToolResult) -> ToolResult:
+        """The result for the model. The record and the caller have it without the hint."""
+        said = write_json(
+            [call.name, call.arguments, call.validation_error, result.status, result.output], sort_keys=True
+        )
+        self._seen[said] += 1
+        times = self._seen[said]
+        return (
+            result if times < REPETITIONS else replace(result, output=f"{result.output}\n\n{_hint(call.name, times)}")
+        )
+
+
+def _hint(name: str, times: int) -> str:
+    return (
+        f"[{name} has now given this same answer to the same arguments {times} times in this turn. Calling {name} like "
+        "this again will not help: use what you have, or try something else.]"
+    )
+
+
+REPEATS: Final = 2
+"""Times that a model is asked again after an answer that does not fit."""
+_FENCED: Final = re.compile(r"```[a-zA-Z]*\s*\n(.*?)\n?\s*```", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    value: Any = None
+    problems: tuple[str, ...] = ()
+
+
+async def read_output(schema: JsonObject, text: str) -> Output:
+    """The value that the text is the JSON of; code fences around it are ignored. Raises ValidationFailed."""
+    try:
+        compiled = compile_schema(schema)
+    except SchemaInvalid as problem:
+        raise ValidationFailed(f"output_schema cannot be used: {problem}") from problem
+    fenced = _FENCED.fullmatch(text.strip())
+    try:
+        value = read_json(fenced[1] if fenced else text)
+        # What is read may be nested deeper than what can be written.
+        write_json(value)
+    except (NotJson, TypeError) as problem:
+        return Output(problems=(f"the answer is not JSON: {problem}",))
+    return Output(value, tuple(await compiled.problems(value, name="the answer")))
+
+
+def correction(problems: Sequence[str]) -> UserMessage:
+    """Tells the model why its answer was not accepted."""
+    lines = "\n".join(f"* {problem}" for problem in problems)
+    return UserMessage(
+        (TextPart(f"Your answer was not accepted:\n{lines}\nAnswer again, with JSON alone that fits the schema."),)
+    )
+
 
 _CITED: Final = re.compile(r"\[(\d{1,3})\]")
 _LONGEST_CALL_ID: Final = 200
@@ -42,17 +114,15 @@ class TurnProgress:
     refused: int = 0
     output: Any = None
 
-    def add_recorded(self, recorded: RecordedAnswer) -> None:
-        self.add_answer(recorded.answer)
-        if recorded.problems:
-            self.refused += 1
-            self.messages.append(correction(recorded.problems))
-
-    def add_answer(self, answer: ModelAnswer) -> None:
+    def add_output(self, output: ModelOutput) -> None:
+        answer = output.answer
         self.step += 1
         self.usage += answer.usage
         self.seen_ids.update(call.id for call in answer.tool_calls)
         self.messages.append(AssistantMessage(answer.text, answer.tool_calls, answer.provider_data))
+        if output.problems:
+            self.refused += 1
+            self.messages.append(correction(output.problems))
 
     def add_results(self, calls: Sequence[ToolCall], results: Sequence[ToolResult]) -> None:
         for call, result in zip(calls, results, strict=True):
@@ -95,9 +165,10 @@ class TurnProgress:
         return tuple(dict.fromkeys(named))
 
 
-def recorded_toolsets(steps: Sequence[RecordedStep]) -> tuple[ToolsetVersion, ...] | None:
+def recorded_toolsets(steps: Sequence[Step]) -> tuple[ToolsetVersion, ...] | None:
     """The toolsets that a turn with recorded steps began with."""
-    return steps[0].toolsets if steps and isinstance(steps[0], RecordedAnswer) else None
+    first = steps[0].content if steps else None
+    return first.toolsets if isinstance(first, ModelOutput) else None
 
 
 def with_call_ids(answer: ModelAnswer, seen: set[str]) -> ModelAnswer:

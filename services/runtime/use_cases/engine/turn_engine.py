@@ -18,12 +18,13 @@ from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, failed
 from services.runtime.domain.worker_slots import WorkerSlots
+from services.runtime.use_cases.engine.delta_stream import TurnWatch
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
-from services.runtime.use_cases.engine.turn_journal import TurnWatch
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")
 _HAND_BACK_SECONDS: Final = 2.0
+_RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK)
 
 
 @dataclass(slots=True)
@@ -107,9 +108,9 @@ class TurnEngine:
         self._running[turn.id] = running
         running.task = asyncio.create_task(self._supervise(running))
 
-    def begin(self, session: NewSession) -> None:
+    def prime_cache(self, session: NewSession) -> None:
         """Makes a session known that is about to be committed with its first turn."""
-        self._conversations.begin(session)
+        self._conversations.prime(session)
 
     def forget(self, session: NewSession) -> None:
         """The session was not committed after all."""
@@ -174,14 +175,7 @@ class TurnEngine:
             outcome = await self._run(running)
             running.committing = True
             if await running.claim.confirm():
-                result = await self._commit(outcome)
-                next_turn = result.next_turn
-                # What was not applied is not stored, and must not be remembered as part of the conversation.
-                if result.applied:
-                    self._remember(running, outcome)
-                if outcome.kind is OutcomeKind.RELEASED:
-                    self.on_release()
-                self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
+                next_turn = await self._end(running, outcome, began)
         except Exception:
             # The reconciler finds the turn as one that this worker holds and does not run.
             _log.exception("turn.not_ended", turn_id=turn.id)
@@ -192,6 +186,21 @@ class TurnEngine:
             self.start(next_turn)
         elif self.left_waiting:
             self.on_room()
+
+    async def _end(self, running: _Running, outcome: TurnOutcome, began: float) -> ClaimedTurn | None:
+        """Commits the outcome; returns the session's next turn, if it was claimed for this worker."""
+        result = await self._commit(outcome)
+        self._metrics.ended(outcome, applied=result.applied, seconds=monotonic() - began)
+        # What was not applied is not stored, and must not be remembered as part of the conversation.
+        if result.applied:
+            self._remember(running, outcome)
+        elif outcome.kind not in _RELEASING:
+            # The turn was cancelled first, and has kept this worker until now.
+            outcome = TurnOutcome(running.turn, OutcomeKind.RELEASED)
+            result = await self._submit(outcome)
+        if outcome.kind is OutcomeKind.RELEASED:
+            self.on_release()
+        return result.next_turn
 
     async def _run(self, running: _Running) -> TurnOutcome:
         try:

@@ -1,4 +1,4 @@
-"""Reconciles turns with the database once a second: lost, orphaned, overdue, expired and claimable ones."""
+"""Reconciles turns with the database once a second: lost, orphaned, overdue, due and claimable ones."""
 
 import asyncio
 import random
@@ -36,7 +36,7 @@ class TurnReconciler:
         engine: TurnEngine,
         reclaimer: LeaseReclaimer,
         finish_deletion: Callable[[str], Awaitable[bool]],
-        expire_actions: Callable[[str, str], Awaitable[None]],
+        resolve_due: Callable[[str, str], Awaitable[None]],
         metrics: TurnMetrics,
         rules: ReconcilerRules,
         *,
@@ -46,7 +46,7 @@ class TurnReconciler:
         self._engine = engine
         self._reclaimer = reclaimer
         self._finish_deletion = finish_deletion
-        self._expire_actions = expire_actions
+        self._resolve_due = resolve_due
         self._metrics = metrics
         self._rules = rules
         self._jitter = jitter
@@ -106,8 +106,8 @@ class TurnReconciler:
                 await self._isolated(self._end(orphan), turn_id=orphan.turn.id)
         await self._isolated(self._reclaim([orphan for orphan in orphans if not self._is_hopeless(orphan)]))
         await self._isolated(self._claim(snapshot.claimable))
-        for session_id, turn_id in snapshot.expired:
-            await self._isolated(self._expire_actions(session_id, turn_id), turn_id=turn_id)
+        for session_id, turn_id in snapshot.due:
+            await self._isolated(self._resolve_due(session_id, turn_id), turn_id=turn_id)
         for session_id in snapshot.deleting:
             await self._isolated(self._finish_deletion(session_id), session_id=session_id)
         await self._isolated(self._measure())
@@ -151,11 +151,11 @@ class TurnReconciler:
         await self._engine.commit(outcome)
 
     async def _measure(self) -> None:
-        """Counts open actions: less often than it looks for work, as there may be very many."""
+        """Counts open waits: less often than it looks for work, as there may be very many."""
         now = self._clock()
         if self._measured is None or now >= self._measured + self._rules.measure_interval:
             self._measured = now
-            self._metrics.open_actions(await self._reclaimer.open_actions())
+            self._metrics.open_waits(await self._reclaimer.open_waits())
 
     async def _reclaim(self, orphans: list[OrphanedTurn]) -> None:
         # What does not fit here is left to another worker, or to the next pass.

@@ -15,15 +15,15 @@ from tests.support.event_owner import EventOwner
 from tests.support.waiting import until
 
 ROWS = """
-    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload, writer,
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,
                         created_at, published_at)
-    SELECT 'e' || n, 'note.taken', 'notes-events', %s, n, 'c', 'c', false, '{}', 'w',
+    SELECT 'e' || n, 'note.taken', 'notes-events', %s, n, 'c', 'c', false, '{}',
            now() - make_interval(days => %s), now()
     FROM generate_series(1, %s) n
 """
 MESSAGES = """
-    INSERT INTO inbox (consumer, message_id, received_at)
-    SELECT 'c', %s || n, now() - make_interval(days => %s) FROM generate_series(1, %s) n
+    INSERT INTO inbox (consumer, message_id, company_id, received_at)
+    SELECT 'c', %s || n, 'c', now() - make_interval(days => %s) FROM generate_series(1, %s) n
 """
 
 
@@ -54,12 +54,11 @@ async def test_old_rows_are_purged_and_waiting_ones_kept(owner: EventOwner) -> N
     await owner.database.execute(MESSAGES, ("old", 9, 1))
     await owner.database.execute(MESSAGES, ("new", 0, 1))
     await until_done(owner, Retention())
-    async with owner.database.connection() as connection:
-        await owner.sweeper.measure(connection)
+    await owner.relay.sweep()
     assert await owner.rows("SELECT subject FROM outbox") == [("t",)]
     assert await owner.rows("SELECT message_id FROM inbox") == [("new1",)]
-    assert owner.sweeper.waiting == 1
-    assert owner.sweeper.oldest > 8 * 86400
+    assert owner.relay.waiting == 1
+    assert owner.relay.oldest > 8 * 86400
 
 
 async def test_batches_go_on_after_rows_that_stay(owner: EventOwner) -> None:
@@ -115,7 +114,7 @@ async def test_rows_that_are_gone_are_not_read_again_by_the_batches_after(owner:
 async def test_a_pass_does_not_read_again_what_earlier_ones_have_deleted(
     owner: EventOwner, table: str, rows: LiteralString
 ) -> None:
-    retention, read = Retention(interval_seconds=0.0), []
+    retention, read = Retention(), []
     async with scans_of_indexes(owner) as connection:
         for days in range(20, 10, -1):
             await connection.execute(rows, (f"old{days}-", days, 2000))
@@ -131,7 +130,7 @@ async def test_what_stays_is_looked_at_again_by_the_next_pass(owner: EventOwner)
     await owner.database.execute(ROWS, ("waiting", 9, 5))
     await owner.database.execute("UPDATE outbox SET published_at = NULL")
     await owner.database.execute(ROWS, ("old", 9, 20))
-    retention = Retention(rows=4, interval_seconds=0.0)
+    retention = Retention(rows=4)
     await until_done(owner, retention)
     assert await owner.rows("SELECT DISTINCT subject FROM outbox") == [("waiting",)]
     await owner.database.execute("UPDATE outbox SET published_at = now()")
@@ -140,7 +139,7 @@ async def test_what_stays_is_looked_at_again_by_the_next_pass(owner: EventOwner)
 
 
 async def test_a_day_later_a_pass_begins_at_the_first_row(owner: EventOwner) -> None:
-    retention = Retention(interval_seconds=0.0)
+    retention = Retention()
     await owner.database.execute(ROWS, ("old", 9, 5))
     await until_done(owner, retention)
     await owner.database.execute("ALTER TABLE outbox ALTER id RESTART WITH 1")
@@ -155,7 +154,7 @@ async def test_a_day_later_a_pass_begins_at_the_first_row(owner: EventOwner) -> 
 async def test_young_rows_with_ids_below_those_of_old_ones_go_when_they_are_old(owner: EventOwner) -> None:
     await owner.database.execute(ROWS, ("young", 1, 5))
     await owner.database.execute(ROWS, ("old", 9, 5))
-    retention = Retention(interval_seconds=0.0)
+    retention = Retention()
     await until_done(owner, retention)
     assert await owner.rows("SELECT DISTINCT subject FROM outbox") == [("young",)]
     await owner.database.execute("UPDATE outbox SET created_at = created_at - interval '8 days'")
@@ -182,14 +181,14 @@ async def test_a_message_that_is_to_be_sent_again_while_the_purge_waits_for_it_s
 
 async def test_a_pass_ends_although_rows_of_one_time_cannot_be_deleted(owner: EventOwner) -> None:
     await owner.database.execute(
-        "INSERT INTO inbox (consumer, message_id, received_at)"
-        " SELECT 'c', n::text, '2020-01-01' FROM generate_series(1, 20) n"
+        "INSERT INTO inbox (consumer, message_id, company_id, received_at)"
+        " SELECT 'c', n::text, 'c', '2020-01-01' FROM generate_series(1, 20) n"
     )
     await owner.database.execute(
         "CREATE FUNCTION spare() RETURNS trigger LANGUAGE plpgsql AS 'BEGIN RETURN NULL; END';"
         " CREATE TRIGGER spare BEFORE DELETE ON inbox FOR EACH ROW EXECUTE FUNCTION spare()"
     )
-    retention = Retention(rows=10, interval_seconds=0.0)
+    retention = Retention(rows=10)
     # Two batches of rows, and what is found after them.
     assert False in [await keep(owner, retention) for _ in range(4)]
     assert await owner.rows("SELECT count(*) FROM inbox") == [(20,)]

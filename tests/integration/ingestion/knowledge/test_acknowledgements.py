@@ -28,7 +28,6 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
         process=1,
         items=items,
         run=no_run,
-        batch=1,
         batches=1,
         end=lambda: None,
     )
@@ -40,6 +39,25 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
         await streams.stop()
         serving.cancel()
         await asyncio.gather(serving, return_exceptions=True)
+
+
+@asynccontextmanager
+async def sending(kafka: str, prefix: str) -> AsyncIterator[Callable[..., Awaitable[None]]]:
+    producer = KafkaBus(kafka, prefix=prefix).producer()
+
+    async def is_healthy() -> bool:
+        return producer.healthy
+
+    async def send(keys: Sequence[ItemKey], company_id: str = "company") -> None:
+        headers = [("ce_companyid", company_id.encode())]
+        await (await producer.send(INGESTION_WORK.name, "a/1", encode_work(keys), headers))
+
+    await producer.start()
+    try:
+        await until(is_healthy, "the producer is connected")
+        yield send
+    finally:
+        await producer.stop()
 
 
 @pytest.mark.rule(22)
@@ -64,22 +82,14 @@ async def test_work_whose_handler_raised_is_acknowledged_and_never_heard_of_agai
     async def has_heard() -> bool:
         return bool(heard)
 
-    async def is_healthy() -> bool:
-        return producer.healthy
-
-    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
-    await producer.start()
-    await until(is_healthy, "the producer is connected")
-    try:
+    async with sending(kafka, topic_prefix) as send:
         async with working(kafka, topic_prefix, raise_at):
-            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([lost]), []))
+            await send([lost])
             await until(has_raised, "the work is taken, in vain")
         async with working(kafka, topic_prefix, hear) as streams:
-            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([next_one]), []))
+            await send([next_one])
             await until(has_heard, "the next work is taken")
             directory_left = await asyncio.to_thread(Path(streams.app.conf.datadir).exists)
-    finally:
-        await producer.stop()
 
     assert (raised, heard) == ([lost], [next_one])
     assert not directory_left
@@ -95,39 +105,77 @@ async def test_an_item_that_is_sent_again_while_it_waits_is_taken_once(kafka: st
         begun.extend(keys)
         await go_on.wait()
 
-    async def is_healthy() -> bool:
-        return producer.healthy
-
     async def all_begun() -> bool:
         return len(begun) == 4
 
-    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
-    await producer.start()
-    await until(is_healthy, "the producer is connected")
-    try:
-        async with working(kafka, topic_prefix, work) as streams:
+    async with sending(kafka, topic_prefix) as send, working(kafka, topic_prefix, work) as streams:
 
-            async def two_wait() -> bool:
-                return sorted(streams.waiting(), key=lambda key: key.file_id) == [second, third]
+        async def all_are_read() -> bool:
+            return streams.app.monitor.events_total == 6
 
-            # What is begun may be put off, and is then to be taken again.
-            for key in (first, second, second, second, third):
-                await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([key]), []))
-            await until(two_wait, "the items are read")
-            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([first]), []))
-            go_on.set()
-            await until(all_begun, "the items are begun")
-            waiting = streams.waiting()
-    finally:
-        await producer.stop()
+        # What is begun may be put off, and is then to be taken again.
+        for key in (first, second, second, second, third, first):
+            await send([key])
+        await until(all_are_read, "the items are read")
+        go_on.set()
+        await until(all_begun, "the items are begun")
 
-    assert (begun, waiting) == ([first, second, third, first], [])
+    assert begun == [first, second, third, first]
 
 
-def test_the_lag_is_known_before_anything_is_acknowledged() -> None:
-    assert lag({"a": 12, "b": 7, "c": 3}, {"a": 9, "b": None, "c": 3}) == 3 + 7
+async def test_a_message_is_acknowledged_after_its_work(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
+    done, begun = ItemKey("index", "done"), ItemKey("index", "begun")
+    heard: list[ItemKey] = []
+    stuck = asyncio.Event()
+
+    async def stick_at_begun(keys: Sequence[ItemKey]) -> None:
+        if keys == [begun]:
+            stuck.set()
+            await asyncio.Event().wait()
+
+    async def hear(keys: Sequence[ItemKey]) -> None:
+        heard.extend(keys)
+
+    async def has_heard() -> bool:
+        return bool(heard)
+
+    async with sending(kafka, topic_prefix) as send:
+        async with working(kafka, topic_prefix, stick_at_begun):
+            await send([done])
+            await send([begun])
+            await stuck.wait()
+        async with working(kafka, topic_prefix, hear):
+            await until(has_heard, "the unfinished work is taken")
+
+    assert heard == [begun]
+
+
+async def test_a_companys_messages_do_not_keep_another_company_waiting(kafka: str, topic_prefix: str) -> None:
+    await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
+    quiet = ItemKey("index", "quiet")
+    begun: list[ItemKey] = []
+
+    async def hang(keys: Sequence[ItemKey]) -> None:
+        begun.extend(keys)
+        await asyncio.Event().wait()
+
+    async def has_begun() -> bool:
+        return quiet in begun
+
+    async with sending(kafka, topic_prefix) as send, working(kafka, topic_prefix, hang):
+        for number in range(40):
+            await send([ItemKey("index", f"{number}")], company_id="busy")
+        await send([quiet], company_id="quiet")
+        await until(has_begun, "the other company's work is begun")
+
+    assert begun == [ItemKey("index", "0"), quiet]
+
+
+def test_the_lag_is_what_no_actor_has_taken() -> None:
+    assert lag({"a": 12, "b": 7, "c": 3}, {"a": 9, "c": 2}) == 2
     assert lag({"a": 4}, {"a": 5}) == 0
-    assert lag({"a": 4}, {"a": -1}) == 4
+    assert lag({}, {"a": 5}) == 0
 
 
 @pytest.mark.slow(
@@ -135,26 +183,17 @@ def test_the_lag_is_known_before_anything_is_acknowledged() -> None:
 )
 async def test_a_worker_that_hangs_has_a_lag(kafka: str, topic_prefix: str) -> None:
     await create_topics(kafka, topic_prefix, topics=(INGESTION_WORK,))
-    producer = KafkaBus(kafka, prefix=topic_prefix).producer()
 
-    async def is_healthy() -> bool:
-        return producer.healthy
+    async def hang(_: Sequence[ItemKey]) -> None:
+        await asyncio.Event().wait()
 
-    await producer.start()
-    await until(is_healthy, "the producer is connected")
-    try:
-        for number in range(60):
-            await (await producer.send(INGESTION_WORK.name, "a/1", encode_work([ItemKey("index", f"{number}")]), []))
+    async def has_lag() -> bool:
+        return metric("aes_consumer_lag_messages", group="ingestion-worker", topic="ingestion-work") == 200
 
-        async def hang(_: Sequence[ItemKey]) -> None:
-            await asyncio.Event().wait()
-
-        async def has_lag() -> bool:
-            return metric("aes_consumer_lag_messages", group="ingestion-worker", topic="ingestion-work") > 0
-
+    async with sending(kafka, topic_prefix) as send:
+        for number in range(200):
+            await send([ItemKey("index", f"{number}")])
         async with working(kafka, topic_prefix, hang) as streams:
             measuring = asyncio.create_task(streams.measure())
             await until(has_lag, "what is not acknowledged is counted")
             measuring.cancel()
-    finally:
-        await producer.stop()

@@ -17,7 +17,6 @@ from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.runs import ItemKey, RunKey
-from services.ingestion.use_cases.renew_leases import RenewLeases
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.held_commits import commits_held
 from tests.support.ingestion_workers import KnowledgeBases, documents
@@ -241,20 +240,6 @@ async def test_items_of_a_companys_knowledge_bases_are_sent_in_turn(
 
     each = Counter(key.index_id for item in due if isinstance(key := item.key, ItemKey))
     assert sorted(each.values()) == [2, 2]
-
-
-async def test_what_waits_in_a_worker_is_not_sent_again(
-    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
-) -> None:
-    await bases.create(await bases.upload(documents(2)))
-    await worker.step()
-    waiting, lost = [due.key for due in await worker.work_queue.due(10) if isinstance(due.key, ItemKey)]
-    await ingestion.rows("UPDATE ingestion_items SET sent_at = now() - interval '1 minute'")
-
-    await RenewLeases(worker.items, worker.loading, list, lambda: [waiting])()
-    await worker.work_queue.reconcile(30)
-
-    assert [due.key for due in await worker.work_queue.due(10)] == [lost]
 
 
 async def test_what_waits_in_a_deleted_knowledge_base_is_not_sent(

@@ -49,7 +49,7 @@ async def test_a_file_that_takes_longer_than_a_lease_is_parsed_once(
     second = await bases.create(await bases.upload([("copy.md", content)]))
     reader = SlowReader()
     slow = InlineWorker(ingestion.service, ingestion.objects, bases.engine, reader=reader)
-    renew = RenewLeases(slow.items, slow.loading, list, list)
+    renew = RenewLeases(slow.items, slow.loading, list)
     # Both runs are planned; their items are due.
     await slow.step()
 

@@ -13,11 +13,9 @@ import pytest
 from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
-from services.ingestion.adapters.engines.terms import Terms
-from services.ingestion.adapters.parsing import frames, process
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.pool import ParsingPool, _job
-from services.ingestion.adapters.parsing.process import ParsingProcess
+from services.ingestion.adapters.parsing.pool import ParsingPool
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import Unparsable
@@ -34,7 +32,7 @@ SETTINGS = ChunkingStrategy(chunk_size=50, chunk_overlap=5)
 
 @pytest.fixture
 async def pool() -> AsyncIterator[ParsingPool]:
-    pool = ParsingPool(1, Limits())
+    pool = ParsingPool(1)
     yield pool
     await pool.close()
 
@@ -84,7 +82,7 @@ async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: 
     index = IndexSettings("pgvector", SETTINGS, "wordllama", "", 64)
     parsed, chunks = await pool.parse_and_chunk(note, "note.md", "", SETTINGS, "id/hash", index)
     assert chunks == await pool.chunk(parsed, SETTINGS, "id/hash")
-    vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Terms()
+    vectors, terms = StaticEmbedder(64).embed_here([chunk.text for chunk in chunks]), Analysis()
     for again in (chunks, await pool.chunk(parsed, SETTINGS, "id/hash", index)):
         for chunk, vector in zip(again, vectors, strict=True):
             assert chunk.vector is not None
@@ -99,7 +97,7 @@ async def test_chunks_come_with_what_their_index_takes(pool: ParsingPool, note: 
 async def test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason(tmp_path: Path) -> None:
     good, poison = write_corpus(tmp_path)
     assert len(good) + len(poison) == 200
-    pool = ParsingPool(2, Limits())
+    pool = ParsingPool(2)
 
     async def code(name: str) -> str:
         with pytest.raises(Unparsable) as caught:
@@ -121,7 +119,7 @@ async def test_every_file_of_a_mixed_folder_is_read_or_refused_with_a_reason(tmp
 
 
 async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: Path) -> None:
-    pool = ParsingPool(1, Limits(timeout_seconds=3))
+    pool = ParsingPool(1, timeout_seconds=3)
     with pytest.raises(Unparsable) as caught:
         await pool.chunk(LONG, SLOW_SETTINGS, "id/hash")
     assert (caught.value.code, caught.value.retryable) == ("timeout", True)
@@ -129,23 +127,10 @@ async def test_work_that_takes_too_long_is_given_up_and_the_next_is_done(note: P
     await pool.close()
 
 
-@pytest.mark.slow(covered_by="test_work_that_takes_too_long_is_given_up_and_the_next_is_done")
-async def test_each_part_of_a_file_has_the_time_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "_MODULE", "tests.support.parsing_in_parts")
-    reading = await ParsingProcess.start(Limits(timeout_seconds=3))
-    assert await reading.call({"parts": 8}, b"") == ({"done": True}, b"all of it")
-    await reading.kill()
-    endless = await ParsingProcess.start(Limits(timeout_seconds=60, file_seconds=2))
-    with pytest.raises(Unparsable, match="Reading the file takes more than 2 seconds") as caught:
-        await endless.call({"parts": 1000}, b"")
-    assert caught.value.code == "timeout"
-    await endless.kill()
-
-
 async def test_a_file_that_takes_too_much_memory_is_given_up(tmp_path: Path, note: Path) -> None:
     greedy = tmp_path / "greedy"
     greedy.write_bytes(xlsx({"S": ((f"text {n} " * 10, n, n) for n in range(150_000))}))
-    pool = ParsingPool(1, Limits(memory_bytes=120 * 1024**2, text_characters=10**9))
+    pool = ParsingPool(1, memory_bytes=120 * 1024**2, limits=Limits(text_characters=10**9))
     with pytest.raises(Unparsable) as caught:
         await pool.parse(greedy, "greedy.xlsx", "")
     assert caught.value.code == "memory"
@@ -195,21 +180,6 @@ async def test_a_cancelled_call_frees_its_place(pool: ParsingPool, note: Path) -
     assert not {worker.pid for worker in before} & {worker.pid for worker in await workers()}
 
 
-async def test_a_process_whose_answer_nobody_reads_can_be_ended(tmp_path: Path) -> None:
-    path = tmp_path / "long"
-    await asyncio.to_thread(path.write_text, LONG.text)
-    process = await ParsingProcess.start(Limits())
-    answers, jobs = process._process.stdout, process._process.stdin
-    jobs.writelines(frames.pack(_job(path, "long.txt", "")))
-
-    async def paused() -> bool:
-        return answers._paused
-
-    await until(paused)
-    await process.kill()
-    assert not process.alive
-
-
 async def test_a_closed_pool_refuses_and_fails_what_was_under_way(pool: ParsingPool, note: Path) -> None:
     async with long_work(pool) as under_way:
         await pool.close()
@@ -235,12 +205,11 @@ async def test_a_pool_closed_while_a_process_starts_leaves_none(pool: ParsingPoo
 
 _SERVICE = """
 import asyncio
-from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.pool import ParsingPool
 from tests.integration.ingestion.parsing.test_pool import LONG, SETTINGS, SHORT, SLOW_SETTINGS
 
 async def main():
-    pool = ParsingPool(2, Limits(timeout_seconds=8))
+    pool = ParsingPool(2, timeout_seconds=8)
     await asyncio.gather(*(pool.chunk(SHORT, SETTINGS, "id") for _ in range(2)))
     print("ready", flush=True)
     await pool.chunk(LONG, SLOW_SETTINGS, "id")
@@ -282,8 +251,8 @@ async def test_processes_know_no_secrets(pool: ParsingPool, note: Path, monkeypa
 
 
 async def test_a_used_up_process_is_replaced(note: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("services.ingestion.adapters.parsing.pool._JOBS_PER_PROCESS", 2)
-    pool = ParsingPool(1, Limits())
+    monkeypatch.setattr("libs.confined._pool._JOBS_PER_PROCESS", 2)
+    pool = ParsingPool(1)
     used = []
     for _ in range(4):
         await pool.parse(note, "note.txt", "")

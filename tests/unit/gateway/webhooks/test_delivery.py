@@ -9,7 +9,6 @@ import pytest
 from libs.secrets import SecretCipher
 from services.gateway.domain.webhook_deliveries import DeliveryStatus
 from services.gateway.domain.webhooks import DisabledReason, WebhookStatus
-from services.gateway.use_cases.repeat_deliveries import DeliverAgain, SendTestEvent
 from tests.support.waiting import until
 from tests.support.webhook_fakes import Received
 from tests.support.webhook_world import WebhookWorld, caller, settled, verified, write
@@ -117,12 +116,12 @@ async def test_a_test_and_what_is_delivered_again_do_not_wait_for_a_rest(world: 
     await world.settle()
     assert len(world.received(issued.webhook)) == asked, "it rests"
 
-    test = await SendTestEvent(world.store, world.clock.now)(write(caller()), issued.webhook.id)
+    test = await world.webhooks.send_test(write(caller()), issued.webhook.id)
     await world.settle()
     assert world.received_ids(issued.webhook)[asked] == test.event_id
 
     asked = len(world.received(issued.webhook))
-    await DeliverAgain(world.store, world.clock.now)(write(caller()), issued.webhook.id, delivered.id)
+    await world.webhooks.deliver_again(write(caller()), issued.webhook.id, delivered.id)
     await world.settle()
     assert world.received_ids(issued.webhook)[asked] == first
 
@@ -141,7 +140,7 @@ async def test_a_test_is_sent_though_calls_fail_that_were_under_way_when_it_was_
     assert world.endpoints.under_way > 0
     asked = len(world.received(issued.webhook))
 
-    test = await SendTestEvent(world.store, world.clock.now)(write(caller()), issued.webhook.id)
+    test = await world.webhooks.send_test(write(caller()), issued.webhook.id)
     await world.happen()
     world.endpoints.hanging.clear()
     world.endpoints.let_go.set()

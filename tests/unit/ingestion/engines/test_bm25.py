@@ -3,6 +3,7 @@ from math import log
 import numpy as np
 import pytest
 
+from services.ingestion.adapters.engines.analysis import number
 from services.ingestion.adapters.engines.bm25 import (
     K1,
     B,
@@ -13,7 +14,6 @@ from services.ingestion.adapters.engines.bm25 import (
     query_weights,
     recomputed_weights,
 )
-from services.ingestion.adapters.engines.terms import number
 from services.ingestion.domain.documents import TermCounts
 
 PASSAGES = (

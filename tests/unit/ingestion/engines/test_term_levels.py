@@ -4,6 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.bm25 import TermWeights
 from services.ingestion.adapters.engines.pgvector.term_levels import (
     LEAST_WEIGHTS,
@@ -11,7 +12,6 @@ from services.ingestion.adapters.engines.pgvector.term_levels import (
     numbers_of,
     with_levels,
 )
-from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
 
 SMALLEST, LARGEST = np.iinfo(np.int32).min, np.iinfo(np.int32).max
 terms = st.integers(0, NUMBER_OF_TERMS - 1)

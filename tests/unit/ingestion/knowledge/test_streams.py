@@ -36,7 +36,6 @@ async def test_a_broker_that_starts_later_is_waited_for() -> None:
         process=1,
         items=no_items,
         run=no_run,
-        batch=1,
         batches=1,
         broker_answers=answers,
         end=end,

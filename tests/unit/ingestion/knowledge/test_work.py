@@ -22,7 +22,7 @@ def test_what_is_no_work_is_passed_over(value: bytes) -> None:
     assert decode_work(value) == []
 
 
-@pytest.mark.parametrize(("count", "messages"), [(1, 1), (24, 24), (48, 24), (384, 24), (800, 50)])
+@pytest.mark.parametrize(("count", "messages"), [(1, 1), (8, 8), (24, 8), (256, 8), (800, 25)])
 def test_work_spreads_in_few_messages(count: int, messages: int) -> None:
     found = grouped(items(count))
 

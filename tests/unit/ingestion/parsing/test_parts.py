@@ -1,25 +1,17 @@
 """Parts of a file: each has its own time, so long files are read to their end."""
 
-import io
-import signal
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
-from services.ingestion.adapters.parsing import extraction, frames, worker
+from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from tests.support.office_files import pdf, xlsx
-
-
-@pytest.fixture
-def no_alarm() -> Iterator[None]:
-    yield
-    signal.alarm(0)
 
 
 def parts_of(path: Path, name: str) -> int:
@@ -60,14 +52,3 @@ def test_cutting_has_parts() -> None:
     document = ParsedDocument("A sentence that is cut.\n\n" * 2500)
     chunks = cut(document, ChunkingStrategy(strategy="paragraph", chunk_size=5), "s", lambda: done.append(None))
     assert len(done) == len(chunks) // 1000 > 1
-
-
-@pytest.mark.usefixtures("no_alarm")
-def test_the_parent_is_told_of_parts_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = io.BytesIO()
-    monkeypatch.setattr(worker, "_TELL_SECONDS", 3600.0)
-    worker._Parts(answers, Limits())()
-    assert answers.getvalue() == b""
-    monkeypatch.setattr(worker, "_TELL_SECONDS", 0.0)
-    worker._Parts(answers, Limits())()
-    assert answers.getvalue() == b"".join(frames.pack({"part_done": True}))

@@ -38,6 +38,14 @@ def test_pdf_keeps_its_pages(read) -> None:
     assert segment_texts(document) == [(1, None, "First (page)\nof two"), (2, None, "Second page")]
 
 
+def test_a_note_typed_on_a_page_of_a_pdf_is_read(read) -> None:
+    document = read("a.pdf", pdf(["First page", "Second page"], note="Paid on Monday"))
+    assert segment_texts(document) == [
+        (1, None, "First page\nPaid on Monday"),
+        (2, None, "Second page\nPaid on Monday"),
+    ]
+
+
 def test_word_keeps_headings_and_signs(read) -> None:
     document = read("a.docx", docx(["# Terms & Conditions", "Smith & Sons <b> é"]))
     assert "# Terms & Conditions" in document.text

@@ -20,7 +20,7 @@ from services.runtime.domain.conversation import (
     UserMessage,
 )
 from services.runtime.domain.models import ModelRequest
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.context_builder import ContextBuilder, ContextLimits
 from tests.support.agent_fakes import FakeTool, MemoryJournal, ScriptedModel, agent_task, answering, said, with_tools
 from tests.support.artifact_fakes import FakeArtifacts

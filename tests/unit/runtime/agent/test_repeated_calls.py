@@ -1,8 +1,8 @@
 """A tool that gives the same answer to the same arguments again is named to the model."""
 
-from services.runtime.domain.agents import RecordedStep
 from services.runtime.domain.conversation import ToolMessage
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.domain.steps import Step
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,
@@ -48,7 +48,7 @@ async def test_a_resumed_turn_tells_its_model_the_same() -> None:
     again, together = calling(("echo", {"text": "same"})), calling(*[("echo", {"text": "same"})] * 2)
     model, journal = ScriptedModel(again, together, answering("ok")), MemoryJournal()
     await AgentRunner(model, with_tools(FakeTool())).run(agent_task(), journal)
-    steps: list[RecordedStep] = journal.steps
+    steps: list[Step] = journal.steps
 
     resumed = ScriptedModel(answering("ok"))
     await AgentRunner(resumed, with_tools(FakeTool())).run(agent_task(), MemoryJournal(steps))

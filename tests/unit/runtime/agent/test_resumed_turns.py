@@ -5,13 +5,14 @@ from dataclasses import replace
 
 import pytest
 
-from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult, TurnLost
+from services.runtime.domain.agents import AgentSpec, TurnLost
 from services.runtime.domain.conversation import (
     AssistantMessage,
     ToolMessage,
     ToolResult,
 )
-from services.runtime.use_cases.agent.agent_runner import AgentLimits, AgentRunner
+from services.runtime.domain.steps import ModelOutput, Step
+from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,
@@ -25,7 +26,7 @@ from tests.support.agent_fakes import (
 
 async def test_a_resumed_turn_goes_on_after_its_last_step() -> None:
     first = calling(("echo", {"text": "one"}))
-    journal = MemoryJournal([RecordedAnswer(1, first), RecordedResult(1, ToolResult("c1", "echo", "one"))])
+    journal = MemoryJournal([Step(1, ModelOutput(first)), Step(1, ToolResult("c1", "echo", "one"))])
     model, tool = ScriptedModel(answering("Done.")), FakeTool()
 
     reply = await AgentRunner(model, with_tools(tool)).run(agent_task(), journal)
@@ -55,7 +56,7 @@ async def test_a_resumed_turn_gives_the_provider_back_what_it_sent() -> None:
 
 async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:
     answer = calling(("echo", {"text": "one"}), ("echo", {"text": "two"}))
-    journal = MemoryJournal([RecordedAnswer(1, answer), RecordedResult(1, ToolResult("c1", "echo", "one"))])
+    journal = MemoryJournal([Step(1, ModelOutput(answer)), Step(1, ToolResult("c1", "echo", "one"))])
     tool = FakeTool()
 
     reply = await AgentRunner(ScriptedModel(answering("ok")), with_tools(tool)).run(agent_task(), journal)
@@ -66,7 +67,7 @@ async def test_a_call_without_result_is_repeated_when_that_is_safe() -> None:
 
 @pytest.mark.rule(12)
 async def test_a_call_without_result_is_not_repeated_when_that_is_unsafe() -> None:
-    journal = MemoryJournal([RecordedAnswer(1, calling(("pay", {"text": "100"})))])
+    journal = MemoryJournal([Step(1, ModelOutput(calling(("pay", {"text": "100"}))))])
     agent = AgentSpec("react_agent", model="scripted:model", tools=("pay",))
     tool, model = FakeTool("pay", safe_to_repeat=False), ScriptedModel(answering("I do not know."))
 
@@ -90,7 +91,7 @@ async def test_a_new_call_of_an_unsafe_tool_is_made() -> None:
 
 async def test_the_step_limit_counts_recorded_steps() -> None:
     journal = MemoryJournal(
-        [RecordedAnswer(1, calling(("echo", {"text": "a"}))), RecordedResult(1, ToolResult("c1", "echo", "a"))]
+        [Step(1, ModelOutput(calling(("echo", {"text": "a"})))), Step(1, ToolResult("c1", "echo", "a"))]
     )
     model = ScriptedModel(answering("ok"))
     await AgentRunner(model, with_tools(FakeTool()), limits=AgentLimits(steps=2)).run(agent_task(), journal)

@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from libs.contracts.errors import ErrorKind, ValidationFailed
-from services.runtime.domain.agents import AgentReply, AgentSpec, RecordedAnswer, TurnLost
+from services.runtime.domain.agents import AgentReply, AgentSpec, TurnLost
 from services.runtime.domain.conversation import AssistantMessage, Citation, ModelAnswer, UserMessage
-from services.runtime.domain.conversation_json import reply_to_json
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
-from services.runtime.use_cases.agent.structured_output import read_output
+from services.runtime.domain.steps import ModelOutput, Step
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
+from services.runtime.use_cases.agent.turn_progress import read_output
 from tests.support.agent_fakes import (
     FakeRetriever,
     FakeTool,
@@ -56,7 +56,7 @@ async def test_an_answer_that_fits_is_the_output_beside_its_text() -> None:
     model, journal = ScriptedModel(GOOD), MemoryJournal()
     reply = await run(model, journal)
     assert (reply.text, reply.output, reply.steps) == (GOOD.text, {"price": 4}, 1)
-    assert reply_to_json(reply)["output"] == {"price": 4}
+    assert reply.to_json()["output"] == {"price": 4}
     assert model.requests[0].output_schema == PRICE
     assert journal.steps == []
 
@@ -74,7 +74,7 @@ async def test_output_cannot_name_passages_so_all_of_them_are_cited() -> None:
 async def test_without_a_schema_there_is_no_output() -> None:
     reply = await run(ScriptedModel(GOOD), MemoryJournal(), replace(TALKS, output_schema=None))
     assert reply.output is None
-    assert "output" not in reply_to_json(reply)
+    assert "output" not in reply.to_json()
 
 
 @pytest.mark.parametrize("agent", [TALKS, ACTS])
@@ -86,10 +86,8 @@ async def test_what_does_not_fit_is_asked_for_again_with_the_problems(agent: Age
     assert refused == AssistantMessage(BAD.text)
     assert isinstance(told, UserMessage)
     assert 'price: "four" is not of type "number"' in told.text
-    assert [(step.step, bool(step.problems)) for step in journal.steps if isinstance(step, RecordedAnswer)] == [
-        (1, True),
-        (2, True),
-    ]
+    outputs = [(step.number, step.content) for step in journal.steps if isinstance(step.content, ModelOutput)]
+    assert [(number, bool(output.problems)) for number, output in outputs] == [(1, True), (2, True)]
     assert sorted({step for step, _ in journal.text}) == [1, 2, 3]
 
 
@@ -124,7 +122,7 @@ async def test_a_resumed_turn_asks_only_for_what_is_not_recorded(agent: AgentSpe
 
 
 async def test_the_repeats_of_earlier_attempts_count() -> None:
-    journal = MemoryJournal(steps=[RecordedAnswer(n, BAD, (), ("price: wrong",)) for n in (1, 2)])
+    journal = MemoryJournal(steps=[Step(n, ModelOutput(BAD, problems=("price: wrong",))) for n in (1, 2)])
     model = ScriptedModel(BAD)
     with pytest.raises(ModelFailed):
         await run(model, journal)

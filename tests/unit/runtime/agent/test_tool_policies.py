@@ -6,7 +6,7 @@ import pytest
 
 from services.runtime.domain.agents import AgentSpec, ToolPolicy
 from services.runtime.domain.tools import Approval, RedefinedTool, ToolDefinition
-from services.runtime.use_cases.agent.tool_policies import under_policies
+from services.runtime.use_cases.agent.turn_tools import under_policies
 from tests.support.agent_fakes import FakeTool, agent_task, with_tools
 
 

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
 from libs.contracts.identity import Identity
-from services.runtime.domain.agents import AgentSpec, RecordedAnswer, RecordedResult
+from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import JsonObject, ToolResult
+from services.runtime.domain.steps import ModelOutput, Step
 from services.runtime.domain.tools import Toolbox, ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
 from services.runtime.domain.toolsets import Toolset
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.agent_fakes import (
     CALLER,
@@ -117,7 +118,7 @@ async def test_the_first_step_has_the_versions_of_the_toolsets() -> None:
 
     reply = await runner.run(agent_task(agent=_agent("crm.find")), journal)
 
-    recorded = [step.toolsets for step in journal.steps if isinstance(step, RecordedAnswer)]
+    recorded = [step.content.toolsets for step in journal.steps if isinstance(step.content, ModelOutput)]
     assert recorded == [(ToolsetVersion("crm", 7),), ()]
     assert reply.toolsets == ()
 
@@ -134,8 +135,8 @@ async def test_the_reply_of_a_turn_of_one_step_has_the_versions() -> None:
 
 async def test_a_resumed_turn_goes_on_with_the_versions_that_it_began_with() -> None:
     catalogue = FakeCatalogue(toolset("crm", "find", version=7), toolset("crm", "search", version=8), toolset("new"))
-    began = RecordedAnswer(1, calling(("crm.find", {})), (ToolsetVersion("crm", 7),))
-    journal = MemoryJournal([began, RecordedResult(1, ToolResult("c1", "crm.find", "old"))])
+    began = Step(1, ModelOutput(calling(("crm.find", {})), (ToolsetVersion("crm", 7),)))
+    journal = MemoryJournal([began, Step(1, ToolResult("c1", "crm.find", "old"))])
     model = ScriptedModel(answering("Found."))
     runner = AgentRunner(model, AgentTools(Toolbox(), catalogue, {"http": FakeConnector()}))
 

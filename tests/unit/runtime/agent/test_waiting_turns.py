@@ -6,8 +6,7 @@ from typing import Final
 
 import pytest
 
-from services.runtime.domain.actions import NewAction, call_hash
-from services.runtime.domain.agents import AgentReply, AgentSpec, RecordedResult, RecordedStep, TurnLost, TurnWaits
+from services.runtime.domain.agents import AgentReply, AgentSpec, TurnLost, TurnWaits
 from services.runtime.domain.conversation import (
     AssistantMessage,
     JsonObject,
@@ -16,9 +15,12 @@ from services.runtime.domain.conversation import (
     ToolMessage,
     ToolResult,
 )
+from services.runtime.domain.conversation_json import tool_call_from_json
 from services.runtime.domain.models import ModelRequest
+from services.runtime.domain.steps import Step
 from services.runtime.domain.tools import ClientTool, Tool, ToolDefinition
-from services.runtime.use_cases.agent.agent_runner import AgentRunner
+from services.runtime.domain.waits import NewWait, call_hash
+from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from tests.support.agent_fakes import (
     FakeTool,
     MemoryJournal,
@@ -55,7 +57,7 @@ async def test_calls_that_need_nobody_are_made_before_the_turn_waits() -> None:
     model = ScriptedModel(calling(("pay", {"text": "1"}), ("echo", {"text": "hi"}), ("look", {})))
     ended = await run(model, journal, *tools.values(), LOOK)
     assert isinstance(ended, TurnWaits)
-    assert [(a.kind, a.step, a.call.id) for a in ended.actions] == [("approval", 1, "c1"), ("tool_result", 1, "c3")]
+    assert [(w.kind, w.step, w.call_id) for w in ended.waits] == [("approval", 1, "c1"), ("tool_result", 1, "c3")]
     assert [result.call_id for result in journal.results()] == ["c2"]
     assert tools["pay"].contexts == []
 
@@ -74,7 +76,7 @@ async def test_a_crash_before_the_wait_was_committed_asks_again_and_makes_nothin
     assert isinstance(await run(model, journal, *tools.values()), TurnWaits)
     again = await run(model, MemoryJournal(journal.steps), *tools.values())
     assert isinstance(again, TurnWaits)
-    assert (len(again.actions), journal.results(), len(model.requests)) == (1, [], 1)
+    assert (len(again.waits), journal.results(), len(model.requests)) == (1, [], 1)
 
 
 async def test_another_call_than_the_approved_one_is_not_made() -> None:
@@ -106,7 +108,7 @@ class Simulation:
 
     seed: int
     tools: dict[str, FakeTool] = field(default_factory=toolbox)
-    steps: list[RecordedStep] = field(default_factory=list)
+    steps: list[Step] = field(default_factory=list)
     allowed: dict[str, str] = field(default_factory=dict)
     denied: set[str] = field(default_factory=set)
     given: dict[str, str] = field(default_factory=dict)
@@ -152,21 +154,21 @@ class Simulation:
             after_wait = self.random.random() < 0.7
             if after_wait:
                 self.waits += 1
-                for action in self.random.sample(ended.actions, len(ended.actions)):
-                    self._resolve(action)
+                for wait in self.random.sample(ended.waits, len(ended.waits)):
+                    self._resolve(wait)
         raise AssertionError("the turn does not end")
 
-    def _resolve(self, action: NewAction) -> None:
-        call = action.call
-        if action.kind == "approval" and self.random.random() < 0.6:
+    def _resolve(self, wait: NewWait) -> None:
+        call = tool_call_from_json(wait.payload["tool_call"])
+        if wait.kind == "approval" and self.random.random() < 0.6:
             self.allowed[call.id] = call_hash(call)
             return
-        status = "failed" if action.kind == "approval" else self.random.choice(["completed", "failed"])
-        if action.kind == "approval":
+        status = "failed" if wait.kind == "approval" else self.random.choice(["completed", "failed"])
+        if wait.kind == "approval":
             self.denied.add(call.id)
         else:
             self.given[call.id] = status
-        self.steps.append(RecordedResult(action.step, ToolResult(call.id, call.name, "given", status)))  # type: ignore[arg-type]
+        self.steps.append(Step(wait.step, ToolResult(call.id, call.name, "given", status)))  # type: ignore[arg-type]
 
     def made(self, *names: str) -> list[str]:
         return [context.call_id for name in names for context in self.tools[name].contexts]

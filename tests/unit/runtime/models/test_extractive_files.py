@@ -6,7 +6,7 @@ import pytest
 
 from libs.contracts.api.artifacts import Sheet
 from services.runtime.adapters.models.extractive.model import ExtractiveModel
-from services.runtime.adapters.models.extractive.table_queries import tables_in, wanted_query
+from services.runtime.adapters.models.extractive.tables import tables_in, wanted_query
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
 from services.runtime.adapters.tools.artifacts.artifact_reading import ArtifactSearch
 from services.runtime.adapters.tools.artifacts.table_query import TableQuery

@@ -6,7 +6,6 @@ from fastapi import Depends, Security
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import ActionPage, ResolveActionBody, Turn
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
@@ -21,7 +20,8 @@ from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, tu
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.reference.parameters import query_parameter
 from services.gateway.entrypoints.http.reference.texts import RESOLVE
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
+from services.gateway.use_cases.turns import scope_to_answer
 
 router = public_router("", "Runtime")
 _FILTERS: Final = (
@@ -45,27 +45,9 @@ async def resolve_action(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    require_scopes(caller, [scope_for(body)])
-    command = resolve_command(session_id, turn_id, action_id, body)
-    return turn_answer(entity_in(await use.commands.run(write, command, subject=command.turn_id), "turn"), caller)
-
-
-def scope_for(body: ResolveActionBody) -> Scope:
-    """The scope that an answer takes."""
-    return Scope.RUNTIME_EXECUTE if body.decision is None else Scope.RUNTIME_APPROVE
-
-
-def resolve_command(session_id: str, turn_id: str, action_id: str, body: ResolveActionBody) -> ResolveAction:
-    """Raises ``NotFound`` for malformed ids."""
-    return ResolveAction(
-        session_id=id_of(session_id, "session"),
-        turn_id=id_of(turn_id, "turn"),
-        action_id=id_of(action_id, "action"),
-        decision=body.decision,
-        reason=body.reason,
-        output=body.output,
-        error=body.error,
-    )
+    require_scopes(caller, [scope_to_answer(body)])
+    resolved = await use.turns.resolve(write, session_id, turn_id, action_id, body)
+    return turn_answer(entity_in(resolved, "turn"), caller)
 
 
 @router.get(

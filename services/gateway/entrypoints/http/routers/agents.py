@@ -20,13 +20,14 @@ from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAge
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import ArrayPage, IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.routing import PREFIX, id_of, public_router
+from services.gateway.entrypoints.http.routing import PREFIX, public_router
 from services.gateway.entrypoints.http.schemas import AgentVersionPage
 
 router = public_router("/agent", "Agents")

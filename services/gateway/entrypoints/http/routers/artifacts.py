@@ -20,12 +20,13 @@ from libs.contracts.errors import PermissionDenied
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http.authentication import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
 from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, chosen_from, number_of, query_values
 

@@ -10,13 +10,14 @@ from libs.contracts.api.budgets import Budget, BudgetPage, CreateBudgetBody, Upd
 from libs.contracts.commands.runtime import DeleteBudget, UpdateBudget
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
 
 router = public_router("/budgets", "Usage")
 Caller = Annotated[Principal, Security(by_api_key, scopes=[Scope.BUDGETS_WRITE])]
@@ -44,7 +45,7 @@ async def create_budget(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    budget = entity_in(await use.create_budget(write, body), "budget")
+    budget = entity_in(await use.budgets.create(write, body), "budget")
     return created(budget, f"/budgets/{orjson.loads(budget)['id']}/")
 
 

@@ -24,13 +24,14 @@ from libs.contracts.commands.ingestion import (
 )
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer, results_in
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
 
 router = public_router("/collections", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]

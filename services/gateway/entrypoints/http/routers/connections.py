@@ -18,7 +18,7 @@ from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.entrypoints.http.validation import expiry
-from services.gateway.use_cases.change_connections import ConnectionRequest
+from services.gateway.use_cases.connections import ConnectionRequest
 
 router = public_router("/connections", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
@@ -51,7 +51,7 @@ async def create_connection(
         quota=body.quota,
         expires_at=expiry(body.expires_at, use.now()),
     )
-    connection = await use.create_connection(write, caller, wanted)
+    connection = await use.connections.create(write, caller, wanted)
     return created(_shown(connection).model_dump_json().encode(), f"/connections/{connection.id}/")
 
 
@@ -62,14 +62,14 @@ async def create_connection(
     responses={200: answer("Connections, newest first.", ConnectionPage)},
 )
 async def list_connections(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.connections.connections(caller.identity, **page)
+    found = await use.connections.page(caller.identity, **page)
     shown = ConnectionPage(connections=[_shown(connection) for connection in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 
 @router.get("/{id}/", summary="Get a connection", responses={200: answer("The connection.", Connection), **errors(404)})
 async def get_connection(id: str, caller: Reader, use: UseCasesDep) -> Response:
-    connection = await use.get_connection(caller.identity, id)
+    connection = await use.connections.get(caller.identity, id)
     return json_answer(_shown(connection).model_dump_json().encode())
 
 
@@ -81,7 +81,7 @@ async def get_connection(id: str, caller: Reader, use: UseCasesDep) -> Response:
     responses={204: answer("The key does not work any more."), **errors(404)},
 )
 async def delete_connection(id: str, _: Writer, write: PlainWrite, use: UseCasesDep) -> Response:
-    await use.delete_connection(write, id)
+    await use.connections.delete(write, id)
     return Response(status_code=204)
 
 

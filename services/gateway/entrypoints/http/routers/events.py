@@ -49,13 +49,13 @@ async def list_events(
         # A client that reconnects sends the same query again, and after which event it goes on.
         seen = last_event_id(request.headers.get("last-event-id"))
         after = wanted.after if seen is None else seen
-        events = _rendered(use.follow_timeline(caller, wanted.query, after=after), _form_for(caller, _streamed))
+        events = _rendered(use.timeline.follow(caller, wanted.query, after=after), _form_for(caller, _streamed))
         return await use.streams.respond(events, caller)
     form = _form_for(caller, TimelineEvent.to_json)
     if wanted.newest_first:
-        page = await use.read_timeline_back(caller, wanted.query, before=wanted.before, limit=wanted.limit)
+        page = await use.timeline.page_back(caller, wanted.query, before=wanted.before, limit=wanted.limit)
     else:
-        page = await use.read_timeline(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
+        page = await use.timeline.page(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
     return json_answer(_page(page, form))
 
 

@@ -10,6 +10,7 @@ from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileTe
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
@@ -17,7 +18,7 @@ from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Pagi
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer, results_in
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
 from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
 from services.gateway.entrypoints.http.validation import MAX_OFFSET, number_of, query_values
 

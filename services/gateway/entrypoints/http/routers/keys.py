@@ -26,7 +26,7 @@ from services.gateway.entrypoints.http.schemas import (
     TokenReply,
 )
 from services.gateway.entrypoints.http.validation import expiry
-from services.gateway.use_cases.change_keys import IssuedKey, KeyRequest
+from services.gateway.use_cases.keys import IssuedKey, KeyRequest, issue_token
 
 router = public_router("", "Access")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_READ])]
@@ -42,7 +42,7 @@ _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 )
 async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)], use: UseCasesDep) -> Response:
     is_public = caller.public is not None
-    limits = {} if is_public else await use.read_limits(caller.identity)
+    limits = {} if is_public else await use.limits.of(caller.identity)
     names = {"user_name": "", "company_name": ""} if is_public else {}
     me = Me.model_validate(
         {
@@ -63,7 +63,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
     responses={200: answer("Keys, newest first.", KeyPage)},
 )
 async def list_api_keys(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.keys.keys(caller.identity, **page)
+    found = await use.keys.page(caller.identity, **page)
     shown = KeyPage(api_keys=[Key.model_validate(asdict(key)) for key in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
@@ -90,7 +90,7 @@ async def create_api_key(
         expires_at=expiry(body.expires_at, use.now()),
         rate_limit=body.rate_limit,
     )
-    return _issued(await use.create_key(write, caller, wanted))
+    return _issued(await use.keys.create(write, caller, wanted))
 
 
 @router.delete(
@@ -101,7 +101,7 @@ async def create_api_key(
     responses={204: answer("The key does not work any more."), **errors(404)},
 )
 async def revoke_api_key(id: str, _: Writer, write: PlainWrite, use: UseCasesDep) -> Response:
-    await use.revoke_key(write, id)
+    await use.keys.revoke(write, id)
     return Response(status_code=204)
 
 
@@ -120,7 +120,7 @@ async def rotate_api_key(
     use: UseCasesDep,
 ) -> Response:
     expires_at = expiry(body.expires_at, use.now())
-    return _issued(await use.rotate_key(write, id, expires_at=expires_at, grace_seconds=body.grace_seconds))
+    return _issued(await use.keys.rotate(write, id, expires_at=expires_at, grace_seconds=body.grace_seconds))
 
 
 @router.post(
@@ -138,7 +138,7 @@ async def create_token(
     use: UseCasesDep,
 ) -> Response:
     scopes = None if body.scopes is None else frozenset(body.scopes)
-    issued = use.issue_token(caller, scopes, body.expires_in)
+    issued = issue_token(use.tokens, caller, scopes, body.expires_in, use.now())
     reply = TokenReply.model_validate(
         {
             "access_token": issued.text,

@@ -17,8 +17,8 @@ from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.operations_query import DeadLetterParameters, cursor_of
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
-from services.gateway.use_cases.operations.list_dead_letters import DeadLetterPage, DeadLetterQuery
-from services.gateway.use_cases.operations.read_health import HealthOfService
+from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery
+from services.gateway.use_cases.health import HealthOfService
 
 router = public_router("/operations", "Operations")
 Caller = Annotated[Principal, Security(by_api_key)]
@@ -36,7 +36,7 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
     responses={200: answer("The services.", schemas.ServiceStates), **errors(403)},
 )
 async def list_services(caller: Caller, _: Unfiltered, use: UseCasesDep) -> Response:
-    report = await use.read_health(caller.identity)
+    report = await use.health.services(caller.identity)
     services = [_service(each) for each in report.services]
     return _json(schemas.ServiceStates(services=services, checked_at=report.checked_at))
 
@@ -48,7 +48,7 @@ async def list_services(caller: Caller, _: Unfiltered, use: UseCasesDep) -> Resp
     responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
 )
 async def list_consumers(_caller: Operator, _: Unfiltered, use: UseCasesDep) -> Response:
-    report = await use.read_lag()
+    report = await use.health.lag()
     consumers = [schemas.ConsumerState.model_validate({**asdict(each), "lag": each.lag}) for each in report.groups]
     total = sum(each.lag for each in consumers)
     return _json(schemas.ConsumerStates(consumers=consumers, lag=total, measured_at=report.measured_at))
@@ -67,7 +67,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, use: UseCasesDep) -> 
 async def list_dead_letters(
     caller: Caller, wanted: Annotated[DeadLetterQuery, Depends(DeadLetterParameters())], use: UseCasesDep
 ) -> Response:
-    page = await use.list_dead_letters(caller.identity, wanted)
+    page = await use.dead_letters.page(caller.identity, wanted)
     return _json(
         schemas.DeadLetterList(
             dead_letters=[dead_letter_answers.shown(each) for each in page.letters],
@@ -88,7 +88,7 @@ async def list_dead_letters(
     responses={200: answer("The letter.", schemas.DeadLetterDetail), **errors(403, 404)},
 )
 async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, use: UseCasesDep) -> Response:
-    return _json(dead_letter_answers.shown_in_full(await use.get_dead_letter(caller.identity, id)))
+    return _json(dead_letter_answers.shown_in_full(await use.dead_letters.get(caller.identity, id)))
 
 
 @router.post(
@@ -103,7 +103,7 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, use: UseCasesD
     responses={200: answer("It was sent.", schemas.ReplayResult), **errors(403, 404, 409)},
 )
 async def replay_dead_letter(id: str, caller: Caller, use: UseCasesDep) -> Response:
-    done = await use.replay_dead_letter(caller.identity, id)
+    done = await use.dead_letters.replay(caller.identity, id)
     return _json(schemas.ReplayResult(dead_letter=dead_letter_answers.shown(done.listed), repeated=done.repeated))
 
 

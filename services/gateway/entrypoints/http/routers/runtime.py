@@ -8,12 +8,11 @@ from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
-from libs.contracts.commands.runtime import CancelTurn
-from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
@@ -33,9 +32,10 @@ from services.gateway.entrypoints.http.forwarding import Upstream, json_answer, 
 from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer, errors
 from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
-from services.gateway.entrypoints.http.routing import PREFIX, id_of, public_router
+from services.gateway.entrypoints.http.routing import PREFIX, public_router
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
-from services.gateway.use_cases.submit_turn import SubmitTurn, Unfinished
+from services.gateway.use_cases.submitted_turn import Unfinished
+from services.gateway.use_cases.turns import Turns
 
 router = public_router("/runtime", "Runtime")
 Form = Callable[[StreamedEvent], bytes]
@@ -68,10 +68,10 @@ async def execute(
     preference = preference_of(request.headers.get("prefer"))
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}
-        events = _events(use.submit_turn, write, session_id, body, headers, _form_for(caller))
+        events = _events(use.turns, write, session_id, body, headers, _form_for(caller))
         return await use.streams.respond(events, caller, headers)
     session_id = id_of(session_id, "session")
-    async with use.submit_turn(write, session_id, body, stream=False) as turn:
+    async with use.turns.submit(write, session_id, body, stream=False) as turn:
         end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
         if isinstance(end, Unfinished):
             return _accepted(write, session_id, turn.command_id, end, preference, caller)
@@ -79,10 +79,10 @@ async def execute(
 
 
 async def _events(
-    submit_turn: SubmitTurn, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
+    turns: Turns, write: Write, session_id: str, body: ExecuteBody, headers: dict[str, str], form: Form
 ) -> AsyncGenerator[bytes, None]:
     """``headers`` of the response are filled before the first event."""
-    async with submit_turn(write, id_of(session_id, "session"), body, stream=True) as turn:
+    async with turns.submit(write, id_of(session_id, "session"), body, stream=True) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
         async with aclosing(turn.follow()) as events:
             async for event in events:
@@ -160,7 +160,7 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
 async def follow_turn(request: Request, session_id: str, turn_id: str, caller: Reader, use: UseCasesDep) -> Response:
     seen = request.headers.get("last-event-id")
     after = Cursor.parse(seen) if seen else START
-    events = use.follow_turn(caller.identity, id_of(session_id, "session"), id_of(turn_id, "turn"), after)
+    events = use.turns.follow(caller.identity, session_id, turn_id, after)
     return await use.streams.respond(_all_rendered(events, _form_for(caller)), caller)
 
 
@@ -176,7 +176,6 @@ async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None], form
     responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
 )
 async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    command = CancelTurn(session_id=id_of(session_id, "session"), turn_id=id_of(turn_id, "turn"))
-    accepted = CancelTurnAccepted.decode((await use.commands.run(write, command, subject=turn_id)).payload)
+    accepted = await use.turns.cancel(write, session_id, turn_id)
     reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
     return json_answer(reply.model_dump_json().encode())

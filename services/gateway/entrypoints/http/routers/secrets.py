@@ -64,7 +64,7 @@ async def put_secret(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
         raise ValidationFailed(f"The path is not valid: {message}.", details=[detail])
-    return json_answer(entity_in(await use.put_secret(write, name, body.value), "secret"))
+    return json_answer(entity_in(await use.secrets.put(write, name, body.value), "secret"))
 
 
 @router.delete(

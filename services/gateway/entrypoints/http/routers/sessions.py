@@ -16,18 +16,18 @@ from libs.contracts.api.sessions import (
     SessionCreatedReply,
     SessionPage,
 )
-from libs.contracts.commands.runtime import DeleteSession, ForkSession
 from libs.contracts.errors import PermissionDenied
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, json_answer
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.routing import id_of, public_router
+from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.validation import invalid
 
 router = public_router("/sessions", "Sessions")
@@ -58,7 +58,7 @@ async def create_session(
             raise PermissionDenied("A public key opens sessions with its own agent only.")
         wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
     messages = _history(wanted)
-    opened = await use.open_session(write, wanted, seen_by, messages)
+    opened = await use.sessions.open(write, wanted, seen_by, messages)
     return _opened(opened)
 
 
@@ -103,14 +103,7 @@ async def fork_session(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    source = id_of(session_id, "session")
-    turns = {name: id_of(turn, "turn") for name, turn in body.model_dump(exclude_none=True).items()}
-
-    def make(new_id: str) -> ForkSession:
-        return ForkSession(session_id=new_id, source_session_id=source, **turns)
-
-    opened = SessionCreated.decode((await use.commands.create(write, ForkSession, make)).payload)
-    return _opened(opened)
+    return _opened(await use.sessions.fork(write, session_id, **body.model_dump()))
 
 
 @router.delete(
@@ -126,8 +119,7 @@ async def delete_session(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    session_id = id_of(session_id, "session")
-    await use.commands.run(write, DeleteSession(session_id=session_id), subject=session_id)
+    await use.sessions.delete(write, session_id)
     return Response(status_code=204)
 
 

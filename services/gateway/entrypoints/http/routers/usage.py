@@ -8,7 +8,7 @@ from starlette.responses import Response
 from libs.contracts.decimals import decimal_text
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.usage import UsageSum
+from services.gateway.domain.usage import UsageSpan, UsageSum
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.dependencies import UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
@@ -36,7 +36,8 @@ async def get_usage(
     use: UseCasesDep,
 ) -> Response:
     begin, end = wanted.span(use.now())
-    page = await use.read_usage(caller.identity, begin, end, wanted.groups, limit=wanted.limit, offset=wanted.offset)
+    span = UsageSpan.visible_to(caller.identity, begin, end)
+    page = await use.usage.usage(span, wanted.groups, limit=wanted.limit, offset=wanted.offset)
     report = UsageReport.model_validate(
         {
             "from": begin,

@@ -28,7 +28,7 @@ from services.gateway.entrypoints.http.webhook_schemas import (
     Webhook,
     WebhookPage,
 )
-from services.gateway.use_cases.change_webhooks import IssuedWebhook, WebhookChange, WebhookRequest
+from services.gateway.use_cases.webhooks.webhooks import IssuedWebhook, WebhookChange, WebhookRequest
 
 router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
@@ -58,7 +58,7 @@ async def create_webhook(
         description=body.description,
         status=WebhookStatus(body.status),
     )
-    issued = await use.create_webhook(write, wanted)
+    issued = await use.webhooks.create(write, wanted)
     return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.webhook.id}/"})
 
 
@@ -69,14 +69,14 @@ async def create_webhook(
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.webhooks.webhooks(caller.identity, **page)
+    found = await use.webhooks.page(caller.identity, **page)
     shown = WebhookPage(webhooks=[Webhook.model_validate(_fields(each)) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
 
 @router.get("/{id}/", summary="Get a webhook", responses={200: answer("The webhook.", Webhook), **errors(404)})
 async def get_webhook(id: str, caller: Reader, use: UseCasesDep) -> Response:
-    return _shown(await use.get_webhook(caller.identity, id))
+    return _shown(await use.webhooks.get(caller.identity, id))
 
 
 @router.patch(
@@ -97,7 +97,7 @@ async def update_webhook(
         description=body.description,
         status=None if body.status is None else WebhookStatus(body.status),
     )
-    return _shown(await use.change_webhook(write, id, change))
+    return _shown(await use.webhooks.change(write, id, change))
 
 
 @router.delete(
@@ -108,7 +108,7 @@ async def update_webhook(
     responses={204: answer("It is gone."), **errors(404)},
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, use: UseCasesDep) -> Response:
-    await use.delete_webhook(write, id)
+    await use.webhooks.delete(write, id)
     return Response(status_code=204)
 
 
@@ -125,7 +125,7 @@ async def rotate_webhook_secret(
     write: IdempotentWrite,
     use: UseCasesDep,
 ) -> Response:
-    return _issued(await use.rotate_webhook_secret(write, id, grace_seconds=body.grace_seconds), 200)
+    return _issued(await use.webhooks.rotate_secret(write, id, grace_seconds=body.grace_seconds), 200)
 
 
 @router.post(
@@ -135,7 +135,7 @@ async def rotate_webhook_secret(
     responses={200: answer("The delivery, still pending.", Delivery), **errors(404, 409)},
 )
 async def send_test_event(id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    return _delivery(await use.send_test_event(write, id))
+    return _delivery(await use.webhooks.send_test(write, id))
 
 
 @router.get(
@@ -145,7 +145,7 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, use: UseCa
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.list_deliveries(caller.identity, id, **page)
+    found = await use.webhooks.deliveries(caller.identity, id, **page)
     shown = DeliveryPage(deliveries=[_delivered(each) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
@@ -157,7 +157,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, use: UseC
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
 async def redeliver_webhook(id: str, delivery_id: str, _: Writer, write: IdempotentWrite, use: UseCasesDep) -> Response:
-    return _delivery(await use.deliver_again(write, id, delivery_id))
+    return _delivery(await use.webhooks.deliver_again(write, id, delivery_id))
 
 
 def _shown(webhook: webhooks.Webhook) -> Response:

@@ -10,7 +10,6 @@ import orjson
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
-from libs.contracts.commands.runtime import CancelTurn
 from libs.contracts.errors import (
     AuthenticationFailed,
     ErrorKind,
@@ -20,11 +19,12 @@ from libs.contracts.errors import (
 )
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
-from libs.contracts.messages import Command, public_name
+from libs.contracts.messages import public_name
 from libs.service_defaults.errors import error_body
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.session_stream import TURN_ENDS, SessionCursor, SessionMessage
 from services.gateway.domain.timeline_reading import Restarting
@@ -34,8 +34,7 @@ from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
 from services.gateway.entrypoints.http.errors import as_service_error, info_for
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import OPEN_SOCKETS, REFUSALS
-from services.gateway.entrypoints.http.routers.actions import resolve_command, scope_for
-from services.gateway.entrypoints.http.routing import PREFIX, id_of
+from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.sockets.client_messages import (
     Cancel,
     ClientMessage,
@@ -47,7 +46,8 @@ from services.gateway.entrypoints.http.sockets.client_messages import (
     values_in,
 )
 from services.gateway.entrypoints.http.validation import check_parameters
-from services.gateway.use_cases.submit_turn import SubmittedTurn
+from services.gateway.use_cases.submitted_turn import SubmittedTurn
+from services.gateway.use_cases.turns import scope_to_answer
 
 _PROTOCOL: Final = "aes.v1"
 _TOKEN: Final = "aes.token."  # noqa: S105 (what goes before one)
@@ -93,7 +93,7 @@ async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, i
     check_parameters(websocket.scope["query_string"], ())
     session_id = id_of(websocket.path_params["session_id"], "session")
     forwarder: Forwarder = state.forwarder
-    head: int = await state.use_cases.timeline.head(caller.identity.company_id)
+    head: int = await state.use_cases.timeline.head(caller)
     await forwarder.get(caller, "runtime", f"/internal/sessions/{session_id}")
     return caller, head
 
@@ -188,12 +188,12 @@ class SessionSocket:
                 await self._execute(message, message.body(values))
             case Cancel():
                 await self._count(Scope.RUNTIME_EXECUTE)
-                cancel = CancelTurn(session_id=self._session_id, turn_id=id_of(message.turn_id, "turn"))
-                self._run(self._send_command(cancel, cancel.turn_id), message.ref)
+                turn_id = id_of(message.turn_id, "turn")
+                self._run(self._use.turns.cancel(self._write(), self._session_id, turn_id), message.ref)
             case Resolve():
-                await self._count(scope_for(message))
-                resolve = resolve_command(self._session_id, message.turn_id, message.action_id, message)
-                self._run(self._send_command(resolve, resolve.turn_id), message.ref)
+                await self._count(scope_to_answer(message))
+                action = self._session_id, id_of(message.turn_id, "turn"), id_of(message.action_id, "action")
+                self._run(self._use.turns.resolve(self._write(), *action, message), message.ref)
 
     async def _count(self, scope: Scope) -> None:
         """Raises ``PermissionDenied`` and ``RateLimited``, as a request over REST does."""
@@ -213,7 +213,7 @@ class SessionSocket:
         )
         async with AsyncExitStack() as stack:
             # Sent one after the other, so that turns begin in the order of their messages.
-            submitted = self._use.submit_turn(write, self._session_id, message, stream=True)
+            submitted = self._use.turns.submit(write, self._session_id, message, stream=True)
             turn = await stack.enter_async_context(submitted)
             self._remember(turn.command_id, message.ref)
             self._run(self._await_acceptance(stack.pop_all(), turn), message.ref)
@@ -227,12 +227,12 @@ class SessionSocket:
             else:
                 await turn.accepted()
 
-    async def _send_command(self, command: Command, subject: str) -> None:
-        """The events of the session show what it led to."""
-        write = Write(identity=self._caller.identity, correlation_id=new_id())
-        await self._use.commands.run(write, command, subject=subject)
+    def _write(self) -> Write:
+        return Write(identity=self._caller.identity, correlation_id=new_id())
 
-    def _run(self, work: Coroutine[Any, Any, None], ref: str | None) -> None:
+    def _run(self, work: Coroutine[Any, Any, object], ref: str | None) -> None:
+        """The events of the session show what it led to."""
+
         async def told() -> None:
             try:
                 await work
@@ -256,7 +256,7 @@ class SessionSocket:
         self._streaming = asyncio.create_task(self._send_events(running_turn), name="socket.events")
 
     async def _send_events(self, running_turn: bool) -> None:
-        events = self._use.follow_session(
+        events = self._use.timeline.follow_session(
             self._caller, self._session_id, self._at, from_running_turn=running_turn, is_own=self._refs.__contains__
         )
         try:

@@ -5,9 +5,9 @@ from struct import Struct
 
 import numpy as np
 
+from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.bm25 import TermWeights
 from services.ingestion.adapters.engines.pgvector.term_levels import with_levels
-from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
 from services.ingestion.domain.engines import IndexedChunk, Vector
 
 COLUMNS = (

@@ -15,14 +15,11 @@ _MEMORY_FOR_BUILDING = "256MB"
 async def finish(connection: Connection, index: Index, indexed_from: int) -> None:
     """Each step is a transaction of its own and idempotent."""
     chunks, terms = await _size(connection, index)
-    has_levels = index.has_levels
     if chunks and not index.has_graph:
         await recompute_weights(connection, index, max(terms / chunks, LEAST_AVERAGE_LENGTH))
-        has_levels = True
     counted = index.counted_chunks
-    changed = counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted
-    if changed or has_levels != index.has_levels:
-        await _count_terms(connection, index, chunks, terms, has_levels=has_levels)
+    if counted is None or abs(chunks - counted) > _CHANGE_WORTH_COUNTING * counted:
+        await _count_terms(connection, index, chunks, terms)
     elif chunks != index.chunks:
         # Otherwise deleted chunks would count as additions and trigger a rebuild with every small one.
         await connection.execute(
@@ -42,7 +39,7 @@ async def _size(connection: Connection, index: Index) -> tuple[int, int]:
     return int(chunks), int(terms)
 
 
-async def _count_terms(connection: Connection, index: Index, chunks: int, terms: int, *, has_levels: bool) -> None:
+async def _count_terms(connection: Connection, index: Index, chunks: int, terms: int) -> None:
     async with connection.transaction():
         await _allow_time(connection)
         await _alone(connection, index)
@@ -62,10 +59,10 @@ async def _count_terms(connection: Connection, index: Index, chunks: int, terms:
         )
         await connection.execute(
             """
-            UPDATE search.indexes SET version = version + 1, passages = %s, terms = %s, counted_passages = %s,
-                has_levels = %s WHERE id = %s
+            UPDATE search.indexes SET version = version + 1, passages = %s, terms = %s, counted_passages = %s
+            WHERE id = %s
             """,
-            (chunks, terms, chunks, has_levels, index.id),
+            (chunks, terms, chunks, index.id),
         )
         await connection.execute(
             """

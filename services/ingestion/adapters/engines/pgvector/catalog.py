@@ -23,8 +23,7 @@ _TABLES: Final = (
         terms bigint NOT NULL DEFAULT 0,
         counted_passages bigint,
         version integer NOT NULL DEFAULT 0,
-        created_at timestamptz NOT NULL DEFAULT now(),
-        has_levels boolean NOT NULL DEFAULT false
+        created_at timestamptz NOT NULL DEFAULT now()
     )
     """,
     """
@@ -48,7 +47,6 @@ class Index:
     counted_chunks: int | None
     has_graph: bool
     has_words: bool
-    has_levels: bool
 
     def average_length(self, more_chunks: int = 0, more_terms: int = 0) -> float:
         """Average length of a chunk in terms."""
@@ -62,7 +60,7 @@ async def required(connection: Connection, index_id: str) -> Index:
         """
         SELECT number, dimensions, passages, terms, counted_passages,
             to_regclass('search.ix_passages_' || number || '_embedding') IS NOT NULL,
-            to_regclass('search.ix_passages_' || number || '_terms') IS NOT NULL, has_levels
+            to_regclass('search.ix_passages_' || number || '_terms') IS NOT NULL
         FROM search.indexes WHERE id = %s
         """,
         (index_id,),

@@ -9,12 +9,12 @@ import psycopg
 
 from libs.persistence import Connection, Database, is_outage
 from libs.retry import RetryPolicy
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.pgvector.build_indexes import finish
 from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
 from services.ingestion.adapters.engines.pgvector.searching import search
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.adapters.engines.pgvector.writing import delete_files, prepare, write
-from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import (
     EngineConflict,
     EngineUnavailable,
@@ -37,7 +37,7 @@ class PgvectorEngine:
     def __init__(self, database: Database, *, indexed_from: int = INDEXED_FROM) -> None:
         """`indexed_from`: chunks from which an index gets a graph and an inverted index."""
         self._database = database
-        self._terms = Terms()
+        self._analysis = Analysis()
         self._indexed_from = indexed_from
 
     async def create_index(self, index_id: str, dimensions: int) -> None:
@@ -49,8 +49,7 @@ class PgvectorEngine:
                 (index_id,),
             )
             made = await connection.execute(
-                "INSERT INTO search.indexes (id, dimensions, has_levels) VALUES (%s, %s, true)"
-                " ON CONFLICT DO NOTHING RETURNING number",
+                "INSERT INTO search.indexes (id, dimensions) VALUES (%s, %s) ON CONFLICT DO NOTHING RETURNING number",
                 (index_id, dimensions),
             )
             if row := await made.fetchone():
@@ -84,7 +83,7 @@ class PgvectorEngine:
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         if not chunks:
             return
-        prepared = await asyncio.to_thread(prepare, self._terms, chunks)
+        prepared = await asyncio.to_thread(prepare, self._analysis, chunks)
         await self._changed(index_id, lambda connection: write(connection, index_id, prepared))
 
     async def finish(self, index_id: str) -> None:
@@ -118,7 +117,7 @@ class PgvectorEngine:
         if query.files.is_empty:
             return []
         async with self._connected(index_id) as connection:
-            return await search(connection, self._terms, index_id, query)
+            return await search(connection, self._analysis, index_id, query)
 
     async def ping(self) -> None:
         async with self._connected() as connection:

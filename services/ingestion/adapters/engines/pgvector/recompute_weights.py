@@ -1,4 +1,4 @@
-"""Recomputes BM25 weights of chunks that were written with another average length, or without levels of terms."""
+"""Recomputes BM25 weights of chunks that were written with another average length."""
 
 from psycopg.sql import SQL
 
@@ -19,7 +19,7 @@ async def recompute_weights(connection: Connection, index: Index, average_length
     select = SQL(
         """
         SELECT file_id, id, length, average_length, weights FROM {}
-        WHERE (file_id, id) > (%s, %s) AND (average_length NOT BETWEEN %s AND %s OR NOT %s)
+        WHERE (file_id, id) > (%s, %s) AND average_length NOT BETWEEN %s AND %s
         ORDER BY file_id, id LIMIT %s FOR UPDATE
         """
     ).format(index.table.name)
@@ -35,7 +35,7 @@ async def recompute_weights(connection: Connection, index: Index, average_length
     while True:
         async with connection.transaction():
             cursor = connection.cursor(binary=True)
-            await cursor.execute(select, (file_id, chunk_id, least, most, index.has_levels, _AT_ONCE), prepare=False)
+            await cursor.execute(select, (file_id, chunk_id, least, most, _AT_ONCE), prepare=False)
             rows = await cursor.fetchall()
             if not rows:
                 return

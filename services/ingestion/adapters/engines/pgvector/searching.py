@@ -7,6 +7,7 @@ import numpy as np
 from psycopg.sql import SQL, Composable, Composed, Literal, Placeholder
 
 from libs.persistence import Connection
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import TermWeights, best_possible, counted, query_weights
 from services.ingestion.adapters.engines.pgvector.binary import dense_literal, sparse_literal
 from services.ingestion.adapters.engines.pgvector.catalog import Index, required
@@ -20,7 +21,6 @@ from services.ingestion.adapters.engines.pgvector.statements import (
 )
 from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords, telling_words
 from services.ingestion.adapters.engines.pgvector.term_levels import numbers_of
-from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import FileSelection, Hit, Query
 from services.ingestion.domain.search import SEMANTIC_SHARE, candidates
 
@@ -31,9 +31,9 @@ _SAMPLE = 3000
 _MANY_CHUNKS = 4_000
 
 
-async def search(connection: Connection, terms: Terms, index_id: str, query: Query) -> list[Hit]:
+async def search(connection: Connection, analysis: Analysis, index_id: str, query: Query) -> list[Hit]:
     index = await required(connection, index_id)
-    words, seen = await _words(connection, terms, index, query)
+    words, seen = await _words(connection, analysis, index, query)
     if query.mode == "keyword" and words is None:
         return []
     telling = telling_words(words, seen) if words is not None and index.has_words else None
@@ -57,9 +57,9 @@ async def _hits(
 
 
 async def _words(
-    connection: Connection, terms: Terms, index: Index, query: Query
+    connection: Connection, analysis: Analysis, index: Index, query: Query
 ) -> tuple[TermWeights | None, Frequencies]:
-    counts = counted(terms.of(query.text)) if query.mode != "semantic" else {}
+    counts = counted(analysis.terms(query.text)) if query.mode != "semantic" else {}
     if not counts:
         return None, Frequencies({}, 0)
     seen = await _frequencies(connection, index, sorted(counts))
@@ -169,10 +169,10 @@ async def _frequencies(connection: Connection, index: Index, terms: Sequence[int
         JOIN search.term_frequencies t ON t.index_number = i.number AND t.version = i.version
         WHERE i.id = %s AND t.term = ANY(%s)
         """,
-        (index.id, numbers_of(terms) if index.has_levels else list(terms)),
+        (index.id, numbers_of(terms)),
     )
     of_terms = {row[0]: float(row[1]) for row in await found.fetchall()}
-    return Frequencies(of_terms, index.counted_chunks, index.has_levels)
+    return Frequencies(of_terms, index.counted_chunks, have_levels=True)
 
 
 async def _sampled(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from psycopg.sql import SQL, Composed, Identifier, Literal
 
-from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
+from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 
 # Longer vectors do not fit into an 8 KiB page and are fetched from TOAST for every comparison.
 _LONGEST_IN_PLACE = 3000

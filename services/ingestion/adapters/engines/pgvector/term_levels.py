@@ -10,8 +10,8 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
 from services.ingestion.adapters.engines.bm25 import TermWeights
-from services.ingestion.adapters.engines.terms import NUMBER_OF_TERMS
 
 # In a chunk of average length a term that occurs once weighs 1, twice 1.4, three times 1.6, six times 1.8.
 LEAST_WEIGHTS: Final = (0.8, 1.3, 1.6, 1.8)

@@ -5,25 +5,25 @@ from collections.abc import Sequence
 from psycopg.sql import SQL
 
 from libs.persistence import Connection
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import chunk_weights
 from services.ingestion.adapters.engines.pgvector.binary import COLUMNS, HEADER, TRAILER, row_of
 from services.ingestion.adapters.engines.pgvector.bulk_append import prepare_bulk_append
 from services.ingestion.adapters.engines.pgvector.catalog import Index, required
-from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.documents import TermCounts
 from services.ingestion.domain.engines import IndexedChunk
 
 Prepared = Sequence[tuple[IndexedChunk, TermCounts]]
 
 
-def prepare(terms: Terms, chunks: Sequence[IndexedChunk]) -> Prepared:
+def prepare(analysis: Analysis, chunks: Sequence[IndexedChunk]) -> Prepared:
     """Counts the terms of chunks; one given twice is taken once. Sorted by key.
 
     Every writer takes the keys of an index in this order, so that two writers of the same chunks never wait for each
     other.
     """
     by_key = {_key(chunk): chunk for chunk in reversed(chunks)}
-    return [(by_key[key], by_key[key].terms or terms.counts(by_key[key].text)) for key in sorted(by_key)]
+    return [(by_key[key], by_key[key].terms or analysis.counts(by_key[key].text)) for key in sorted(by_key)]
 
 
 async def write(connection: Connection, index_id: str, prepared: Prepared) -> None:

@@ -9,7 +9,7 @@ from weaviate.classes.tenants import Tenant
 from weaviate.collections.collection import CollectionAsync
 from weaviate.exceptions import WeaviateInsertManyAllFailedError
 
-from services.ingestion.adapters.engines.terms import Terms
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.weaviate.connection import Address, Connection
 from services.ingestion.adapters.engines.weaviate.schema import object_of, refusal
 from services.ingestion.adapters.engines.weaviate.searching import search
@@ -31,7 +31,7 @@ class WeaviateEngine:
 
     def __init__(self, address: Address) -> None:
         self._connection = Connection(address)
-        self._terms = Terms()
+        self._analysis = Analysis()
 
     async def create_index(self, index_id: str, dimensions: int) -> None:  # noqa: ARG002 - follows from the first vector
         async with self._connection.collection(index_id) as collection:
@@ -55,7 +55,7 @@ class WeaviateEngine:
     async def write(self, index_id: str, chunks: Sequence[IndexedChunk]) -> None:
         if not chunks:
             return
-        objects = await asyncio.to_thread(lambda: [object_of(each, self._terms) for each in chunks])
+        objects = await asyncio.to_thread(lambda: [object_of(each, self._analysis) for each in chunks])
         async with self._connection.collection(index_id) as collection:
             tenant = collection.with_tenant(index_id)
             for start in range(0, len(objects), _MOST_OBJECTS):
@@ -111,7 +111,7 @@ class WeaviateEngine:
         if query.files.is_empty:
             return []
         async with self._connection.collection(index_id, writes=False) as collection:
-            return await search(collection.with_tenant(index_id), self._terms, query)
+            return await search(collection.with_tenant(index_id), self._analysis, query)
 
     async def ping(self) -> None:
         await self._connection.ping()

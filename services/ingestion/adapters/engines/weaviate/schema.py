@@ -16,8 +16,8 @@ from weaviate.classes.config import (
 from weaviate.classes.data import DataObject
 from weaviate.exceptions import UnexpectedStatusCodeError
 
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import K1, B
-from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing
 
 COLLECTION: Final = "AesPassages"
@@ -75,12 +75,12 @@ def identity(file_id: str, chunk_id: str) -> UUID:
     return uuid5(NAMESPACE_OID, f"{file_id}/{chunk_id}")
 
 
-def object_of(chunk: IndexedChunk, terms: Terms) -> DataObject[dict[str, Any], None]:
+def object_of(chunk: IndexedChunk, analysis: Analysis) -> DataObject[dict[str, Any], None]:
     properties = {
         "file_id": chunk.file_id,
         "chunk_id": chunk.chunk_id,
         "content": chunk.text,
-        "terms": " ".join(terms.of(chunk.text)),
+        "terms": " ".join(analysis.terms(chunk.text)),
         "position": chunk.position,
         "start_offset": chunk.start,
         "end_offset": chunk.end,

@@ -8,15 +8,15 @@ from weaviate.classes.query import Filter, MetadataQuery
 from weaviate.collections.classes.filters import _Filters
 from weaviate.collections.collection import CollectionAsync
 
+from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import K1
-from services.ingestion.adapters.engines.terms import Terms
 from services.ingestion.adapters.engines.weaviate.schema import RETURNED, hit_of
 from services.ingestion.domain.engines import FileSelection, Hit, Query
 from services.ingestion.domain.search import candidates, combined
 
 
-async def search(tenant: CollectionAsync, words: Terms, query: Query) -> list[Hit]:
-    terms = [] if query.mode == "semantic" else words.of(query.text)
+async def search(tenant: CollectionAsync, analysis: Analysis, query: Query) -> list[Hit]:
+    terms = [] if query.mode == "semantic" else analysis.terms(query.text)
     if query.mode == "keyword":
         if not terms:
             return []

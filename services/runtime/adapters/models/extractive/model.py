@@ -10,9 +10,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from services.runtime.adapters.models.extractive.files import file_of, table_told, wanted_file
 from services.runtime.adapters.models.extractive.sentences import Ranking, Sentence, content_words, sentences
 from services.runtime.adapters.models.extractive.structured import MISSING, structured
+from services.runtime.adapters.models.extractive.tables import file_of, table_told, wanted_file
 from services.runtime.adapters.models.extractive.tool_rules import wanted_calls
 from services.runtime.domain.conversation import (
     ArtifactPart,

@@ -87,14 +87,15 @@ class TableQuery:
                 "rows": self._limits.rows,
                 "memory_bytes": self._limits.memory_bytes,
             }
-            return await self._run(place, job)
+            return await self._run(file, job)
         finally:
             await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)
 
-    async def _run(self, place: Path, job: JsonObject) -> JsonObject:
+    async def _run(self, file: Path, job: JsonObject) -> JsonObject:
         seconds, memory_bytes = self._limits.seconds, self._limits.memory_bytes
         try:
-            return await run_confined(_WORKER, job, seconds=seconds, memory_bytes=memory_bytes, directory=place)
+            files = {file.name: file}
+            return await run_confined(_WORKER, job, seconds=seconds, memory_bytes=memory_bytes, files=files)
         except JobRefused as problem:
             raise ToolFailed(str(problem)) from None
         except TimeoutError:

@@ -8,11 +8,9 @@ import pytest
 
 from libs.confined import JobRefused
 from libs.contracts.api.toolsets import ConnectedTool
-from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
-from services.runtime.adapters.tools.toolsets.openapi.document import parse_document
-from services.runtime.adapters.tools.toolsets.openapi.operation import Target
+from services.runtime.adapters.tools.toolsets.openapi.document import Target, parse_document
 from services.runtime.adapters.tools.toolsets.openapi.operations import compile_operations
-from services.runtime.adapters.tools.toolsets.openapi.rendering import render
+from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding, render
 from services.runtime.domain.tools import ToolFailed
 
 STRING = {"type": "string"}

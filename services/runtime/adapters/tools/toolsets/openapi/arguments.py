@@ -7,13 +7,13 @@ from typing import Any, Final
 
 from libs.confined import JobRefused
 from libs.json_schema import SchemaInvalid, compile_schema
-from services.runtime.adapters.tools.toolsets.openapi.binding import (
+from services.runtime.adapters.tools.toolsets.openapi.document import Operation
+from services.runtime.adapters.tools.toolsets.openapi.rendering import (
     BodyBinding,
     ParameterBinding,
     ParameterPlace,
     StyledValue,
 )
-from services.runtime.adapters.tools.toolsets.openapi.operation import Operation
 from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
 from services.runtime.domain.conversation import JsonObject
 

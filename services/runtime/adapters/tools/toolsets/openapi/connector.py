@@ -1,10 +1,7 @@
 """Toolsets of type `openapi`: operations of an OpenAPI document, called as any other HTTP tool is."""
 
 import asyncio
-import shutil
-import tempfile
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import JobRefused, ProcessKilled, run_confined
@@ -12,13 +9,12 @@ from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, Disco
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
-from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
-from services.runtime.adapters.tools.toolsets.openapi.rendering import render
+from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding, render
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 
-_COMPILER: Final = "services.runtime.adapters.tools.toolsets.openapi.compiling"
+_COMPILER: Final = "services.runtime.adapters.tools.toolsets.openapi.operations"
 _COMPILE_SECONDS: Final = 12.0
 _MEMORY_BYTES: Final = 1024**3
 _FETCH: Final = FetchLimits(timeout=7.0, largest_bytes=MAX_DOCUMENT_BYTES)
@@ -82,14 +78,11 @@ class OpenApiTool:
 
 
 async def _compiled(job: JsonObject) -> dict[str, Any]:
-    place = Path(await asyncio.to_thread(tempfile.mkdtemp, prefix="aes-openapi-"))
     try:
-        return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES, directory=place)
+        return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES)
     except JobRefused as problem:
         raise ToolsetUnusable(f"The OpenAPI document cannot be used: {problem}.") from None
     except TimeoutError:
         raise ToolsetUnusable(f"The OpenAPI document takes more than {_COMPILE_SECONDS:g} seconds to read.") from None
     except ProcessKilled:
         raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
-    finally:
-        await asyncio.to_thread(shutil.rmtree, place, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The operations of an OpenAPI document as tools."""
+"""The operations of an OpenAPI document as tools. Compiled in a process of its own, which can do nothing else."""
 
 import json
 import re
@@ -6,12 +6,11 @@ from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-from libs.confined import JobRefused
+from libs.confined import JobRefused, answer_job
 from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
 from services.runtime.adapters.tools.toolsets.openapi.arguments import LONGEST_DESCRIPTION, Arguments
-from services.runtime.adapters.tools.toolsets.openapi.binding import OperationBinding
-from services.runtime.adapters.tools.toolsets.openapi.document import Document
-from services.runtime.adapters.tools.toolsets.openapi.operation import Operation, Target
+from services.runtime.adapters.tools.toolsets.openapi.document import Document, Operation, Target, parse_document
+from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding
 from services.runtime.adapters.tools.toolsets.openapi.schemas import Schemas, distinct
 
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_-]+")
@@ -89,3 +88,15 @@ def _described(summary: str | None, description: str | None) -> str:
     parts = dict.fromkeys(part.strip() for part in (summary, description) if part and part.strip())
     text = "\n\n".join(parts)
     return text if len(text) <= LONGEST_DESCRIPTION else text[: LONGEST_DESCRIPTION - 1] + "…"
+
+
+def compile_document(job: dict[str, Any]) -> dict[str, Any]:
+    """The tools of the job's `document`, text or values. Raises JobRefused."""
+    document = job["document"]
+    target = Target(job["base_url"], job["document_url"], frozenset(name.lower() for name in job["headers"]))
+    contents = parse_document(document) if isinstance(document, str) else document
+    return compile_operations(contents, target, job["operations"]).model_dump()
+
+
+if __name__ == "__main__":
+    answer_job(compile_document)

@@ -1,19 +1,56 @@
-"""Arguments to the request of an operation: styles of parameters, bodies."""
+"""The request of an operation: what is known before its arguments, and how those are written into it."""
 
 import json
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Any, Final, Literal
 from urllib.parse import quote, urlencode
 
+from pydantic import BaseModel
+
 from libs.contracts.api.toolsets import SECRET_REFERENCE
-from services.runtime.adapters.tools.toolsets.openapi.binding import (
-    BodyBinding,
-    OperationBinding,
-    ParameterBinding,
-    StyledValue,
-)
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolFailed
+
+ParameterPlace = Literal["path", "query", "header"]
+Style = Literal["simple", "form", "spaceDelimited", "pipeDelimited", "deepObject", "json"]
+
+
+class StyledValue(BaseModel):
+    """A named value and the style that it is written in. Style `json`: its JSON text."""
+
+    name: str
+    style: Style
+    explode: bool
+
+
+class ParameterBinding(StyledValue):
+    """The parameter that an argument goes into."""
+
+    argument: str
+    place: ParameterPlace
+
+
+class BodyBinding(BaseModel):
+    """The body: one argument as a whole, or an object of the arguments that `fields` names.
+
+    `encoding`: the fields of a form that are not written as `form` with `explode`.
+    """
+
+    content_type: str
+    form: bool = False
+    argument: str | None = None
+    fields: list[str] = []
+    encoding: list[StyledValue] = []
+
+
+class OperationBinding(BaseModel):
+    """`url` has the placeholders of the path, such as `{id}`."""
+
+    method: str
+    url: str
+    parameters: list[ParameterBinding] = []
+    body: BodyBinding | None = None
+
 
 _DELIMITERS: Final = {"form": ",", "simple": ",", "spaceDelimited": " ", "pipeDelimited": "|"}
 Pairs = list[tuple[str, str]]

@@ -9,50 +9,17 @@ from libs.confined import JobRefused
 from services.runtime.adapters.tools.toolsets.openapi.document import Document
 from services.runtime.domain.conversation import JsonObject
 
-_ONE: Final = frozenset(
-    {
-        "additionalProperties",
-        "contains",
-        "else",
-        "if",
-        "items",
-        "not",
-        "propertyNames",
-        "then",
-        "unevaluatedItems",
-        "unevaluatedProperties",
-    }
-)
+_ONE: Final = frozenset({
+    "additionalProperties", "contains", "else", "if", "items", "not", "propertyNames", "then", "unevaluatedItems",
+    "unevaluatedProperties",
+})  # fmt: skip
 _LISTS: Final = frozenset({"allOf", "anyOf", "oneOf", "prefixItems"})
 _MAPS: Final = frozenset({"dependentSchemas", "patternProperties", "properties"})
-_PLAIN: Final = frozenset(
-    {
-        "const",
-        "default",
-        "dependentRequired",
-        "description",
-        "enum",
-        "exclusiveMaximum",
-        "exclusiveMinimum",
-        "format",
-        "maxContains",
-        "maxItems",
-        "maxLength",
-        "maxProperties",
-        "maximum",
-        "minContains",
-        "minItems",
-        "minLength",
-        "minProperties",
-        "minimum",
-        "multipleOf",
-        "pattern",
-        "required",
-        "title",
-        "type",
-        "uniqueItems",
-    }
-)
+_PLAIN: Final = frozenset({
+    "const", "default", "dependentRequired", "description", "enum", "exclusiveMaximum", "exclusiveMinimum", "format",
+    "maxContains", "maxItems", "maxLength", "maxProperties", "maximum", "minContains", "minItems", "minLength",
+    "minProperties", "minimum", "multipleOf", "pattern", "required", "title", "type", "uniqueItems",
+})  # fmt: skip
 _DEEPEST: Final = 60
 _MOST_NODES: Final = 5_000
 _NOT_IN_NAMES: Final = re.compile(r"[^A-Za-z0-9_.-]+")

@@ -1,0 +1,42 @@
+"""Frames between a service and its confined processes: a line of JSON, then raw bytes.
+
+JSON and not pickle: a process taken over by a malicious document must not gain the service as well.
+"""
+
+import asyncio
+import json
+import struct
+from typing import Any, BinaryIO
+
+Job = dict[str, Any]
+_SIZES = struct.Struct("!IQ")
+
+
+def pack(head: Job, body: bytes = b"") -> list[bytes]:
+    # Halves of surrogate pairs, which some files have, cannot be encoded.
+    line = json.dumps(head, ensure_ascii=False).encode(errors="replace")
+    return [_SIZES.pack(len(line), len(body)), line, body]
+
+
+async def receive(stream: asyncio.StreamReader, *, most_bytes: int) -> tuple[Job, bytes]:
+    """Raises EOFError when the other side is gone, or sends more than a process may hold."""
+    head_size, body_size = _SIZES.unpack(await stream.readexactly(_SIZES.size))
+    if head_size + body_size > most_bytes:
+        raise EOFError("the other side sends too much")
+    head: Job = json.loads(await stream.readexactly(head_size))
+    return head, await stream.readexactly(body_size)
+
+
+def read(stream: BinaryIO) -> tuple[Job, bytes] | None:
+    """The blocking counterpart; None at the end of the stream."""
+    sizes = stream.read(_SIZES.size)
+    if len(sizes) < _SIZES.size:
+        return None
+    head_size, body_size = _SIZES.unpack(sizes)
+    return json.loads(stream.read(head_size)), stream.read(body_size)
+
+
+def write(stream: BinaryIO, head: Job, body: bytes = b"") -> None:
+    for part in pack(head, body):
+        stream.write(part)
+    stream.flush()

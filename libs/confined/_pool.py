@@ -1,0 +1,116 @@
+"""Confined processes that are kept for further jobs, shared fairly between companies."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from libs.confined._frames import Job
+from libs.confined._limits import JobRefused, Limits, OutOfMemory, ProcessKilled, ProcessNotStarted
+from libs.confined._process import ConfinedProcess
+from libs.fairness import FairSemaphore
+
+# Importing structlog would be half of what a process loads that does one job.
+_log = logging.getLogger(__name__)
+_JOBS_PER_PROCESS: Final = 10_000
+_ATTEMPTS: Final = 2
+_FULL: Final = 0.5
+
+
+class PoolClosed(Exception):
+    """The service is stopping."""
+
+
+class ConfinedPool:
+    """At most ``size`` jobs of a company run at once; processes start when first needed.
+
+    One more is for another company: whoever keeps all the others busy for minutes keeps nobody waiting. Companies that
+    wait take turns. Cancelling a call ends the process that works on it.
+    """
+
+    def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:
+        self._module = module
+        self._limits = limits
+        self._environment = environment
+        self._permits = FairSemaphore(size + 1, each=size)
+        self._idle: list[ConfinedProcess] = []
+        self._processes: set[ConfinedProcess] = set()
+        self._closed = False
+
+    async def run(
+        self, company_id: str, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None
+    ) -> tuple[Job, bytes]:
+        """Raises what ``ConfinedProcess.call`` raises, ProcessNotStarted and PoolClosed.
+
+        A job whose process was killed is done once more: the first time the system may have done it.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                async with self._permits.acquire(company_id):
+                    return await self._attempt(job, body, files)
+            except ProcessKilled as killed:
+                if self._closed:
+                    raise PoolClosed from None
+                if isinstance(killed, ProcessNotStarted) or attempt == _ATTEMPTS:
+                    raise
+                _log.warning("confined process of %s died with status %d", self._module, killed.status)
+        raise AssertionError("the last attempt returns or raises")
+
+    def moved_within(self, seconds: float) -> bool:
+        """Whether a job began, or had a part done, in the last ``seconds``."""
+        since = asyncio.get_running_loop().time() - seconds
+        return any(process.moved_at > since for process in self._processes)
+
+    async def close(self) -> None:
+        """Ends all processes; calls under way raise PoolClosed."""
+        self._closed = True
+        processes, self._processes = self._processes, set()
+        await asyncio.gather(*(process.kill() for process in processes))
+
+    async def _attempt(self, job: Job, body: bytes, files: Mapping[str, Path] | None) -> tuple[Job, bytes]:
+        process = self._idle.pop() if self._idle else None
+        # An interrupted job leaves half a frame in the pipes, so the process is discarded.
+        is_interrupted = True
+        try:
+            if process is None or not process.alive:
+                process = await self._replace(process)
+            answer = await process.call(job, body, files=files)
+            is_interrupted = False
+            return answer
+        except JobRefused as refused:
+            is_interrupted = isinstance(refused, OutOfMemory)
+            raise
+        finally:
+            if process is not None and not is_interrupted and not self._is_used_up(process):
+                self._idle.append(process)
+            else:
+                await self._discard(process)
+
+    def _is_used_up(self, process: ConfinedProcess) -> bool:
+        """Native parsers leak memory, and the processor time of a process has an end."""
+        return (
+            process.jobs >= _JOBS_PER_PROCESS
+            or process.memory() > _FULL * self._limits.memory_bytes
+            or process.worked_seconds > self._limits.job_seconds
+        )
+
+    async def _replace(self, old: ConfinedProcess | None) -> ConfinedProcess:
+        if self._closed:
+            raise PoolClosed
+        await self._discard(old)
+        # For what it may have worked before its last job, and for that.
+        cpu_seconds = 2 * self._limits.job_seconds
+        process = await ConfinedProcess.start(
+            self._module, self._limits, cpu_seconds=cpu_seconds, environment=self._environment
+        )
+        self._processes.add(process)
+        if self._closed:
+            await self._discard(process)
+            raise PoolClosed
+        return process
+
+    async def _discard(self, process: ConfinedProcess | None) -> None:
+        if process is not None and process in self._processes:
+            self._processes.remove(process)
+            await process.kill()

@@ -1,0 +1,386 @@
+"""Publishes stored messages after their commit."""
+
+import asyncio
+from asyncio import Future
+from collections import OrderedDict, deque
+from collections.abc import Collection, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Final
+
+import structlog
+from psycopg.rows import class_row
+from pydantic import ValidationError
+
+from libs.contracts.envelope import Envelope
+from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandRejected, command_models
+from libs.contracts.timestamps import format_time
+from libs.eventing import _metrics as metrics
+from libs.eventing._bus import BusUnavailable, MessageRefused, Producer, problem_of
+from libs.eventing._identity_tokens import IdentitySigner
+from libs.eventing._messages import (
+    COMMAND_LIFETIME,
+    OUTBOX_COLUMNS,
+    OutboxMessage,
+    is_terminal,
+    referring_if_large,
+    send_span,
+    with_current_span,
+)
+from libs.persistence import Database, Parameters, TaskLease, is_outage
+
+_log = structlog.get_logger("eventing.outbox")
+# Each request to the broker costs every reader an answer and a request.
+_LINGER_SECONDS: Final = 0.01
+# Marks cost an UPDATE each; in bulk they cost next to nothing, and one that is lost only means a second delivery.
+_MARK_SECONDS: Final = 0.1
+_RETRY_SECONDS: Final = 1.0
+_REST_SECONDS: Final = 2.0
+# Younger rows are most likely just being published by the process that stored them.
+_SWEEP_AGE_SECONDS: Final = 2.0
+# Longer than a page takes, so that another process sends none of it again.
+_LEASE_SECONDS: Final = 10.0
+_ACKNOWLEDGE_SECONDS: Final = 5.0
+_DRAIN_SECONDS: Final = 2.0
+_ROWS: Final = 500
+_SUBJECTS: Final = 10_000
+_PARK_AFTER: Final = 10
+
+_WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
+_OF_SUBJECTS: Final = f"""
+    SELECT {OUTBOX_COLUMNS} FROM outbox WHERE {_WAITING} AND subject = ANY(%s) ORDER BY id LIMIT %s
+"""
+# Always from the first row on: a transaction may commit rows before those that were read last.
+_OLD: Final = f"""
+    SELECT {OUTBOX_COLUMNS} FROM outbox
+    WHERE {_WAITING} AND created_at < now() - make_interval(secs => %s)
+      AND subject <> ALL(%s) AND topic <> ALL(%s)
+    ORDER BY id LIMIT %s
+"""
+_BACKLOG: Final = f"""
+    SELECT count(*), coalesce(extract(epoch FROM now() - min(created_at)), 0)::float FROM outbox WHERE {_WAITING}
+"""
+_MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND published_at IS NULL"
+_REFUSED: Final = """
+    UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s AND parked_at IS NULL RETURNING attempts
+"""
+# Its number goes to the event that takes its place; a negative one cannot meet any other of the subject.
+_PARK: Final = """
+    UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %(id)s AND parked_at IS NULL
+"""
+_SUBSTITUTE: Final = f"""
+    WITH parked AS ({_PARK} RETURNING *)
+    INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
+                        traceparent, owner_id, terminal, payload)
+    SELECT %(event_id)s, %(type)s, topic, subject, %(sequence)s, company_id, correlation_id, causation_id,
+           traceparent, owner_id, true, %(payload)s
+    FROM parked
+"""
+
+
+@dataclass(slots=True)
+class _Held:
+    """Subjects and topics of which nothing more can be sent in this pass."""
+
+    subjects: set[str] = field(default_factory=set)
+    topics: set[str] = field(default_factory=set)
+
+
+class Relay:
+    """Publishes stored messages, commands and events alike: in order per subject, at least once, under one id.
+
+    A committed message is sent directly if its number is 1 or follows the last one of its subject that this process
+    has sent. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads what is unpublished of it
+    and sends that, one message at a time. The process with the lease does the same with everything that has waited for
+    two seconds. Two processes may send the same message. Each sends those of a subject in order, so their first
+    occurrences are in order; readers drop the others by id and number.
+
+    Commands are signed here and not when they are stored: a signature must not lie in the database and its backups.
+
+    ``waiting`` is the number of unpublished messages at the last look, ``oldest`` the age of the first in seconds.
+    """
+
+    def __init__(self, database: Database, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
+        self.waiting = 0
+        self.oldest = 0.0
+        self._database = database
+        self._producer = producer
+        self._signer = signer
+        self._source = source
+        service = source.rsplit("/", 1)[-1]
+        self._parked, self._swept = metrics.PARKED.labels(service), metrics.SWEPT.labels(service)
+        self._lease = TaskLease(database, "outbox", _LEASE_SECONDS)
+        self._queue: deque[OutboxMessage] = deque()
+        self._send_queue = asyncio.Event()
+        self._lingering: asyncio.TimerHandle | None = None
+        self._in_flight: dict[int, Future[None]] = {}
+        self._acknowledged: set[int] = set()
+        # The newest number of each subject that was sent or queued here, and of each that is behind.
+        self._last: OrderedDict[str, int] = OrderedDict()
+        self._behind: dict[str, int] = {}
+        # Those behind of which nothing has failed.
+        self._due: set[str] = set()
+        self._look = asyncio.Event()
+
+    @property
+    def behind(self) -> Collection[str]:
+        """Subjects whose messages wait for earlier ones."""
+        return self._behind.keys()
+
+    def publish(self, messages: Iterable[OutboxMessage]) -> None:
+        """Send messages of a committed transaction. Returns at once.
+
+        They linger, so that a short turn's beginning and end travel in one request. An outcome, for which a caller may
+        wait, goes at once and takes along what is queued before it.
+        """
+        outcome = False
+        for message in messages:
+            subject, number = message.subject, message.sequence
+            outcome = outcome or is_terminal(message.type)
+            if subject not in self._behind and number in (1, self._last.get(subject, 0) + 1):
+                self._remember(subject, number)
+                self._queue.append(message)
+                continue
+            if subject not in self._behind:
+                self._due.add(subject)
+                self._look.set()
+            self._fall_behind(message)
+        if outcome:
+            self.send_now()
+        elif self._queue and self._lingering is None:
+            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._send_queue.set)
+
+    def send_now(self) -> None:
+        """End the linger of queued messages."""
+        if self._queue:
+            self._send_queue.set()
+
+    async def run(self) -> None:
+        """Publish until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._send_queued(), name="outbox.send")
+            tasks.create_task(self._keep_up(), name="outbox.catch_up")
+
+    async def _send_queued(self) -> None:
+        while True:
+            await self._send_queue.wait()
+            self._send_queue.clear()
+            if self._lingering is not None:
+                self._lingering.cancel()
+                self._lingering = None
+            while self._queue:
+                message = self._queue.popleft()
+                if message.subject not in self._behind:
+                    await self._send_directly(message)
+
+    async def _send_directly(self, message: OutboxMessage) -> None:
+        try:
+            if not self._producer.healthy:
+                raise BusUnavailable("the broker does not answer")
+            acknowledged = await self._send(message)
+        except (BusUnavailable, MessageRefused) as problem:
+            _log.warning("message.behind", **message.log_ids(), problem=str(problem))
+            self._fall_behind(message)
+        except BaseException:
+            # Cancelled between the queue and the broker: no other part of this process knows the message.
+            self._fall_behind(message)
+            raise
+        else:
+            acknowledged.add_done_callback(lambda done: self._fall_behind(message) if _has_failed(done) else None)
+
+    async def _keep_up(self) -> None:
+        loop = asyncio.get_running_loop()
+        next_look = loop.time() + _RETRY_SECONDS
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout_at(next_look):
+                    await self._look.wait()
+            self._look.clear()
+            try:
+                await self._mark()
+                await self.catch_up(list(self._due))
+                if loop.time() >= next_look:
+                    next_look = loop.time() + _RETRY_SECONDS
+                    await self.catch_up(list(self._behind))
+                    await self.sweep()
+                    next_look = loop.time() + (_RETRY_SECONDS if self.waiting or self._behind else _REST_SECONDS)
+            except Exception as problem:
+                if not is_outage(problem):
+                    _log.exception("outbox.relay_failed")
+
+    async def catch_up(self, subjects: Collection[str]) -> None:
+        """Send what is unpublished of subjects that are behind, and have those behind no more of which all was sent."""
+        before = {subject: self._behind[subject] for subject in subjects}
+        if not self._producer.healthy:
+            self._due.difference_update(before)
+        elif before:
+            rows = await self._read(_OF_SUBJECTS, (list(before), _ROWS))
+            held = _Held()
+            await self._send_in_order(rows, held)
+            self._due.difference_update(before)
+            for subject in before.keys() - held.subjects:
+                if len(rows) == _ROWS or self._behind[subject] != before[subject]:
+                    self._due.add(subject)
+                    self._look.set()
+                else:
+                    self._remember(subject, self._behind.pop(subject))
+
+    async def sweep(self) -> int:
+        """Publish what other processes have left behind, if this one gets the lease; returns how much it was."""
+        ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
+        if self.oldest < _SWEEP_AGE_SECONDS:
+            return 0
+        held, done, rows = _Held(set(self._behind)), 0, _ROWS
+        while rows == _ROWS and self._producer.healthy and await self._lease.take():
+            page = await self._read(_OLD, (_SWEEP_AGE_SECONDS, list(held.subjects), list(held.topics), _ROWS))
+            rows = len(page)
+            done += await self._send_in_order(page, held)
+        await self._lease.release()
+        if done:
+            self._swept.inc(done)
+            _log.info("outbox.swept", rows=done)
+            ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
+        return done
+
+    async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
+        """Send one message at a time of each subject, and mark them; returns how many the broker has taken."""
+        sent: dict[str, tuple[OutboxMessage, Future[None]]] = {}
+        done = 0
+        for row in rows:
+            if row.subject in sent:
+                done += await self._settle([sent.pop(row.subject)], held)
+            if row.id in self._acknowledged:
+                continue
+            if row.topic in held.topics or not self._producer.healthy:
+                held.subjects.add(row.subject)
+            if row.subject in held.subjects:
+                continue
+            try:
+                sent[row.subject] = row, self._in_flight.get(row.id) or await self._send(row)
+            except (BusUnavailable, MessageRefused) as problem:
+                await self._hold(row, problem, held)
+        done += await self._settle(sent.values(), held)
+        await self._mark()
+        return done
+
+    async def _settle(self, sent: Collection[tuple[OutboxMessage, "Future[None]"]], held: _Held) -> int:
+        """Wait for acknowledgements, and hold what the broker does not take; returns how many it has taken."""
+        if not sent:
+            return 0
+        await asyncio.wait([acknowledged for _, acknowledged in sent], timeout=_ACKNOWLEDGE_SECONDS)
+        failed = [(message, problem) for message, done in sent if (problem := problem_of(done)) is not None]
+        for message, problem in failed:
+            await self._hold(message, problem, held)
+        return len(sent) - len(failed)
+
+    async def _hold(self, message: OutboxMessage, problem: Exception, held: _Held) -> None:
+        held.subjects.add(message.subject)
+        if isinstance(problem, MessageRefused):
+            await self._count_refusal(message, str(problem))
+        else:
+            held.topics.add(message.topic)
+
+    async def republish(self, message: OutboxMessage) -> None:
+        """Send a stored message again, after what still waits before it. Raises ``BusUnavailable``."""
+        waiting = await self._read(_OF_SUBJECTS, ([message.subject], _ROWS))
+        for each in [*(row for row in waiting if row.id < message.id), message]:
+            # Also what is under way: the caller may have missed it.
+            acknowledged = await self._send(each)
+            await asyncio.wait((acknowledged,), timeout=_ACKNOWLEDGE_SECONDS)
+            if problem := problem_of(acknowledged):
+                raise problem
+
+    async def drain(self) -> None:
+        """Wait up to 2 s until the broker has what was committed here, and mark it."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _DRAIN_SECONDS
+        self._send_queue.set()
+        while (self._queue or self._in_flight or self._due) and loop.time() < deadline:
+            await asyncio.sleep(0.01)
+        await self._mark()
+
+    async def _send(self, message: OutboxMessage) -> "Future[None]":
+        """The future ends when the broker has the message. Raises ``BusUnavailable`` and ``MessageRefused``."""
+        envelope, value = self._enveloped(message)
+        with send_span(message.topic, envelope):
+            headers = with_current_span(envelope).headers()
+            acknowledged = await self._producer.send(message.topic, message.correlation_id, value, headers)
+        self._in_flight[message.id] = acknowledged
+        acknowledged.add_done_callback(partial(self._arrived, message))
+        return acknowledged
+
+    def _arrived(self, message: OutboxMessage, acknowledged: "Future[None]") -> None:
+        if self._in_flight.get(message.id) is acknowledged:
+            del self._in_flight[message.id]
+        if _has_failed(acknowledged):
+            return
+        if not self._acknowledged:
+            asyncio.get_running_loop().call_later(_MARK_SECONDS, self._look.set)
+        self._acknowledged.add(message.id)
+
+    def _enveloped(self, message: OutboxMessage) -> tuple[Envelope, bytes]:
+        envelope = message.envelope(self._source)
+        if message.identity is None:
+            return referring_if_large(envelope, message.payload)
+        command = replace(envelope, sequence=0, expires_at=format_time(message.created_at + COMMAND_LIFETIME))
+        try:
+            identity = Identity.model_validate(message.identity)
+        except ValidationError as problem:
+            raise MessageRefused(f"the command's identity is invalid: {problem.error_count()} errors") from problem
+        return self._signer.sign_command(command, identity, message.payload), message.payload
+
+    def _fall_behind(self, message: OutboxMessage) -> None:
+        subject = message.subject
+        self._behind[subject] = max(self._behind.get(subject, 0), self._last.get(subject, 0), message.sequence)
+
+    def _remember(self, subject: str, number: int) -> None:
+        self._last[subject] = number
+        self._last.move_to_end(subject)
+        if len(self._last) > _SUBJECTS:
+            self._last.popitem(last=False)
+
+    async def _mark(self) -> None:
+        """Mark what the broker has. A mark that is lost in an outage only means a second delivery."""
+        while batch := sorted(self._acknowledged)[:_ROWS]:
+            try:
+                await self._database.execute(_MARK, (batch,))
+            except Exception as problem:
+                if not is_outage(problem):
+                    raise
+                _log.warning("outbox.not_marked", rows=len(self._acknowledged), problem=str(problem))
+                return
+            self._acknowledged.difference_update(batch)
+
+    async def _read(self, query: str, parameters: Parameters) -> list[OutboxMessage]:
+        async with self._database.connection() as connection:
+            cursor = connection.cursor(row_factory=class_row(OutboxMessage))
+            return await (await cursor.execute(query, parameters)).fetchall()
+
+    async def _count_refusal(self, message: OutboxMessage, reason: str) -> None:
+        """Park a message that the broker has refused ten times. A failure takes the place of a command's outcome."""
+        attempts = await self._database.value(_REFUSED, (reason[:2000], message.id))
+        if attempts is None or attempts < _PARK_AFTER:
+            return
+        if message.causation_id is None or not is_terminal(message.type):
+            await self._database.execute(_PARK, {"id": message.id})
+        else:
+            command = next(model for model in command_models().values() if message.type in model.outcome_types())
+            error = ErrorInfo(type=ErrorKind.INTERNAL, message=f"the outcome could not be published: {reason}")
+            substitute = {
+                "id": message.id,
+                "event_id": new_id(),
+                "type": command.rejected_type(),
+                "sequence": message.sequence,
+                "payload": CommandRejected(error=error).encode(),
+            }
+            await self._database.execute(_SUBSTITUTE, substitute)
+        self._parked.inc()
+        _log.error("outbox.parked", **message.log_ids(), type=message.type, reason=reason)
+
+
+def _has_failed(acknowledged: "Future[None]") -> bool:
+    return acknowledged.cancelled() or acknowledged.exception() is not None

@@ -1,0 +1,125 @@
+"""Stored agents, and the configurations that sessions begin with."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import orjson
+from pydantic import TypeAdapter
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.commands.runtime import SessionBeginning
+from libs.contracts.errors import ErrorDetail, InvalidRequest, NotFound, ValidationFailed
+from libs.contracts.identifiers import is_agent_key
+from libs.contracts.identity import Identity
+from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.ports import Upstreams
+from services.gateway.use_cases.principals import GATEWAY, TTLCache
+
+_LONGEST_NAME: Final = 200
+_LARGEST: Final = 8 * 1024
+_REMEMBERED: Final = 2000
+_AGENTS: Final = TypeAdapter(list[Agent])
+_Asked = tuple[Identity, bytes]
+
+
+class Agents:
+    """Asks the registry for agents, and the runtime for the models of its providers.
+
+    Normalised configurations are kept for 30 s or until an event about the agent (``forget``): sessions that one after
+    the other begin with the same agent would otherwise cost a request each. Configurations that name something of the
+    company's own, knowledge bases or toolsets, are checked every time.
+    """
+
+    def __init__(self, upstreams: Upstreams, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:
+        self._upstreams = upstreams
+        self._known = TTLCache(self._look_up, _agent_id, fresh, monotonic, size=_REMEMBERED)
+
+    async def visible_to(self, identity: Identity, *, limit: int | None = None) -> list[Agent]:
+        """The stored agents that the caller may see, newest first."""
+        params = None if limit is None else {"limit": limit}
+        reply = await self._upstreams.request("GET", "registry", "/internal/agents", identity, params=params)
+        return _AGENTS.validate_json(checked(reply))
+
+    async def provider_models(self, identity: Identity) -> list[str]:
+        """The listed models of the providers that are configured, as ``provider:name``."""
+        reply = checked(await self._upstreams.request("GET", "runtime", "/internal/models", identity))
+        providers = orjson.loads(reply)["providers"]
+        return [model["name"] for each in providers if each["configured"] for model in each["models"]]
+
+    async def find(self, identity: Identity, agent_key: str) -> Agent:
+        """Raises ``NotFound`` for an agent that doesn't exist, or that the caller may not see."""
+        return await self._by_key(identity, "by-key", agent_key)
+
+    async def find_public(self, agent_key: str) -> Agent:
+        """For callers without a credential. Raises ``NotFound`` unless it is the key of a public agent."""
+        return await self._by_key(GATEWAY, "public", agent_key, {"in_web_pages": "false"})
+
+    async def beginning_of(self, identity: Identity, model: str) -> SessionBeginning:
+        """The beginning with an agent's key, or ``provider:name`` for an agent without instructions.
+
+        Raises ``NotFound`` for a model that is neither, or not for the caller.
+        """
+        wanted = _wanted(model)
+        if wanted is None:
+            raise NotFound(f"There is no model {model[:_LONGEST_NAME]!r}.", details=[_unknown(model)])
+        try:
+            return await self.normalized(identity, wanted)
+        except NotFound:
+            raise NotFound(f"There is no model {model!r}.", details=[_unknown(model)]) from None
+        except (ValidationFailed, InvalidRequest) as problem:
+            if "agent_key" in wanted:
+                raise
+            # The provider is unknown, or not configured.
+            raise NotFound(problem.message, details=[_unknown(model)]) from None
+
+    async def normalized(self, identity: Identity, wanted: Mapping[str, Any]) -> SessionBeginning:
+        """The beginning with a whole configuration or a reference to a stored agent; raises the registry's errors."""
+        asked = (identity, orjson.dumps(wanted))
+        found = await (self._known.find(asked) if _may_be_kept(wanted, asked[1]) else self._look_up(asked))
+        assert found is not None
+        return found
+
+    def forget(self, agent_id: str) -> None:
+        self._known.forget(agent_id)
+
+    async def _by_key(
+        self, identity: Identity, kind: str, agent_key: str, params: dict[str, Any] | None = None
+    ) -> Agent:
+        if not is_agent_key(agent_key):
+            raise NotFound("There is no agent with this key.")
+        path = f"/internal/agents/{kind}/{agent_key}"
+        reply = await self._upstreams.request("GET", "registry", path, identity, params=params)
+        return Agent.model_validate_json(checked(reply))
+
+    async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
+        """Never None: what is not found is an error, and not kept, as an agent may be created at any moment."""
+        identity, body = asked
+        reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)
+        return SessionBeginning.model_validate_json(checked(reply))
+
+
+def _may_be_kept(wanted: Mapping[str, Any], body: bytes) -> bool:
+    if len(body) > _LARGEST:
+        return False
+    if {"agent_id", "agent_key"} & wanted.keys():
+        return True
+    tools = wanted.get("tools") or []
+    own = wanted.get("knowledge_bases") or wanted.get("tool_policies")
+    # Names with a dot are of toolsets.
+    return not own and isinstance(tools, list) and not any("." in str(tool) for tool in tools)
+
+
+def _wanted(model: str) -> dict[str, Any] | None:
+    if is_agent_key(model):
+        return {"agent_key": model}
+    if ":" in model and len(model) <= _LONGEST_NAME:
+        return {"name": model, "agent_type": "llm_agent", "llm_config": {"model": model}}
+    return None
+
+
+def _unknown(model: str) -> ErrorDetail:
+    return ErrorDetail(loc=["model"], type="model_not_found", message=f"there is no model {model[:_LONGEST_NAME]!r}")
+
+
+def _agent_id(beginning: SessionBeginning) -> str:
+    return beginning.agent_id or ""

@@ -1,0 +1,68 @@
+"""Budgets, which begin with what their period has taken so far."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody
+from libs.contracts.commands.runtime import CreateBudget
+from libs.contracts.decimals import decimal_text
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.identifiers import is_id
+from libs.contracts.messages import Command
+from libs.eventing import Received
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.ports import KeyStore
+from services.gateway.domain.usage import UsageSpan, UsageStore
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+
+
+@dataclass(frozen=True, slots=True)
+class Budgets:
+    commands: CommandDispatcher
+    keys: KeyStore
+    usage: UsageStore
+    now: Callable[[], datetime]
+
+    async def create(self, write: Write, body: CreateBudgetBody) -> Received:
+        """Raises ``ValidationFailed`` for a user or key that the company does not have."""
+
+        async def make(_: str) -> Command:
+            owner_id = await self._owner(write.identity.company_id, body)
+            used = await self._used(write.identity.company_id, body)
+            return CreateBudget(budget=body, used=used, owner_id=owner_id)
+
+        return await self.commands.create(write, CreateBudget, make)
+
+    async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
+        """The user whose budget it is, or whose key's; empty for the company's."""
+        if body.key_id is not None:
+            key = await self.keys.key(company_id, body.key_id) if is_id(body.key_id) else None
+            if key is None:
+                raise _unknown("key_id", "there is no such key")
+            return key.user_id
+        if body.user_id is not None:
+            if not is_id(body.user_id) or not await self.keys.has_user(company_id, body.user_id):
+                raise _unknown("user_id", "there is no such user")
+            return body.user_id
+        return ""
+
+    async def _used(self, company_id: str, body: CreateBudgetBody) -> BudgetUse:
+        now = self.now()
+        if body.period == "total":
+            return BudgetUse()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        span = UsageSpan(
+            company_id=company_id,
+            user_id=body.user_id,
+            key_id=body.key_id,
+            begin=midnight if body.period == "day" else midnight.replace(day=1),
+            end=now + timedelta(hours=1),
+        )
+        totals = (await self.usage.usage(span, (), limit=1, offset=0)).totals
+        return BudgetUse(cost=decimal_text(totals.cost), tokens=totals.input_tokens + totals.output_tokens)
+
+
+def _unknown(name: str, message: str) -> ValidationFailed:
+    detail = ErrorDetail(loc=[name], type="not_found", message=message)
+    return ValidationFailed(f"The body is not valid: {name}: {message}.", details=[detail])

@@ -1,0 +1,113 @@
+"""Connections: public keys for web pages; those of other users only with ``company:…`` scopes."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final
+
+from libs.contracts.api.agents import Agent
+from libs.contracts.api.pages import Page
+from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.identifiers import is_agent_key, is_id, new_id
+from libs.contracts.identity import Identity
+from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.accounts import Principal, check_scopes, limit_within
+from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
+from services.gateway.domain.idempotency import KeyReused, Write
+from services.gateway.domain.ports import ConnectionStore, Upstreams
+
+_ABOVE: Final = "A connection cannot be given a quota above its maker's rate limit"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectionRequest:
+    """The agent is named by its id or by its key."""
+
+    name: str
+    agent_id: str | None
+    agent_key: str | None
+    allowed_origins: tuple[str, ...]
+    scopes: frozenset[str] | None
+    quota: int | None
+    expires_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Connections:
+    """``forget`` is told which connection's key ended."""
+
+    store: ConnectionStore
+    upstreams: Upstreams
+    now: Callable[[], datetime]
+    forget: Callable[[str], None]
+
+    async def page(self, reader: Identity, **page: Any) -> Page[Connection]:
+        return await self.store.connections(reader, **page)
+
+    async def create(self, write: Write, maker: Principal, wanted: ConnectionRequest) -> Connection:
+        """A repeated request gets the connection that the first one made.
+
+        Raises ``NotFound`` for an agent that the maker may not see, ``PermissionDenied`` for scopes or a quota
+        beyond the maker's own.
+        """
+        identity = maker.identity
+        agent = await self._agent(identity, wanted)
+        connection = Connection(
+            id=new_id(),
+            company_id=identity.company_id,
+            user_id=identity.user_id,
+            name=wanted.name or agent.name,
+            key=new_connection_key(),
+            agent_id=agent.id,
+            agent_key=agent.agent_key,
+            allowed_origins=wanted.allowed_origins,
+            scopes=_within(identity, wanted.scopes),
+            quota=limit_within(maker.rate_limit, wanted.quota, _ABOVE),
+            created_at=self.now(),
+            expires_at=wanted.expires_at,
+        )
+        try:
+            await self.store.add(connection, write)
+        except KeyReused as reuse:
+            return await self._made_before(write, reuse)
+        return connection
+
+    async def get(self, reader: Identity, connection_id: str) -> Connection:
+        connection = await self.store.connection(reader.company_id, connection_id) if is_id(connection_id) else None
+        if connection is None or not reader.may_read_of(connection.user_id):
+            raise NotFound("There is no connection with this id.")
+        return connection
+
+    async def delete(self, write: Write, connection_id: str) -> None:
+        """Ends the connection's key. Sessions that were opened with it stay."""
+        connection = await self.get(write.identity, connection_id)
+        if not write.identity.may_write_of(connection.user_id):
+            raise NotFound("There is no connection with this id.")
+        await self.store.delete(connection, write)
+        # This replica does not wait for its own event.
+        self.forget(connection.id)
+
+    async def _agent(self, maker: Identity, wanted: ConnectionRequest) -> Agent:
+        if wanted.agent_id is not None and not is_id(wanted.agent_id):
+            raise NotFound("There is no agent with this id.")
+        if wanted.agent_key is not None and not is_agent_key(wanted.agent_key):
+            raise NotFound("There is no agent with this key.")
+        place = wanted.agent_id or f"by-key/{wanted.agent_key}"
+        reply = await self.upstreams.request("GET", "registry", f"/internal/agents/{place}", maker)
+        return Agent.model_validate_json(checked(reply))
+
+    async def _made_before(self, write: Write, reuse: KeyReused) -> Connection:
+        reuse.require_same_body(write)
+        connection = await self.store.connection(write.identity.company_id, reuse.entity_id)
+        if connection is None:
+            raise Conflict("The connection that this request made has been deleted.")
+        return connection
+
+
+def _within(maker: Identity, wanted: frozenset[str] | None) -> frozenset[str]:
+    if wanted is None:
+        wanted = maker.scopes & PUBLIC_SCOPES
+    if not wanted:
+        raise PermissionDenied("Visitors need scopes for sessions or artifacts, and you have none to give.")
+    check_scopes(wanted, maker.scopes, "A connection cannot be given scopes that its maker lacks")
+    return wanted

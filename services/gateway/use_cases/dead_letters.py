@@ -1,0 +1,226 @@
+"""Dead letters of all topics: listed newest first, in pages that read a bounded part of the topics, and replayed."""
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.identity import Identity
+from libs.eventing import (
+    DeadLetter,
+    DeadLetterTopic,
+    ReplayOutcome,
+    ReplayOvertaken,
+    TopicContent,
+    dead_letter_topic_named,
+    dead_letter_topics,
+)
+from libs.retry import RetryPolicy
+from services.gateway.domain.operations import (
+    DeadLetterBox,
+    DeadLetterSession,
+    OperationsView,
+    no_such_letter,
+    parse_letter_id,
+    replay_view_of,
+    view_of,
+)
+from services.gateway.use_cases.health import answered_within
+
+MOST_EXAMINED: Final = 500
+"""Letters read for one page. Those of others, and those that a filter leaves out, count."""
+_AT_ONCE: Final = 25
+_READERS: Final = 2
+_LIST_SECONDS: Final = 15.0
+_GET_SECONDS: Final = 12.0
+_REPLAY_SECONDS: Final = 20.0
+# Then the page ends with what was found, and says where to go on.
+_ENOUGH_SECONDS: Final = 6.0
+# Replays of two processes fence each other off when they begin together: they have to come back at different times.
+_RETRIES: Final = RetryPolicy(first=0.5, longest=2.0, attempts=6)
+_log = structlog.get_logger("operations")
+Positions = Mapping[str, int]
+"""By topic, the offset before which the next page begins. A topic that is not named has been read to its end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadLetterQuery:
+    topic: str | None = None
+    correlation_id: str | None = None
+    replayed: bool | None = None
+    after: Positions | None = None
+    limit: int = 50
+
+    def matches(self, letter: DeadLetter, replayed: bool) -> bool:
+        return (self.correlation_id is None or letter.header("ce_correlationid") == self.correlation_id) and (
+            self.replayed is None or replayed is self.replayed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListedLetter:
+    topic: DeadLetterTopic
+    letter: DeadLetter
+    replayed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetterPage:
+    """``next`` is None at the end. ``contents`` tells what lies in the topics, to operators only.
+
+    A page may have fewer letters than were asked for, even none, and yet not be the last one.
+    """
+
+    letters: Sequence[ListedLetter]
+    next: Positions | None
+    contents: Mapping[DeadLetterTopic, TopicContent] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """``repeated``: it had been replayed before, and nothing was sent now."""
+
+    listed: ListedLetter
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class VisibleDeadLetters:
+    """Methods raise ``PermissionDenied`` and ``ServiceUnavailable``.
+
+    Few read at the same time; others wait for their turn within their time. One letter at a time is replayed in this
+    process. Another process that replays the same topic is waited for by trying again.
+    """
+
+    box: DeadLetterBox
+    monotonic: Callable[[], float]
+    retries: RetryPolicy = _RETRIES
+    permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READERS))
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    async def page(self, reader: Identity, query: DeadLetterQuery) -> DeadLetterPage:
+        view = view_of(reader)
+        async with answered_within(_LIST_SECONDS), self.permits, self.box.open() as session:
+            contents = await session.contents(dead_letter_topics())
+            until = self.monotonic() + _ENOUGH_SECONDS
+            merge = _Merge(session, [_begin(topic, content, query) for topic, content in contents.items()])
+            letters = await self._collect(merge, view, query, until)
+            return DeadLetterPage(letters, merge.positions(), contents if view.is_whole else None)
+
+    async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
+        """With its payload. Raises ``NotFound``."""
+        view = view_of(reader)
+        # What is no id costs Kafka nothing.
+        parse_letter_id(letter_id)
+        async with answered_within(_GET_SECONDS), self.permits, self.box.open() as session:
+            return await _find(session, view, letter_id)
+
+    async def replay(self, writer: Identity, letter_id: str) -> Replayed:
+        """Sends a letter to the topic that it came from, once. Raises ``NotFound``, ``Conflict`` for one that has to
+        stay.
+
+        After ``ServiceUnavailable`` it may have been sent; asking again is safe.
+        """
+        view = replay_view_of(writer)
+        parse_letter_id(letter_id)
+        about = {"letter": letter_id, "user_id": writer.user_id, "key_id": writer.key_id}
+        async with answered_within(_REPLAY_SECONDS), self.turn, self.box.open() as session:
+            found = await _find(session, view, letter_id)
+            _log.info("dead_letter.replay_asked", **about, company_id=writer.company_id, of=found.letter.company_id)
+            outcome = (
+                ReplayOutcome(found.letter.offset, repeated=True)
+                if found.replayed
+                else await self.retries.run(
+                    lambda: session.replay(found.topic, found.letter.offset), on=ReplayOvertaken
+                )
+            )
+        if outcome.refusal and not outcome.repeated:
+            _log.info("dead_letter.replay_refused", **about, reason=outcome.refusal)
+            raise Conflict(outcome.refusal)
+        _log.info("dead_letter.replayed", **about, repeated=outcome.repeated)
+        return Replayed(ListedLetter(found.topic, found.letter, replayed=True), outcome.repeated)
+
+    async def _collect(
+        self, merge: "_Merge", view: OperationsView, query: DeadLetterQuery, until: float
+    ) -> list[ListedLetter]:
+        found: list[ListedLetter] = []
+        while len(found) < query.limit and merge.examined < MOST_EXAMINED and self.monotonic() < until:
+            listed = await merge.pop()
+            if listed is None:
+                break
+            if view.shows(listed.letter) and query.matches(listed.letter, listed.replayed):
+                found.append(listed)
+        return found
+
+
+async def _find(session: DeadLetterSession, view: OperationsView, letter_id: str) -> ListedLetter:
+    """Raises ``NotFound``, with the same words for a letter that the caller may not see."""
+    name, offset = parse_letter_id(letter_id)
+    try:
+        topic = dead_letter_topic_named(name)
+        content = (await session.contents([topic])).get(topic)
+        # Of a topic that is not there, reading would wait for it.
+        letter = None if content is None else await session.message(topic, offset)
+    except NotFound:
+        raise no_such_letter() from None
+    if content is None or letter is None or not view.shows(letter):
+        raise no_such_letter()
+    return ListedLetter(topic, letter, offset in content.replayed)
+
+
+def _begin(topic: DeadLetterTopic, content: TopicContent, query: DeadLetterQuery) -> "_Tail":
+    end = content.end if query.after is None else min(query.after.get(topic.name, 0), content.end)
+    if query.topic is not None and query.topic != topic.name:
+        end = content.first
+    return _Tail(topic, content, max(end, content.first))
+
+
+@dataclass
+class _Tail:
+    """The rest of a topic, read from its end. ``before``: letters from this offset on have been handed out."""
+
+    topic: DeadLetterTopic
+    content: TopicContent
+    before: int
+    letters: list[DeadLetter] = field(default_factory=list)
+    """Read and not handed out yet, the newest last."""
+
+    @property
+    def is_over(self) -> bool:
+        return self.before <= self.content.first and not self.letters
+
+
+class _Merge:
+    """Hands out the letters of several topics, newest first, as each topic has them in order."""
+
+    def __init__(self, session: DeadLetterSession, tails: Sequence[_Tail]) -> None:
+        self._session = session
+        self._tails = tails
+        self.examined = 0
+
+    async def pop(self) -> ListedLetter | None:
+        for tail in self._tails:
+            await self._fill(tail)
+        left = [tail for tail in self._tails if tail.letters]
+        if not left:
+            return None
+        newest = max(left, key=lambda tail: (tail.letters[-1].arrived, tail.topic.name))
+        letter = newest.letters.pop()
+        # Without letters in between, as after a gap, the next read begins below the last one.
+        newest.before = letter.offset
+        self.examined += 1
+        return ListedLetter(newest.topic, letter, letter.offset in newest.content.replayed)
+
+    def positions(self) -> Positions | None:
+        left = {tail.topic.name: tail.before for tail in self._tails if not tail.is_over}
+        return left or None
+
+    async def _fill(self, tail: _Tail) -> None:
+        while not tail.letters and tail.before > tail.content.first:
+            low = max(tail.content.first, tail.before - _AT_ONCE)
+            tail.letters = list(await self._session.messages(tail.topic, low, tail.before))
+            if not tail.letters:
+                tail.before = low

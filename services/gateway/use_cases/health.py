@@ -1,0 +1,140 @@
+"""Health of the services, and the lag of their consumer groups."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Generic, Literal, TypeVar
+
+import structlog
+
+from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.eventing import BusUnavailable, GroupLag
+from services.gateway.domain.operations import ConsumerGroups, ReplicaHealth, ServiceHealth, view_of
+
+_log = structlog.get_logger("operations")
+T = TypeVar("T")
+FRESH_SECONDS: Final = 2.0
+FRESH_LAG_SECONDS: Final = 5.0
+_LAG_SECONDS: Final = 12.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HealthOfService:
+    """``ready`` and ``total`` count replicas; these are None for those who may not see them."""
+
+    service: str
+    status: Literal["ready", "degraded", "unavailable"]
+    ready: int
+    total: int
+    replicas: Sequence[ReplicaHealth] | None
+
+
+@dataclass(frozen=True, slots=True)
+class HealthReport:
+    services: Sequence[HealthOfService]
+    checked_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LagReport:
+    groups: Sequence[GroupLag]
+    measured_at: datetime
+
+
+class Health:
+    """Everyone who asks within two seconds gets one answer, about the lag within five: open pages burden nobody."""
+
+    def __init__(
+        self,
+        services: ServiceHealth,
+        groups: ConsumerGroups,
+        now: Callable[[], datetime],
+        monotonic: Callable[[], float],
+    ) -> None:
+        self._services = services
+        self._groups = groups
+        self._now = now
+        self._replicas = SharedAnswer(self._look, seconds=FRESH_SECONDS, monotonic=monotonic)
+        self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
+
+    async def services(self, reader: Identity) -> HealthReport:
+        """Says for operators how each replica is, for companies each service. Raises ``PermissionDenied``."""
+        view = view_of(reader)
+        replicas, checked_at = await self._replicas.get()
+        by_service: defaultdict[str, list[ReplicaHealth]] = defaultdict(list)
+        for replica in replicas:
+            by_service[replica.service].append(replica)
+        found = [_of_service(name, each, view.is_whole) for name, each in by_service.items()]
+        return HealthReport(found, checked_at)
+
+    async def lag(self) -> LagReport:
+        """Says how far consumer groups are behind. Raises ``ServiceUnavailable``."""
+        return await self._lag.get()
+
+    async def _look(self) -> tuple[Sequence[ReplicaHealth], datetime]:
+        return await self._services.replicas(), self._now()
+
+    async def _measure(self) -> LagReport:
+        async with answered_within(_LAG_SECONDS):
+            return LagReport(await self._groups.lag(), self._now())
+
+
+class SharedAnswer(Generic[T]):
+    """Asks once, however many wait, and gives the same answer again until it is ``seconds`` old.
+
+    A failure is everybody's who waits for it, and is not kept.
+    """
+
+    def __init__(self, ask: Callable[[], Awaitable[T]], *, seconds: float, monotonic: Callable[[], float]) -> None:
+        self._ask = ask
+        self._seconds = seconds
+        self._monotonic = monotonic
+        self._asking: asyncio.Task[T] | None = None
+        self._answered_at = 0.0
+
+    async def get(self) -> T:
+        if self._asking is None or self._is_over(self._asking):
+            self._asking = asyncio.create_task(self._run())
+        # One of several askers may go away; the others still want to know.
+        return await asyncio.shield(self._asking)
+
+    async def _run(self) -> T:
+        answer = await self._ask()
+        self._answered_at = self._monotonic()
+        return answer
+
+    def _is_over(self, asking: asyncio.Task[T]) -> bool:
+        if not asking.done():
+            return False
+        failed = asking.cancelled() or asking.exception() is not None
+        return failed or self._monotonic() - self._answered_at >= self._seconds
+
+
+@asynccontextmanager
+async def answered_within(seconds: float) -> AsyncIterator[None]:
+    """Limits the time that an operator's question to Kafka may take.
+
+    Raises ``ServiceUnavailable`` when Kafka cannot be reached, refuses, or takes longer.
+    """
+    try:
+        async with asyncio.timeout(seconds):
+            yield
+    except (BusUnavailable, TimeoutError) as problem:
+        # Addresses and names of users are for the log only.
+        _log.warning("operations.kafka_unavailable", problem=str(problem) or type(problem).__name__)
+        raise ServiceUnavailable("Kafka cannot be asked now; the gateway's log says why.", retry_after=5) from problem
+
+
+def _of_service(name: str, replicas: Sequence[ReplicaHealth], is_whole: bool) -> HealthOfService:
+    ready = sum(each.status == "ready" for each in replicas)
+    return HealthOfService(
+        service=name,
+        status="ready" if ready == len(replicas) else "degraded" if ready else "unavailable",
+        ready=ready,
+        total=len(replicas),
+        replicas=replicas if is_whole else None,
+    )

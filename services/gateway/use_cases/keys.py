@@ -1,0 +1,165 @@
+"""API keys and bearer tokens; keys of other users only with the scope ``company:write``."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import structlog
+
+from libs.contracts.api.pages import Page
+from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.identifiers import is_id, new_id
+from libs.contracts.identity import Identity
+from libs.quotas import CompanyLimits
+from services.gateway.domain.accounts import ApiKey, Principal, TokenGrant, check_scopes, limit_within, new_secret
+from services.gateway.domain.company_limits import API_KEYS
+from services.gateway.domain.idempotency import KeyReused, Write
+from services.gateway.domain.ports import KeyStore, TokenCodec
+
+DEFAULT_LIFETIME: Final = timedelta(days=90)
+_BEYOND: Final = "A key cannot be given scopes that its maker lacks"
+_ABOVE: Final = "A key cannot be given a rate limit above its maker's own"
+_log = structlog.get_logger("tokens")
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A key together with its secret, which is not stored."""
+
+    key: ApiKey
+    secret: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyRequest:
+    name: str
+    scopes: frozenset[str]
+    expires_at: datetime | None
+    rate_limit: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedToken:
+    text: str
+    grant: TokenGrant
+    seconds: int
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """``limits`` are those of companies, none for operators. ``forget`` is told which key ended."""
+
+    store: KeyStore
+    now: Callable[[], datetime]
+    limits: CompanyLimits | None = None
+    forget: Callable[[str], None] = lambda _: None
+
+    async def page(self, reader: Identity, **page: Any) -> Page[ApiKey]:
+        return await self.store.keys(reader, **page)
+
+    async def create(self, write: Write, maker: Principal, wanted: KeyRequest) -> IssuedKey:
+        """Raises ``PermissionDenied`` for scopes or a rate limit beyond the maker's own."""
+        identity = maker.identity
+        check_scopes(wanted.scopes, identity.scopes, _BEYOND)
+        granted = replace(
+            wanted,
+            rate_limit=limit_within(maker.rate_limit, wanted.rate_limit, _ABOVE),
+            expires_at=wanted.expires_at or self.now() + DEFAULT_LIFETIME,
+        )
+        return await self.issue(write, identity.company_id, identity.user_id, granted)
+
+    async def issue(self, write: Write, company_id: str, user_id: str, granted: KeyRequest) -> IssuedKey:
+        """Creates a key exactly as granted. The caller has checked that it may be."""
+        secret = new_secret()
+        key = ApiKey(
+            id=new_id(),
+            company_id=company_id,
+            user_id=user_id,
+            name=granted.name,
+            prefix=secret.prefix,
+            scopes=granted.scopes,
+            rate_limit=granted.rate_limit,
+            created_at=self.now(),
+            expires_at=granted.expires_at,
+        )
+        try:
+            await self.store.add_key(key, secret.digest, write, most=self._most(company_id))
+        except KeyReused as reuse:
+            raise _already_made(reuse, write) from None
+        return IssuedKey(key, secret.text)
+
+    async def rotate(self, write: Write, key_id: str, *, expires_at: datetime | None, grace_seconds: int) -> IssuedKey:
+        """Replaces a key by one with the same rights; the old one stays valid for ``grace_seconds``.
+
+        Without ``expires_at`` the new key gets the lifetime of the old one.
+        Raises ``Conflict`` when the old key is revoked, expired or rotated already.
+        """
+        old = await self._changeable(write.identity, key_id)
+        # Otherwise keys:write would be enough to get a secret with scopes of somebody else's key.
+        check_scopes(old.scopes, write.identity.scopes, _BEYOND)
+        now, secret = self.now(), new_secret()
+        successor = replace(
+            old,
+            id=new_id(),
+            prefix=secret.prefix,
+            created_at=now,
+            expires_at=expires_at or _same_lifetime(old, now),
+        )
+        ends = now + timedelta(seconds=grace_seconds)
+        # Old ones are valid during their grace; a company at its limit must still be able to replace each of its keys.
+        most = self._most(old.company_id)
+        try:
+            if old.state(now) != "expired" and await self.store.replace_key(
+                old, successor, secret.digest, write, old_expires_at=ends, most=None if most is None else 2 * most
+            ):
+                return IssuedKey(successor, secret.text)
+        except KeyReused as reuse:
+            raise _already_made(reuse, write) from None
+        raise Conflict("The API key is expired, revoked or rotated already.")
+
+    async def revoke(self, write: Write, key_id: str) -> None:
+        key = await self._changeable(write.identity, key_id)
+        await self.store.revoke_key(key, write, at=self.now())
+        # This replica does not wait for its own event.
+        self.forget(key.id)
+
+    async def _changeable(self, writer: Identity, key_id: str) -> ApiKey:
+        key = await self.store.key(writer.company_id, key_id) if is_id(key_id) else None
+        if key is None or not writer.may_write_of(key.user_id):
+            raise NotFound("There is no API key with this id.")
+        return key
+
+    def _most(self, company_id: str) -> int | None:
+        return None if self.limits is None else self.limits.of(company_id, API_KEYS)
+
+
+def issue_token(
+    tokens: TokenCodec, caller: Principal, scopes: frozenset[str] | None, seconds: int, now: datetime
+) -> IssuedToken:
+    """Issues a bearer token for an API key. Tokens are not stored: their rights are looked up on the key.
+
+    It ends after ``seconds``, or when its key does. Raises ``PermissionDenied``.
+    """
+    identity = caller.identity
+    granted = identity.scopes if scopes is None else scopes
+    check_scopes(granted, identity.scopes, "A token cannot be given scopes that its key lacks")
+    now = now.replace(microsecond=0)
+    ends = now + timedelta(seconds=seconds)
+    if caller.expires_at is not None:
+        ends = min(ends, caller.expires_at.replace(microsecond=0))
+    grant = TokenGrant(key_id=identity.key_id, scopes=granted, expires_at=ends)
+    _log.info("token.issued", key_id=identity.key_id, user_id=identity.user_id, expires_at=ends.isoformat())
+    return IssuedToken(tokens.encode(grant), grant, int((ends - now).total_seconds()))
+
+
+def _same_lifetime(old: ApiKey, now: datetime) -> datetime | None:
+    return None if old.expires_at is None else now + (old.expires_at - old.created_at)
+
+
+def _already_made(reuse: KeyReused, write: Write) -> Conflict:
+    reuse.require_same_body(write)
+    return Conflict(
+        f"This request has made the API key {reuse.entity_id} already. Its secret was shown once and is not kept;"
+        " if it is lost, revoke that key and make another."
+    )

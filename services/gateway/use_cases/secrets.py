@@ -1,0 +1,32 @@
+"""Secrets of users, which the gateway encrypts before anything else sees them."""
+
+import base64
+from dataclasses import dataclass
+
+from libs.contracts.api.toolsets import secret_place
+from libs.contracts.commands.registry import PutSecret
+from libs.contracts.errors import ServiceUnavailable
+from libs.eventing import Received
+from libs.secrets import SecretCipher
+from services.gateway.domain.idempotency import Write
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+
+
+class SecretsUnavailable(ServiceUnavailable):
+    def __init__(self) -> None:
+        super().__init__("Secrets are kept encrypted, with a key that this installation lacks: AES_SECRETS_KEY.")
+
+
+@dataclass(frozen=True, slots=True)
+class Secrets:
+    """Commands carry the ciphertext: the value leaves this process in no other form."""
+
+    commands: CommandDispatcher
+    cipher: SecretCipher | None
+
+    async def put(self, write: Write, name: str, value: str) -> Received:
+        """Raises ``SecretsUnavailable`` without a key, ``Conflict`` when the company has too many."""
+        if self.cipher is None:
+            raise SecretsUnavailable
+        ciphertext = self.cipher.encrypt(value, place=secret_place(write.identity.company_id, name))
+        return await self.commands.run(write, PutSecret(name=name, ciphertext=base64.b64encode(ciphertext).decode()))

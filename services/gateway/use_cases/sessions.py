@@ -1,0 +1,175 @@
+"""Sessions: conversations with an agent."""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+from uuid import UUID, uuid5
+
+import orjson
+
+from libs.contracts.api.sessions import ActionPage, HistoryMessage, Message, MessagePage, OpenAction, Session
+from libs.contracts.commands.runtime import (
+    AddMessages,
+    CreateSession,
+    DeleteSession,
+    ForkSession,
+    SessionBeginning,
+    UpdateSession,
+)
+from libs.contracts.errors import Conflict
+from libs.contracts.events.runtime import SessionCreated, SessionUpdated
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command
+from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.connections import PublicUse
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.identifiers import id_of
+from services.gateway.domain.ports import Upstreams
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+
+_LAST: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """Every method that names a session raises ``NotFound`` for one that doesn't exist, or not for the caller."""
+
+    commands: CommandDispatcher
+    agents: Agents
+    upstreams: Upstreams
+
+    async def open(
+        self,
+        write: Write,
+        wanted: dict[str, Any],
+        seen_by: Identity,
+        messages: Sequence[HistoryMessage] = (),
+        *,
+        session_id: str | None = None,
+    ) -> SessionCreated:
+        """Opens a session with a configuration, or with a stored agent that ``seen_by`` may see.
+
+        ``messages``: the conversation that it begins with. ``session_id``: by default that of the command.
+        """
+
+        async def make(command_id: str) -> Command:
+            # The configuration is kept with the session: a turn never needs the registry.
+            beginning = await self.agents.normalized(seen_by, wanted)
+            given = {**dict(beginning), "messages": list(messages)}
+            return CreateSession.model_construct(session_id=session_id or command_id, **given)
+
+        created = await self.commands.create(write, CreateSession, make, subject=session_id)
+        return SessionCreated.decode(created.payload)
+
+    async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
+        """Opens a session under a name that the caller has for it, or finds the one opened before. Returns its id.
+
+        The session's id follows from company, user, agent and name: any number of first requests at once make one
+        session. ``public``: that of a public principal, whose agent it is.
+
+        Raises ``NotFound`` for an unknown agent, and ``Conflict`` for a name whose session was deleted.
+        """
+        session_id = named_session_id(write.identity, agent_key, name)
+        if not await self._is_there(write.identity, session_id):
+            wanted, sees_as = (
+                ({"agent_key": agent_key}, write.identity)
+                if public is None
+                else ({"agent_id": public.agent_id}, public.sees_as)
+            )
+            # Not the session's own id, under which a refusal would be its first event.
+            own = replace(write, request=None, command_id=str(uuid5(UUID(session_id), "create")))
+            try:
+                await self.open(own, wanted, sees_as, session_id=session_id)
+            except Conflict:
+                # After a refusal that has passed, each of several repeats sends a command of its own.
+                if not await self._is_there(write.identity, session_id):
+                    raise
+        return session_id
+
+    async def begin(self, write: Write, beginning: SessionBeginning) -> str:
+        """Opens a session with a history, metadata or for a time. Returns its id."""
+
+        def make(new_id: str) -> CreateSession:
+            return CreateSession(session_id=new_id, **dict(beginning))
+
+        created = await self.commands.create(write, CreateSession, make)
+        return SessionCreated.decode(created.payload).session_id
+
+    async def fork(
+        self, write: Write, session_id: str, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None
+    ) -> SessionCreated:
+        """Opens a session with a copy of the history up to a turn, or before one.
+
+        Raises ``Conflict`` while that turn runs.
+        """
+        source = id_of(session_id, "session")
+        limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
+        turns = {name: id_of(turn, "turn") for name, turn in limits.items() if turn is not None}
+
+        def make(new_id: str) -> ForkSession:
+            return ForkSession(session_id=new_id, source_session_id=source, **turns)
+
+        return SessionCreated.decode((await self.commands.create(write, ForkSession, make)).payload)
+
+    async def change(
+        self,
+        write: Write,
+        session_id: str,
+        *,
+        metadata: dict[str, str] | None = None,
+        agent: SessionBeginning | None = None,
+    ) -> None:
+        """Raises ``Conflict`` for the agent of a session that has one already."""
+        command = UpdateSession(session_id=id_of(session_id, "session"), metadata=metadata, agent=agent)
+        await self.commands.run(write, command, subject=session_id)
+
+    async def add_messages(
+        self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
+    ) -> Sequence[Message]:
+        """Adds to the history between turns. Raises ``Conflict`` while a turn is under way.
+
+        Returns the messages as they are listed from now on.
+        """
+        command = AddMessages(session_id=id_of(session_id, "session"), messages=list(messages))
+        outcome = await self.commands.run(write, command, subject=session_id)
+        return SessionUpdated.decode(outcome.payload).messages
+
+    async def delete(self, write: Write, session_id: str) -> None:
+        """Deletes a session with its turns; a running one is cancelled first."""
+        command = DeleteSession(session_id=id_of(session_id, "session"))
+        await self.commands.run(write, command, subject=session_id)
+
+    async def read(self, identity: Identity, session_id: str) -> Session:
+        path = f"/internal/sessions/{id_of(session_id, 'session')}"
+        return Session.model_validate_json(checked(await self.upstreams.request("GET", "runtime", path, identity)))
+
+    async def messages(self, identity: Identity, session_id: str, **page: Any) -> MessagePage:
+        path = f"/internal/sessions/{id_of(session_id, 'session')}/messages"
+        reply = await self.upstreams.request("GET", "runtime", path, identity, params=page)
+        return MessagePage.model_validate_json(checked(reply))
+
+    async def last_messages(self, identity: Identity, session_id: str) -> Sequence[Message]:
+        """The session's last twenty messages, oldest first."""
+        total = (await self.messages(identity, session_id, limit=1, offset=0)).total
+        if total == 0:
+            return ()
+        return (await self.messages(identity, session_id, limit=_LAST, offset=max(0, total - _LAST))).messages
+
+    async def open_actions(self, identity: Identity, session_id: str) -> Sequence[OpenAction]:
+        """The open actions of the session's turn."""
+        params = {"session_id": session_id, "limit": 200}
+        reply = await self.upstreams.request("GET", "runtime", "/internal/actions", identity, params=params)
+        return ActionPage.model_validate_json(checked(reply)).actions
+
+    async def _is_there(self, identity: Identity, session_id: str) -> bool:
+        found = await self.upstreams.request("GET", "runtime", f"/internal/sessions/{session_id}", identity)
+        if found.status != 404:
+            checked(found)
+        return found.status != 404
+
+
+def named_session_id(identity: Identity, agent_key: str, name: str) -> str:
+    parts = orjson.dumps([identity.company_id, identity.user_id, agent_key, name])
+    return str(UUID(bytes=hashlib.sha256(parts).digest()[:16], version=5))

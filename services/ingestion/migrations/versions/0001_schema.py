@@ -1,0 +1,348 @@
+"""Files with their bytes and texts, collections, knowledge bases with their indexes, and documents of sessions."""
+
+from alembic import op
+
+from libs.eventing.schema import create_eventing_tables
+from libs.quotas.schema import count_rows
+
+revision = "0001"
+down_revision = None
+
+BLOBS = (
+    # unused_since: since when it is abandoned, or stored without a file that refers to it.
+    """
+    CREATE TABLE blobs (
+        id text CONSTRAINT pk_blobs PRIMARY KEY,
+        company_id text NOT NULL,
+        state text NOT NULL CONSTRAINT ck_blobs_state CHECK (state IN ('uploading', 'stored', 'abandoned')),
+        sha256 text,
+        size bigint,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        unused_since timestamptz,
+        CONSTRAINT ck_blobs_stored CHECK (state <> 'stored' OR (sha256 IS NOT NULL AND size IS NOT NULL))
+    )
+    """,
+    "CREATE UNIQUE INDEX uq_blobs_company_id_sha256 ON blobs (company_id, sha256) WHERE state = 'stored'",
+    "CREATE INDEX ix_blobs_uploading ON blobs (created_at) WHERE state = 'uploading'",
+    "CREATE INDEX ix_blobs_unused_since ON blobs (unused_since) WHERE unused_since IS NOT NULL",
+)
+# Leases of this work and of that below name the process that holds them: holder is the number of the lock that it holds
+# while it lives.
+TEXTS = (
+    # The same bytes give another text under another extension, so the kind of document is part of the key.
+    """
+    CREATE TABLE texts (
+        blob_id text CONSTRAINT fk_texts_blob_id_blobs REFERENCES blobs (id) ON DELETE CASCADE,
+        content_type text,
+        state text NOT NULL DEFAULT 'pending'
+            CONSTRAINT ck_texts_state CHECK (state IN ('pending', 'running', 'parsed', 'failed')),
+        lease_until timestamptz,
+        attempts integer NOT NULL DEFAULT 0,
+        characters bigint,
+        error_code text,
+        error_message text,
+        retryable boolean NOT NULL DEFAULT false,
+        changed_at timestamptz NOT NULL DEFAULT now(),
+        holder integer,
+        company_id text NOT NULL,
+        CONSTRAINT pk_texts PRIMARY KEY (blob_id, content_type)
+    )
+    """,
+    "CREATE INDEX ix_texts_changed_at ON texts (changed_at)",
+    "CREATE INDEX ix_texts_unfinished ON texts (blob_id) WHERE state IN ('pending', 'running')",
+    "CREATE INDEX ix_texts_unparsed ON texts (company_id, blob_id) WHERE state IN ('pending', 'running')",
+)
+# Deleted files stay as tombstones, without their bytes.
+FILES = (
+    """
+    CREATE TABLE files (
+        id text CONSTRAINT pk_files PRIMARY KEY,
+        company_id text NOT NULL,
+        blob_id text CONSTRAINT fk_files_blob_id_blobs REFERENCES blobs (id),
+        name text NOT NULL,
+        content_type text NOT NULL,
+        size bigint NOT NULL,
+        sha256 text NOT NULL,
+        status text NOT NULL DEFAULT 'active' CONSTRAINT ck_files_status CHECK (status IN ('active', 'inactive')),
+        tags text[] NOT NULL DEFAULT '{}',
+        created_by text NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        updated_at timestamptz NOT NULL DEFAULT now(),
+        deleted_at timestamptz,
+        CONSTRAINT ck_files_deleted CHECK ((blob_id IS NULL) = (deleted_at IS NOT NULL))
+    )
+    """,
+    "CREATE INDEX ix_files_company_id ON files (company_id, created_at, id) WHERE deleted_at IS NULL",
+    "CREATE INDEX ix_files_status ON files (company_id, status, created_at, id) WHERE deleted_at IS NULL",
+    "CREATE INDEX ix_files_tags ON files USING gin (tags) WHERE deleted_at IS NULL AND tags <> '{}'",
+    "CREATE INDEX ix_files_blob_id ON files (blob_id) WHERE blob_id IS NOT NULL",
+    "CREATE INDEX ix_files_deleted_at ON files (deleted_at, id) WHERE deleted_at IS NOT NULL",
+    # Few: what searches leave out is found without a look at all files of an index.
+    "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
+    """
+    CREATE TABLE uploads (
+        company_id text,
+        user_id text,
+        key text,
+        content_hash text NOT NULL,
+        file_ids text[] NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        CONSTRAINT pk_uploads PRIMARY KEY (company_id, user_id, key)
+    )
+    """,
+    "CREATE INDEX ix_uploads_created_at ON uploads (created_at)",
+)
+COLLECTIONS = (
+    # told: status, progress, count and size as last published; correlation_id: of the last change of its files.
+    """
+    CREATE TABLE collections (
+        id text CONSTRAINT pk_collections PRIMARY KEY,
+        company_id text NOT NULL,
+        name text NOT NULL,
+        description text NOT NULL,
+        created_by text NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        updated_at timestamptz NOT NULL DEFAULT now(),
+        files_changed_at timestamptz NOT NULL DEFAULT now(),
+        told json NOT NULL,
+        correlation_id text NOT NULL
+    )
+    """,
+    "CREATE INDEX ix_collections_company_id ON collections (company_id, created_at, id)",
+    "CREATE INDEX ix_collections_files_changed_at ON collections (files_changed_at)",
+    """
+    CREATE TABLE collection_files (
+        collection_id text
+            CONSTRAINT fk_collection_files_collection_id_collections REFERENCES collections (id) ON DELETE CASCADE,
+        file_id text CONSTRAINT fk_collection_files_file_id_files REFERENCES files (id),
+        added_at timestamptz NOT NULL DEFAULT now(),
+        CONSTRAINT pk_collection_files PRIMARY KEY (collection_id, file_id)
+    )
+    """,
+    "CREATE INDEX ix_collection_files_file_id ON collection_files (file_id)",
+)
+KNOWLEDGE_BASES = (
+    """
+    CREATE TABLE knowledge_bases (
+        id text NOT NULL CONSTRAINT pk_knowledge_bases PRIMARY KEY,
+        company_id text NOT NULL,
+        name text NOT NULL,
+        description text NOT NULL,
+        collection_ids text[] NOT NULL,
+        file_ids text[] NOT NULL,
+        settings jsonb NOT NULL,
+        llm_config jsonb NOT NULL,
+        status text NOT NULL DEFAULT 'pending'
+            CONSTRAINT ck_knowledge_bases_status CHECK (status IN ('pending', 'running', 'completed', 'failed')),
+        status_version integer NOT NULL DEFAULT 0,
+        index_id text,
+        run_id text,
+        created_by text NOT NULL,
+        created_by_name text NOT NULL,
+        company_name text NOT NULL,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        updated_at timestamptz NOT NULL DEFAULT now(),
+        deleting_at timestamptz,
+        deleted_at timestamptz
+    )
+    """,
+    "COMMENT ON COLUMN knowledge_bases.index_id IS 'what is searched'",
+    "COMMENT ON COLUMN knowledge_bases.run_id IS 'the last ingestion, or the deletion'",
+    """
+    CREATE INDEX ix_knowledge_bases_company_id ON knowledge_bases (company_id, created_at, id)
+        WHERE deleting_at IS NULL
+    """,
+    """
+    CREATE INDEX ix_knowledge_bases_deleting_at ON knowledge_bases (id)
+        WHERE deleting_at IS NOT NULL AND deleted_at IS NULL
+    """,
+    "CREATE INDEX ix_knowledge_bases_deleted_at ON knowledge_bases (deleted_at) WHERE deleted_at IS NOT NULL",
+    """
+    CREATE TABLE knowledge_base_views (
+        knowledge_base_id text NOT NULL,
+        user_id text NOT NULL,
+        status_version integer NOT NULL,
+        CONSTRAINT pk_knowledge_base_views PRIMARY KEY (knowledge_base_id, user_id)
+    )
+    """,
+    """
+    CREATE TABLE knowledge_base_indexes (
+        id text NOT NULL CONSTRAINT pk_knowledge_base_indexes PRIMARY KEY,
+        knowledge_base_id text NOT NULL
+            CONSTRAINT fk_knowledge_base_indexes_knowledge_base_id_knowledge_bases REFERENCES knowledge_bases,
+        engine text NOT NULL,
+        settings jsonb NOT NULL,
+        settings_hash text NOT NULL,
+        state text NOT NULL DEFAULT 'building'
+            CONSTRAINT ck_knowledge_base_indexes_state CHECK (state IN ('building', 'live', 'retired', 'dropping')),
+        drop_after timestamptz,
+        created_at timestamptz NOT NULL DEFAULT now()
+    )
+    """,
+    """
+    CREATE UNIQUE INDEX uq_knowledge_base_indexes_building ON knowledge_base_indexes (knowledge_base_id)
+        WHERE state = 'building'
+    """,
+    """
+    CREATE UNIQUE INDEX uq_knowledge_base_indexes_live ON knowledge_base_indexes (knowledge_base_id)
+        WHERE state = 'live'
+    """,
+    "CREATE INDEX ix_knowledge_base_indexes_knowledge_base_id ON knowledge_base_indexes (knowledge_base_id)",
+    """
+    CREATE INDEX ix_knowledge_base_indexes_drop_after ON knowledge_base_indexes (drop_after)
+        WHERE drop_after IS NOT NULL
+    """,
+)
+# Ingestions; their items are the truth about what is done.
+RUNS = (
+    """
+    CREATE TABLE ingestion_runs (
+        id text NOT NULL CONSTRAINT pk_ingestion_runs PRIMARY KEY,
+        knowledge_base_id text NOT NULL
+            CONSTRAINT fk_ingestion_runs_knowledge_base_id_knowledge_bases REFERENCES knowledge_bases,
+        company_id text NOT NULL,
+        index_id text NOT NULL,
+        state text NOT NULL DEFAULT 'planning' CONSTRAINT ck_ingestion_runs_state CHECK
+            (state IN ('planning', 'running', 'finishing', 'completed', 'failed', 'superseded')),
+        planned_to text NOT NULL DEFAULT '',
+        correlation_id text NOT NULL,
+        causation_id text,
+        traceparent text,
+        token text,
+        lease_until timestamptz,
+        sent_at timestamptz,
+        retry_at timestamptz,
+        told_at timestamptz,
+        changed_at timestamptz NOT NULL DEFAULT now(),
+        created_at timestamptz NOT NULL DEFAULT now(),
+        holder integer,
+        attempts integer NOT NULL DEFAULT 0,
+        failure text
+    )
+    """,
+    """
+    CREATE UNIQUE INDEX uq_ingestion_runs_active ON ingestion_runs (knowledge_base_id)
+        WHERE state IN ('planning', 'running', 'finishing')
+    """,
+    "CREATE INDEX ix_ingestion_runs_knowledge_base_id ON ingestion_runs (knowledge_base_id)",
+    "CREATE INDEX ix_ingestion_runs_changed_at ON ingestion_runs (changed_at)",
+    """
+    CREATE TABLE ingestion_items (
+        index_id text NOT NULL CONSTRAINT fk_ingestion_items_index_id_knowledge_base_indexes
+            REFERENCES knowledge_base_indexes ON DELETE CASCADE,
+        file_id text NOT NULL,
+        run_id text NOT NULL,
+        state text NOT NULL DEFAULT 'pending' CONSTRAINT ck_ingestion_items_state
+            CHECK (state IN ('pending', 'running', 'ingested', 'failed', 'removing')),
+        phase text NOT NULL DEFAULT '',
+        chunks integer NOT NULL DEFAULT 0,
+        error jsonb,
+        attempts integer NOT NULL DEFAULT 0,
+        failing_since timestamptz,
+        token text,
+        lease_until timestamptz,
+        sent_at timestamptz,
+        retry_at timestamptz,
+        changed_at timestamptz NOT NULL DEFAULT now(),
+        holder integer,
+        CONSTRAINT pk_ingestion_items PRIMARY KEY (index_id, file_id)
+    )
+    """,
+    "CREATE INDEX ix_ingestion_items_file_id ON ingestion_items (file_id)",
+    "CREATE INDEX ix_ingestion_items_run_id ON ingestion_items (run_id)",
+    "CREATE INDEX ix_ingestion_items_changed_at ON ingestion_items (changed_at)",
+    # Unfinished items are found one by one, too: whichever index a plan takes for that, it leads to one row.
+    """
+    CREATE INDEX ix_ingestion_items_unfinished ON ingestion_items (index_id, file_id)
+        WHERE state IN ('pending', 'running', 'removing')
+    """,
+    """
+    CREATE INDEX ix_ingestion_items_due ON ingestion_items (index_id, file_id)
+        WHERE sent_at IS NULL AND state IN ('pending', 'removing')
+    """,
+    # Items on their way to a worker are counted without a look at all that wait.
+    """
+    CREATE INDEX ix_ingestion_items_sent ON ingestion_items (index_id)
+        WHERE sent_at IS NOT NULL AND state IN ('pending', 'removing')
+    """,
+    "CREATE INDEX ix_ingestion_items_token ON ingestion_items (token) WHERE token IS NOT NULL",
+)
+# Documents of sessions, indexed for the artifacts service.
+DOCUMENTS = (
+    # Deleted ones stay as tombstones, so that late events change nothing. engine and index_id: where chunks may be.
+    # lost_at: since when its index is lost, until it is indexed again.
+    """
+    CREATE TABLE artifact_documents (
+        artifact_id text CONSTRAINT pk_artifact_documents PRIMARY KEY,
+        company_id text NOT NULL,
+        session_id text NOT NULL,
+        name text NOT NULL,
+        content_type text NOT NULL,
+        correlation_id text NOT NULL,
+        state text NOT NULL DEFAULT 'pending' CONSTRAINT ck_artifact_documents_state
+            CHECK (state IN ('pending', 'indexed', 'failed', 'deleted')),
+        token text,
+        lease_until timestamptz,
+        attempts integer NOT NULL DEFAULT 0,
+        engine text,
+        index_id text,
+        created_at timestamptz NOT NULL DEFAULT now(),
+        changed_at timestamptz NOT NULL DEFAULT now(),
+        lost_at timestamptz,
+        owner_id text,
+        holder integer
+    )
+    """,
+    """
+    CREATE INDEX ix_artifact_documents_pending ON artifact_documents (company_id, (lost_at IS NOT NULL), created_at)
+        WHERE state = 'pending'
+    """,
+    "CREATE INDEX ix_artifact_documents_indexed ON artifact_documents (index_id) WHERE state = 'indexed'",
+    """
+    CREATE INDEX ix_artifact_documents_leaving ON artifact_documents (changed_at)
+        WHERE state = 'deleted' AND index_id IS NOT NULL
+    """,
+    """
+    CREATE INDEX ix_artifact_documents_gone ON artifact_documents (changed_at)
+        WHERE state = 'deleted' AND index_id IS NULL
+    """,
+)
+# Indexes of the engine pgvector: each has a table of its own, made with the index.
+SEARCH = (
+    # Only the administrator may add the extension; where the database has it already, this changes nothing.
+    "CREATE EXTENSION IF NOT EXISTS vector",
+    "CREATE SCHEMA search",
+    """
+    CREATE TABLE search.indexes (
+        id text COLLATE "C" NOT NULL CONSTRAINT pk_indexes PRIMARY KEY,
+        number integer GENERATED ALWAYS AS IDENTITY CONSTRAINT uq_indexes_number UNIQUE,
+        dimensions integer NOT NULL,
+        passages bigint NOT NULL DEFAULT 0,
+        terms bigint NOT NULL DEFAULT 0,
+        counted_passages bigint,
+        version integer NOT NULL DEFAULT 0,
+        created_at timestamptz NOT NULL DEFAULT now()
+    )
+    """,
+    "COMMENT ON COLUMN search.indexes.passages IS 'written so far, deleted ones included until the next count'",
+    "COMMENT ON COLUMN search.indexes.terms IS 'in those passages, repetitions included'",
+    "COMMENT ON COLUMN search.indexes.counted_passages IS 'when term frequencies were last counted'",
+    """
+    CREATE TABLE search.term_frequencies (
+        index_number integer NOT NULL,
+        version integer NOT NULL,
+        term integer NOT NULL,
+        passages integer NOT NULL,
+        CONSTRAINT pk_term_frequencies PRIMARY KEY (index_number, version, term)
+    )
+    """,
+    "COMMENT ON TABLE search.term_frequencies IS 'of terms that are in more than one passage'",
+)
+
+
+def upgrade() -> None:
+    create_eventing_tables(op)
+    for noun in (BLOBS, TEXTS, FILES, COLLECTIONS, KNOWLEDGE_BASES, RUNS, DOCUMENTS, SEARCH):
+        for statement in noun:
+            op.execute(statement)
+    count_rows(op, "files", {"files": "1", "file_bytes": "{row}.size"}, counted="{row}.deleted_at IS NULL")

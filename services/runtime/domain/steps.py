@@ -1,0 +1,167 @@
+"""Recorded steps of turns: one codec for each kind, and the events that tell of them."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol
+
+from libs.contracts.events.runtime import OutputInvalid, ToolCallCompleted, ToolCallFailed, ToolCallStarted
+from libs.contracts.messages import Event
+from services.runtime.domain.conversation import (
+    AssistantMessage,
+    JsonObject,
+    Message,
+    ModelAnswer,
+    ToolMessage,
+    ToolResult,
+)
+from services.runtime.domain.conversation_json import (
+    answer_from_json,
+    answer_to_json,
+    tool_result_from_json,
+    tool_result_to_json,
+)
+from services.runtime.domain.tools import ToolsetVersion
+
+
+@dataclass(frozen=True, slots=True)
+class ModelOutput:
+    """An answer that asks for tools, or a final one that does not fit the output schema, with its `problems`.
+
+    The first one of a turn has the versions of the turn's toolsets.
+    """
+
+    answer: ModelAnswer
+    toolsets: tuple[ToolsetVersion, ...] = ()
+    problems: tuple[str, ...] = ()
+    model: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """`number` counts the turn's model calls from 1; a result has the number of the answer that asks for its call."""
+
+    number: int
+    content: ModelOutput | ToolResult
+
+    @property
+    def call_id(self) -> str:
+        """Empty for a step that is not about a single call."""
+        return self.content.call_id if isinstance(self.content, ToolResult) else ""
+
+    def to_row(self) -> JsonObject:
+        """The columns of `steps` that say what the step is."""
+        codec = _BY_CONTENT[type(self.content)]
+        return {
+            "number": self.number,
+            "call_id": self.call_id,
+            "kind": codec.kind,
+            **codec.encode(self.content),
+        }
+
+    @classmethod
+    def from_row(cls, number: int, kind: str, payload: JsonObject, usage: JsonObject | None = None) -> "Step":
+        return cls(number, CODECS[kind].decode(payload, usage or {}))
+
+    def events(self, session_id: str, turn_id: str) -> tuple[Event, ...]:
+        place = {"session_id": session_id, "turn_id": turn_id, "step": self.number}
+        return tuple(_BY_CONTENT[type(self.content)].events(place, self.content))
+
+
+class StepCodec(Protocol):
+    """A kind of step: its columns and its events. Decoding ignores unknown fields."""
+
+    kind: str
+    content: type[Any]
+
+    def encode(self, content: Any, /) -> JsonObject: ...
+
+    def decode(self, payload: JsonObject, usage: JsonObject, /) -> Any: ...
+
+    def events(self, place: JsonObject, content: Any, /) -> Iterator[Event]: ...
+
+
+class _ModelCodec:
+    kind = "model"
+    content = ModelOutput
+
+    def encode(self, output: ModelOutput, /) -> JsonObject:
+        payload = answer_to_json(output.answer)
+        usage = payload.pop("usage")
+        if output.problems:
+            payload["problems"] = list(output.problems)
+        payload |= toolsets_to_json(output.toolsets)
+        return {"payload": payload, "model": output.model, "usage": usage, "status": "completed"}
+
+    def decode(self, payload: JsonObject, usage: JsonObject, /) -> ModelOutput:
+        answer = answer_from_json({**payload, "usage": usage})
+        return ModelOutput(answer, _toolsets(payload), tuple(payload.get("problems", ())))
+
+    def events(self, place: JsonObject, output: ModelOutput, /) -> Iterator[Event]:
+        answer = output.answer
+        if output.problems:
+            yield OutputInvalid(**place, problems=list(output.problems), text_length=len(answer.text))
+            return
+        for number, call in enumerate(answer.tool_calls):
+            length = 0 if number else len(answer.text)
+            yield ToolCallStarted(
+                **place, call_id=call.id, name=call.name, arguments=call.arguments, text_length=length
+            )
+
+
+class _ToolCodec:
+    kind = "tool"
+    content = ToolResult
+
+    def encode(self, result: ToolResult, /) -> JsonObject:
+        return {"payload": tool_result_to_json(result), "status": result.status}
+
+    def decode(self, payload: JsonObject, _usage: JsonObject, /) -> ToolResult:
+        return tool_result_from_json(payload)
+
+    def events(self, place: JsonObject, result: ToolResult, /) -> Iterator[Event]:
+        call = {**place, "call_id": result.call_id, "name": result.name}
+        yield (
+            ToolCallFailed(**call, reason=result.output)
+            if result.is_error
+            else ToolCallCompleted(**call, output=result.output)
+        )
+
+
+CODECS: Final[Mapping[str, StepCodec]] = {codec.kind: codec for codec in (_ModelCodec(), _ToolCodec())}
+_BY_CONTENT: Final[Mapping[type, StepCodec]] = {codec.content: codec for codec in CODECS.values()}
+
+
+def toolsets_to_json(toolsets: Iterable[ToolsetVersion]) -> JsonObject:
+    """An addition to the first answer's object; empty without toolsets."""
+    listed = [asdict(toolset) for toolset in toolsets]
+    return {"toolsets": listed} if listed else {}
+
+
+def _toolsets(payload: Mapping[str, Any]) -> tuple[ToolsetVersion, ...]:
+    return tuple(ToolsetVersion(item["name"], item["version"]) for item in payload.get("toolsets", ()))
+
+
+def rounds(steps: Sequence[Step]) -> list[tuple[ModelOutput, dict[str, ToolResult]]]:
+    """The recorded answers in order, each with the results of its calls by call id."""
+    found: list[tuple[ModelOutput, dict[str, ToolResult]]] = []
+    results: dict[int, dict[str, ToolResult]] = {}
+    for step in steps:
+        match step.content:
+            case ModelOutput() as output:
+                results[step.number] = {}
+                found.append((output, results[step.number]))
+            case ToolResult() as result:
+                results[step.number][result.call_id] = result
+    return found
+
+
+def calls_made(steps: Sequence[Step]) -> tuple[Message, ...]:
+    """The calls of an ended turn and their results, as later turns are given them."""
+    messages: list[Message] = []
+    for output, results in rounds(steps):
+        answer = output.answer
+        calls = tuple(call for call in answer.tool_calls if call.id in results)
+        if calls:
+            messages.append(AssistantMessage(answer.text, calls, answer.provider_data))
+            messages.extend(ToolMessage(results[call.id]) for call in calls)
+    return tuple(messages)

@@ -1,0 +1,29 @@
+"""A person decides whether a call is made."""
+
+from libs.contracts.commands.runtime import ResolveAction
+from libs.contracts.identity import Scope
+from services.runtime.domain.conversation import ToolResult
+from services.runtime.domain.tools import ToolDefinition
+from services.runtime.domain.waits import Answer, LockedWait, WaitKind, wrong_kind
+
+
+class ApprovalWait(WaitKind):
+    name = "approval"
+    scope = Scope.RUNTIME_APPROVE
+    readers_may_answer = True
+
+    def holds_up(self, definition: ToolDefinition) -> bool:
+        return definition.approval == "always" and not definition.run_by_client
+
+    def answer(self, command: ResolveAction) -> Answer:
+        if command.decision is None:
+            raise wrong_kind("decision", "this action is an approval: it takes a decision, approve or deny")
+        return Answer(self.name, command.decision, command.reason if command.decision == "deny" else None)
+
+    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+        if answer.decision == "approve":
+            return None
+        if answer.decision == "expired":
+            return wait.failed("The call was not made: nobody allowed or denied it in time.")
+        reason = f" Reason: {answer.content}" if answer.content else ""
+        return wait.failed(f"The call was not made: a person denied it.{reason}")

@@ -1,0 +1,17 @@
+"""The kinds of waits, those of the contracts."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from libs.contracts.api.sessions import ActionKind
+from services.runtime.domain.tools import ToolDefinition
+from services.runtime.domain.waits import WaitKind
+from services.runtime.domain.waits.approval import ApprovalWait
+from services.runtime.domain.waits.tool_result import ToolResultWait
+
+KINDS: Final[Mapping[ActionKind, WaitKind]] = {kind.name: kind for kind in (ApprovalWait(), ToolResultWait())}
+
+
+def wait_for(definition: ToolDefinition) -> WaitKind | None:
+    """The wait that holds up calls of the tool; None for a tool that the service calls at once."""
+    return next((kind for kind in KINDS.values() if kind.holds_up(definition)), None)

@@ -1,0 +1,31 @@
+"""The caller runs a client tool and gives its result."""
+
+from libs.contracts.commands.runtime import ResolveAction
+from libs.contracts.identity import Scope
+from libs.json_text import write_json
+from services.runtime.domain.conversation import ToolResult
+from services.runtime.domain.tools import ToolDefinition, cut_result
+from services.runtime.domain.waits import Answer, LockedWait, WaitKind, wrong_kind
+
+
+class ToolResultWait(WaitKind):
+    name = "tool_result"
+    scope = Scope.RUNTIME_EXECUTE
+
+    def holds_up(self, definition: ToolDefinition) -> bool:
+        return definition.run_by_client
+
+    def answer(self, command: ResolveAction) -> Answer:
+        if command.decision is not None:
+            raise wrong_kind("decision", "this action is a tool's result: it takes an output or an error")
+        if command.error is not None:
+            return Answer(self.name, content=command.error, is_error=True)
+        output = command.output
+        return Answer(self.name, content=output if isinstance(output, str) else write_json(output).decode())
+
+    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+        if answer.decision == "expired":
+            return wait.failed("There is no result: nobody gave it in time.")
+        if answer.is_error:
+            return wait.failed(cut_result(answer.content or "The tool failed."))
+        return ToolResult(wait.call_id, wait.tool, cut_result(answer.content or ""))

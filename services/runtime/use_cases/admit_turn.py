@@ -1,0 +1,195 @@
+"""Admits a message as a turn of its session, and starts the turn when it can run at once."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from libs.contracts.api.sessions import FileBlock, ImageBlock, ImageUrlBlock, TextBlock
+from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable, ValidationFailed
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.eventing import CommandContext
+from services.runtime.domain.admission import AdmissionPolicy, Decision
+from services.runtime.domain.artifacts import SessionArtifacts, part_of
+from services.runtime.domain.beginnings import history_of, new_session
+from services.runtime.domain.conversation import ArtifactPart, ImagePart, Message, Part, TextPart, UserMessage
+from services.runtime.domain.conversation_json import part_to_json
+from services.runtime.domain.ports import ImageAddresses, TurnAdmissions
+from services.runtime.domain.sessions import valid_id
+from services.runtime.domain.turns import ClaimedTurn, Submission
+from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.turn_engine import TurnEngine
+
+_LOOKUP_SECONDS: Final = 3.0
+"""Less than the gateway waits for a command to be accepted."""
+_IMAGE: Final = "vision"
+Block = TextBlock | ImageUrlBlock | FileBlock | ImageBlock
+
+
+class AdmitTurn:
+    """Called once per command; the decisions and writes of concurrent calls share a transaction (``GroupCommit``)."""
+
+    def __init__(
+        self,
+        admissions: TurnAdmissions,
+        policy: AdmissionPolicy,
+        engine: TurnEngine,
+        artifacts: SessionArtifacts | None = None,
+        addresses: ImageAddresses | None = None,
+    ) -> None:
+        self._admissions = admissions
+        self._policy = policy
+        self._engine = engine
+        self._artifacts = artifacts
+        self._addresses = addresses
+        self._commits = GroupCommit[Submission, Decision](self._commit, lambda each: each.caller.company_id)
+
+    async def __call__(self, command: ExecuteTurn, context: CommandContext) -> Decision:
+        """Raises ValidationFailed for content that no turn can be made of; other refusals are recorded decisions."""
+        session_id = valid_id("session", command.session_id)
+        question = question_of(command.content)
+        begins = None if command.begins is None else new_session(command.begins, session_id, context.identity)
+        said: Sequence[Message] = () if begins is None else begins.messages
+        if command.client_calls is not None:
+            said = (*said, *history_of(command.client_calls.answered, said))
+        error: ServiceError | None = None
+        if any(isinstance(part, ImagePart) for part in question.parts):
+            error = await self._address_error(question.parts)
+        if error is None and (shown := _images(said)):
+            error = await self._address_error(shown)
+        if error is None and (named := _named(question)):
+            question, error = await self._resolve_artifacts(question, named, session_id, context.identity)
+        submission = Submission(
+            turn_id=context.command_id,
+            session_id=session_id,
+            user_message_id=new_id(),
+            caller=context.identity,
+            message_context=context.message,
+            stream=command.stream,
+            question=question,
+            blocks=None if isinstance(command.content, str) else [part_to_json(part) for part in question.parts],
+            options=command.options,
+            validation_error=error,
+            begins=begins,
+            client_calls=command.client_calls,
+            position=command.position,
+            whole_history=command.whole_history,
+        )
+        return await self._commits.submit(submission)
+
+    async def _commit(self, submissions: Sequence[Submission]) -> list[Decision]:
+        """Decides a batch in one transaction. Turns claimed by it start while it commits (docs/decisions/0017)."""
+        claim = ClaimFuture()
+        claimed: list[ClaimedTurn] = []
+        try:
+            async with self._admissions.open(submissions) as batch:
+                decisions = self._policy.decide(submissions, batch.view)
+                claimed = await batch.write(decisions)
+                for session in batch.begun:
+                    self._engine.prime_cache(session)
+                self._speculative_start(claimed, submissions, claim)
+        except BaseException:
+            claim.settle(committed=False)
+            for turn in claimed:
+                self._engine.stop(turn.id)
+            for submission in submissions:
+                if submission.begins is not None:
+                    self._engine.forget(submission.begins)
+            raise
+        claim.settle(committed=True)
+        return decisions
+
+    def _speculative_start(
+        self, claimed: Sequence[ClaimedTurn], submissions: Sequence[Submission], claim: ClaimFuture
+    ) -> None:
+        """Asks models while the batch commits; writes, deltas and tool calls wait for the claim."""
+        questions = {submission.turn_id: submission.question for submission in submissions}
+        for turn in claimed:
+            self._engine.start(turn, questions[turn.id], claim)
+
+    async def _address_error(self, parts: Sequence[Part]) -> ValidationFailed | None:
+        """An image must be on the public internet, whichever provider would fetch it."""
+        if self._addresses is None:
+            return None
+        places = {place: part.url for place, part in enumerate(parts) if isinstance(part, ImagePart)}
+        refusals = await asyncio.gather(*(self._addresses.refusal(url) for url in places.values()))
+        errors = [
+            _block_error(place, "image_url", "address_refused", f"the image cannot be fetched: {reason}")
+            for place, reason in zip(places, refusals, strict=True)
+            if reason is not None
+        ]
+        return ValidationFailed("the content cannot be taken", details=errors) if errors else None
+
+    async def _resolve_artifacts(
+        self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
+    ) -> tuple[UserMessage, ServiceError | None]:
+        """The question with the facts about its artifacts, or the problem with one of them."""
+        if self._artifacts is None:
+            return question, ValidationFailed("artifacts are not available in this installation")
+        try:
+            async with asyncio.timeout(_LOOKUP_SECONDS):
+                known = await asyncio.gather(*(_look_up(self._artifacts, part, session_id, caller) for part in named))
+        except TimeoutError:
+            return question, ServiceUnavailable("the artifacts service did not answer in time", retry_after=2)
+        except ServiceError as problem:
+            return question, problem
+        found = dict(zip(named, known, strict=True))
+        parts = tuple(found[part] if isinstance(part, ArtifactPart) else part for part in question.parts)
+        return UserMessage(parts), _kind_error(question.parts, found)
+
+
+def question_of(content: str | Sequence[Block]) -> UserMessage:
+    """The content as a message, its artifacts not looked up yet.
+
+    Raises ValidationFailed naming each unusable block.
+    """
+    if isinstance(content, str):
+        return UserMessage((TextPart(content),))
+    parts: list[Part] = []
+    errors: list[ErrorDetail] = []
+    for place, block in enumerate(content):
+        if isinstance(block, TextBlock):
+            parts.append(TextPart(block.text))
+        elif isinstance(block, FileBlock):
+            parts.append(ArtifactPart(block.source.artifact_id, "", "", ""))
+        elif isinstance(block, ImageBlock) and not block.url.lower().startswith("data:"):
+            parts.append(ArtifactPart("", "", "", _IMAGE, block.url))
+        elif isinstance(block, ImageUrlBlock) and block.image_url.url.lower().startswith(("https://", "http://")):
+            parts.append(ImagePart(block.image_url.url))
+        else:
+            errors.append(
+                _block_error(place, block.type, "not_supported", "an image is given by its http or https URL")
+            )
+    if errors:
+        raise ValidationFailed("the content cannot be taken", details=errors)
+    return UserMessage(tuple(parts))
+
+
+def _images(messages: Sequence[Message]) -> list[Part]:
+    parts = (part for message in messages if isinstance(message, UserMessage) for part in message.parts)
+    return [part for part in parts if isinstance(part, ImagePart)]
+
+
+def _named(question: UserMessage) -> list[ArtifactPart]:
+    return list(dict.fromkeys(part for part in question.parts if isinstance(part, ArtifactPart)))
+
+
+async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: str, caller: Identity) -> ArtifactPart:
+    if part.url is not None:
+        return part_of(await artifacts.by_url(session_id, part.url, caller), part.url)
+    return part_of(await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller))
+
+
+def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
+    """An image block must name an image; a file block takes any file."""
+    errors = [
+        _block_error(place, "image", "wrong_kind", "this artifact is no image: refer to it by a file block")
+        for place, part in enumerate(parts)
+        if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
+    ]
+    return ValidationFailed("the content cannot be taken", details=errors) if errors else None
+
+
+def _block_error(place: int, block: str, problem: str, message: str) -> ErrorDetail:
+    return ErrorDetail(loc=["content", place], type=f"{block}_{problem}", message=message)

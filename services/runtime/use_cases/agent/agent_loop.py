@@ -1,0 +1,209 @@
+"""Runs an agent's turn: model calls, tool calls, the limit on steps, and resuming after a crash."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+from libs.contracts.api.sessions import NamedTool
+from services.runtime.domain.agents import AgentReply, AgentSpec, AgentTask, ToolSource, TurnJournal, TurnWaits
+from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
+from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved
+from services.runtime.domain.models import AnswerRefused, ChatModel, ModelRequest, OptionNotSupported
+from services.runtime.domain.steps import ModelOutput, Step, rounds
+from services.runtime.domain.tools import ToolsetVersion, TurnTools
+from services.runtime.use_cases.agent.context_builder import ContextBuilder
+from services.runtime.use_cases.agent.guarded_calls import GuardedCalls
+from services.runtime.use_cases.agent.tool_caller import ToolCaller
+from services.runtime.use_cases.agent.tool_tries import ToolTries
+from services.runtime.use_cases.agent.turn_progress import (
+    REPEATS,
+    TurnProgress,
+    read_output,
+    recorded_toolsets,
+    with_call_ids,
+)
+from services.runtime.use_cases.agent.turn_tools import NO_KNOWLEDGE
+
+_STEPS_USED_UP = "You have used up your steps. Answer now in text with what you have found, without calling tools."
+
+
+@dataclass(frozen=True, slots=True)
+class AgentLimits:
+    """`steps`: model calls in one react turn unless the agent says otherwise; `tool_output` in characters."""
+
+    steps: int = 10
+    tool_concurrency: int = 4
+    tool_output: int = 20_000
+
+
+class AgentRunner:
+    """An AgentLoop. One instance serves all turns of a process."""
+
+    def __init__(
+        self,
+        model: ChatModel,
+        tools: ToolSource,
+        retriever: KnowledgeRetriever | None = None,
+        limits: AgentLimits | None = None,
+        context: ContextBuilder | None = None,
+        tries: ToolTries | None = None,
+    ) -> None:
+        self._model = model
+        self._source = tools
+        self._retriever = retriever
+        self._context = context or ContextBuilder()
+        self._limits = limits or AgentLimits()
+        caller = ToolCaller(tries, concurrency=self._limits.tool_concurrency, longest_output=self._limits.tool_output)
+        self._calls = GuardedCalls(caller)
+
+    async def run(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
+        if task.agent.calls_tools:
+            return await self._answer_with_tools(task, journal)
+        return await self._answer_once(task, journal)
+
+    async def _answer_once(self, task: AgentTask, journal: TurnJournal) -> AgentReply:
+        found, context = await self._retrieve(task), await self._context.build(task)
+        chunks = (*context.chunks, *found.chunks)
+        progress = TurnProgress(context.messages)
+        for output, _ in rounds(journal.steps):
+            progress.add_output(output)
+        while True:
+            request = replace(self._request(task, progress.messages), chunks=chunks)
+            # No tools were offered; calls that a model makes in spite of that are ignored.
+            answer = replace(await self._ask(request, journal, progress.step + 1), tool_calls=())
+            if await self._accepts(task, journal, progress, answer):
+                citations = progress.citations(answer, chunks)
+                return progress.reply(answer, citations, (*context.warnings, *found.warnings))
+
+    async def _accepts(
+        self,
+        task: AgentTask,
+        journal: TurnJournal,
+        progress: TurnProgress,
+        answer: ModelAnswer,
+        toolsets: Sequence[ToolsetVersion] = (),
+    ) -> bool:
+        """Adds a final answer; False for one that does not fit the output schema, which is recorded.
+
+        Raises AnswerRefused when the model was asked again often enough.
+        """
+        output = ModelOutput(answer, tuple(toolsets), model=task.agent.model)
+        if task.agent.output_schema is not None:
+            read = await read_output(task.agent.output_schema, answer.text)
+            output, progress.output = replace(output, problems=read.problems), read.value
+        if output.problems and progress.refused >= REPEATS:
+            problems = "; ".join(output.problems)
+            raise AnswerRefused(f"the model's answer does not fit output_schema: {problems}", answer.usage)
+        if output.problems:
+            await journal.record(Step(progress.step + 1, output))
+        progress.add_output(output)
+        return not output.problems
+
+    async def _answer_with_tools(self, task: AgentTask, journal: TurnJournal) -> AgentReply | TurnWaits:
+        context = await self._context.build(task)
+        if task.agent.agent_type == "llm_agent":
+            found = await self._retrieve(task)
+            warnings = (*context.warnings, *found.warnings)
+            context = replace(context, chunks=(*context.chunks, *found.chunks), warnings=warnings)
+        began_with = recorded_toolsets(journal.steps)
+        tools = await self._source.for_turn(task, any_files=context.any_files, toolsets=began_with)
+        offered = tools.definitions
+        _require_named(task.agent, tools)
+        asked = {call.id for m in context.messages if isinstance(m, AssistantMessage) for call in m.tool_calls}
+        progress = TurnProgress(context.messages, seen_ids=asked)
+        if waits := await self._resume(task, journal, progress, tools):
+            return waits
+        most = task.agent.max_steps or self._limits.steps
+        while True:
+            # The last step asks for text: results of further calls would reach no model.
+            last = progress.step + 1 >= most or not offered
+            request = replace(
+                self._request(task, progress.messages),
+                tools=offered,
+                chunks=context.chunks,
+                answer_in_text=last or task.agent.tool_choice == "none",
+                # A call that is asked for again and again would never let the turn end.
+                tool_choice=None if progress.made else task.agent.forced_call,
+            )
+            if last and offered and progress.made:
+                request = replace(request, system=f"{request.system}\n\n{_STEPS_USED_UP}".lstrip())
+            answer = with_call_ids(await self._ask(request, journal, progress.step + 1), progress.seen_ids)
+            if request.answer_in_text or not answer.tool_calls:
+                answer = _without_calls(answer, most) if answer.tool_calls else answer
+                first = () if progress.step else tools.toolsets
+                if not await self._accepts(task, journal, progress, answer, first):
+                    continue
+                citations = progress.citations(answer, context.chunks)
+                reply = progress.reply(answer, citations, (*context.warnings, *tools.warnings))
+                return replace(reply, toolsets=tools.toolsets) if progress.step == 1 else reply
+            if task.ends_with_calls and (requested := await self._calls.for_client(answer.tool_calls, tools)):
+                progress.add_output(ModelOutput(answer))
+                reply = progress.reply(answer, (), (*context.warnings, *tools.warnings))
+                toolsets = tools.toolsets if progress.step == 1 else ()
+                return replace(reply, requested=requested, toolsets=toolsets)
+            output = ModelOutput(answer, () if progress.step else tools.toolsets, model=task.agent.model)
+            await journal.record(Step(progress.step + 1, output))
+            progress.add_output(output)
+            called = await self._calls.make(task, journal, progress.step, answer.tool_calls, tools)
+            if called.waits:
+                return TurnWaits(called.waits)
+            progress.add_results(answer.tool_calls, [called.results[call.id] for call in answer.tool_calls])
+
+    async def _resume(
+        self, task: AgentTask, journal: TurnJournal, progress: TurnProgress, tools: TurnTools
+    ) -> TurnWaits | None:
+        """Rebuilds what earlier executions recorded, and finishes the calls that they left open."""
+        for output, recorded in rounds(journal.steps):
+            answer = output.answer
+            progress.add_output(output)
+            missing = [call for call in answer.tool_calls if call.id not in recorded]
+            if missing:
+                # After a wait the calls without a result have not been begun.
+                resumed = not journal.after_wait
+                called = await self._calls.make(task, journal, progress.step, missing, tools, resumed=resumed)
+                if called.waits:
+                    return TurnWaits(called.waits)
+                recorded.update(called.results)
+            progress.add_results(answer.tool_calls, [recorded[call.id] for call in answer.tool_calls])
+        return None
+
+    async def _ask(self, request: ModelRequest, journal: TurnJournal, step: int) -> ModelAnswer:
+        on_text: Callable[[str], None] | None = None
+        if journal.wants_text:
+            on_text = partial(journal.output_text, step=step)
+        return await self._model.answer(request, on_text)
+
+    async def _retrieve(self, task: AgentTask) -> Retrieved:
+        if not task.agent.knowledge_bases:
+            return Retrieved()
+        if self._retriever is None:
+            return Retrieved(warnings=(NO_KNOWLEDGE,))
+        return await self._retriever.retrieve(task.question.text, task.agent.knowledge_bases, task.caller)
+
+    def _request(self, task: AgentTask, messages: Sequence[Message]) -> ModelRequest:
+        agent = task.agent
+        return ModelRequest(
+            model=agent.model,
+            system=agent.system_prompt,
+            messages=tuple(messages),
+            temperature=agent.temperature,
+            max_tokens=agent.max_tokens,
+            top_p=agent.top_p,
+            stop=agent.stop,
+            parallel_tool_calls=agent.parallel_tool_calls,
+            output_schema=agent.output_schema,
+        )
+
+
+def _require_named(agent: AgentSpec, tools: TurnTools) -> None:
+    """Raises OptionNotSupported when the turn has to begin with a call of a tool that it does not have."""
+    named = agent.forced_call
+    if isinstance(named, NamedTool) and named.name not in tools:
+        names = ", ".join(tools) or "none"
+        raise OptionNotSupported(f"tool_choice names {named.name!r}, which this turn does not have; tools: {names}")
+
+
+def _without_calls(answer: ModelAnswer, steps: int) -> ModelAnswer:
+    """A last answer that asks for tools in spite of the limit, without its calls."""
+    text = answer.text or f"I could not finish this within {steps} steps."
+    return replace(answer, text=text, tool_calls=())

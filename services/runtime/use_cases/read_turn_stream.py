@@ -1,0 +1,78 @@
+"""Reads a turn for the readers of its stream: marks it as watched, and lists its recorded events."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from libs.contracts.api.sessions import WatchedTurn
+from libs.contracts.envelope import Envelope
+from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Event
+from libs.contracts.timestamps import now_text
+from libs.eventing import Received
+from services.runtime.domain.ports import WatchedTurns
+from services.runtime.domain.turns import TurnEnd
+
+_TERMINAL = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
+
+
+@dataclass(frozen=True, slots=True)
+class ReadTurnStream:
+    """``on_watch`` gets a watched turn and the number of its requests: it may run in this very process.
+
+    Any other worker finds the mark when it next reconciles its turns, within a second.
+    """
+
+    turns: WatchedTurns
+    source: str
+    on_watch: Callable[[str, int], None]
+
+    async def watch(self, session_id: str, turn_id: str, caller: Identity, *, after_step: int) -> WatchedTurn | None:
+        """None when there is no such turn for the caller. A turn that has ended is not marked."""
+        found = await self.turns.watch(session_id, turn_id, caller, after_step=after_step)
+        if found is None:
+            return None
+        turn, watches = found
+        if watches is not None:
+            self.on_watch(turn_id, watches)
+        return turn
+
+    async def events(self, session_id: str, turn_id: str, caller: Identity, *, after: int) -> Sequence[Received]:
+        """Events with a sequence above ``after``, in order; empty when the caller may not see the turn.
+
+        Events are kept for days, turns as long as their session: of an old turn only its end is left.
+        """
+        end = await self.turns.end(session_id, turn_id, caller)
+        if end is None:
+            return ()
+        events = await self.turns.events(turn_id, caller.company_id, after=after)
+        has_ended = any(event.envelope.type in _TERMINAL for event in events)
+        if has_ended or end.sequence <= after or (terminal := _terminal(session_id, turn_id, end)) is None:
+            return events
+        return [*events, self._made_anew(turn_id, caller, end, terminal)]
+
+    def _made_anew(self, turn_id: str, caller: Identity, end: TurnEnd, event: Event) -> Received:
+        envelope = Envelope(
+            id=new_id(),
+            type=event.TYPE,
+            source=self.source,
+            subject=turn_id,
+            time=now_text(),
+            correlation_id=end.correlation_id,
+            causation_id=turn_id,
+            company_id=caller.company_id,
+            sequence=end.sequence,
+        )
+        return Received(envelope, event.encode())
+
+
+def _terminal(session_id: str, turn_id: str, end: TurnEnd) -> Event | None:
+    """The terminal event as the turn's row has it; None before the turn has ended."""
+    if end.reply is not None:
+        return TurnCompleted.model_validate(end.reply)
+    if end.error is not None:
+        return TurnFailed.model_validate({"session_id": session_id, "turn_id": turn_id, "error": end.error})
+    if end.status == "cancelled":
+        return TurnCancelled(session_id=session_id, turn_id=turn_id, reason="cancelled")
+    return None

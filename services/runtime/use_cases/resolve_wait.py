@@ -1,0 +1,110 @@
+"""Resolves the waits of a turn: by a caller's answer, once, or by the service's own when their time has come."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from libs.contracts.commands import runtime as commands
+from libs.contracts.errors import Conflict, NotFound, PermissionDenied
+from libs.contracts.events.runtime import ResolveActionAccepted, TurnActionResolved
+from libs.contracts.identity import Identity
+from libs.eventing import CommandContext, Transaction
+from services.runtime.domain.sessions import LockedSession, readable, valid_id, writable
+from services.runtime.domain.steps import Step
+from services.runtime.domain.turns import LockedTurn
+from services.runtime.domain.waits import Answer, LockedWait, WaitKind, WaitWriter, require_open
+from services.runtime.domain.waits.kinds import KINDS
+from services.runtime.use_cases.sessions import Begin, OpenWriter
+
+OpenWaits = Callable[[Transaction], WaitWriter]
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveWait:
+    """``on_resumed`` is called just before the commit when the turn resumes, so that it is looked for right after."""
+
+    open_writer: OpenWriter
+    open_waits: OpenWaits
+    on_resumed: Callable[[], None]
+
+    async def __call__(
+        self, transaction: Transaction, command: commands.ResolveAction, context: CommandContext
+    ) -> None:
+        """The same answer again changes nothing. Raises Conflict for another one, or one that is too late."""
+        writer, waits = self.open_writer(transaction), self.open_waits(transaction)
+        locked = await writer.lock(valid_id("session", command.session_id))
+        if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
+            raise Conflict("the session was deleted")
+        session = readable(locked, context.identity)
+        turn = await writer.turn(valid_id("turn", command.turn_id))
+        if turn is None or turn.session_id != session.id:
+            raise NotFound("there is no such turn")
+        wait = await waits.find(turn.id, valid_id("action", command.action_id))
+        if wait is None:
+            raise NotFound("there is no such action")
+        kind = KINDS[wait.kind]
+        _require_permission(kind, session, context.identity)
+        answer = kind.answer(command)
+        if wait.answer_hash != answer.hash:
+            if not session.active:
+                raise Conflict("the session is being deleted")
+            require_open(wait, turn.status)
+            if await _resolve(transaction, waits, turn, wait, answer, context.identity.user_id):
+                self.on_resumed()
+        transaction.emit(
+            ResolveActionAccepted(session_id=session.id, turn_id=turn.id, turn=await waits.turn(turn.id)),
+            # Not of the turn: its stream has the turn's own events.
+            subject=context.command_id,
+            owner_id=session.owner_id,
+            sequence=1,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ResolveDueWaits:
+    """Resolves the waits of a turn that are due or have expired; any worker may do it."""
+
+    begin: Begin
+    open_writer: OpenWriter
+    open_waits: OpenWaits
+    on_resumed: Callable[[], None]
+
+    async def __call__(self, session_id: str, turn_id: str) -> None:
+        async with self.begin() as transaction:
+            writer, waits = self.open_writer(transaction), self.open_waits(transaction)
+            if await writer.lock(session_id) is None:
+                return
+            resumes = False
+            for wait in await waits.due(turn_id):
+                # Read again for each: resolving one takes numbers for its events.
+                turn = await writer.turn(turn_id)
+                if turn is not None:
+                    resumes = await _resolve(transaction, waits, turn, wait, KINDS[wait.kind].own_answer(wait), "")
+            if resumes:
+                self.on_resumed()
+
+
+async def _resolve(
+    transaction: Transaction, waits: WaitWriter, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
+) -> bool:
+    """Whether the turn resumes."""
+    result = KINDS[wait.kind].told(wait, answer)
+    step = None if result is None else Step(wait.step, result)
+    resolved = TurnActionResolved(
+        session_id=turn.session_id,
+        turn_id=turn.id,
+        action_id=wait.id,
+        kind=wait.kind,
+        call_id=wait.call_id,
+        decision=answer.decision,
+        by=by,
+    )
+    events = [resolved, *(() if step is None else step.events(turn.session_id, turn.id))]
+    transaction.drafts.extend(turn.draft(event, number) for number, event in enumerate(events, 1))
+    return await waits.resolve(wait, answer, step, by=by, events=len(events))
+
+
+def _require_permission(kind: WaitKind, session: LockedSession, caller: Identity) -> None:
+    if not kind.readers_may_answer:
+        writable(session, caller)
+    if not caller.allows(kind.scope):
+        raise PermissionDenied(f"this takes the scope {kind.scope.value}")

@@ -1,0 +1,10 @@
+"""Use cases of sessions: their creation, changes, deletion and expiry."""
+
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+
+from libs.eventing import Transaction
+from services.runtime.domain.sessions import SessionWriter
+
+Begin = Callable[[], AbstractAsyncContextManager[Transaction]]
+OpenWriter = Callable[[Transaction], SessionWriter]

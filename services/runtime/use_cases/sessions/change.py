@@ -1,0 +1,106 @@
+"""Changes sessions: forks them, sets their metadata or agent, adds messages between turns."""
+
+from dataclasses import dataclass
+
+from libs.contracts.commands import runtime as commands
+from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.events.runtime import SessionCreated, SessionUpdated
+from libs.contracts.identity import Identity
+from libs.eventing import CommandContext, Transaction
+from services.runtime.domain.beginnings import history_of, new_session, valid_new_id
+from services.runtime.domain.sessions import (
+    Fork,
+    ForkPoint,
+    LockedSession,
+    SessionWriter,
+    readable,
+    valid_id,
+    writable,
+)
+from services.runtime.use_cases.sessions import OpenWriter
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeSession:
+    open_writer: OpenWriter
+
+    async def fork(self, transaction: Transaction, command: commands.ForkSession, context: CommandContext) -> None:
+        """Creates a session with the agent and a copy of the history of another one, which the caller can read."""
+        writer = self.open_writer(transaction)
+        source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
+        if not source.active:
+            raise NotFound("there is no such session")
+        fork = Fork(
+            id=valid_new_id(command.session_id),
+            source_id=source.id,
+            owner_id=context.identity.user_id,
+            through=await _last_turn(writer, source.id, command),
+        )
+        await writer.check_quota(source.company_id)
+        forked = await writer.fork(fork)
+        if forked is None:
+            raise Conflict("the session was deleted meanwhile, or there is, or was, a session with the new id")
+        created = SessionCreated(
+            session_id=fork.id,
+            config_hash=forked.config_hash,
+            agent_id=forked.agent_id,
+            owner_id=fork.owner_id,
+            forked_from=fork.source_id,
+        )
+        transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
+
+    async def update(self, transaction: Transaction, command: commands.UpdateSession, context: CommandContext) -> None:
+        """Raises NotFound, and Conflict for an agent when the session has one, or a turn."""
+        writer = self.open_writer(transaction)
+        session = await _lock(writer, command.session_id, context.identity)
+        if command.metadata is not None:
+            await writer.set_metadata(session.id, command.metadata)
+        if command.agent is not None:
+            agent = new_session(command.agent, session.id, context.identity)
+            if not await writer.set_agent(agent):
+                raise Conflict("the session has an agent already")
+        transaction.emit(SessionUpdated(session_id=session.id), subject=session.id, owner_id=session.owner_id)
+
+    async def add_messages(
+        self, transaction: Transaction, command: commands.AddMessages, context: CommandContext
+    ) -> None:
+        """Adds messages to the history that later turns are given.
+
+        Raises NotFound, Conflict while a turn is under way, and ValidationFailed for results without a call.
+        """
+        messages = history_of(command.messages)
+        writer = self.open_writer(transaction)
+        session = await _lock(writer, command.session_id, context.identity)
+        if await writer.live_turns(session.id):
+            raise Conflict("a turn of the session is under way: add messages when it has ended")
+        updated = SessionUpdated(session_id=session.id, messages=await writer.add_messages(session.id, messages))
+        transaction.emit(updated, subject=session.id, owner_id=session.owner_id)
+
+
+async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> LockedSession:
+    session = writable(await writer.lock(valid_id("session", session_id)), caller)
+    if not session.active:
+        raise Conflict("the session is being deleted")
+    return session
+
+
+async def _last_turn(writer: SessionWriter, session_id: str, command: commands.ForkSession) -> int | None:
+    """The position of the last turn that is copied, at most; None for all."""
+    if command.before_turn_id is not None:
+        point = await _point(writer, session_id, command.before_turn_id)
+        if not point.have_those_before_ended:
+            raise Conflict("a turn before it has not ended yet")
+        return point.position - 1
+    if command.up_to_turn_id is None:
+        return None
+    point = await _point(writer, session_id, command.up_to_turn_id)
+    if not point.has_ended:
+        raise Conflict("the turn has not ended yet")
+    return point.position
+
+
+async def _point(writer: SessionWriter, session_id: str, turn_id: str) -> ForkPoint:
+    point = await writer.fork_point(session_id, valid_id("turn", turn_id))
+    if point is None:
+        raise NotFound("there is no such turn")
+    return point

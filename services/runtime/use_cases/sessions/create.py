@@ -1,0 +1,34 @@
+"""Creates sessions with a fixed agent configuration."""
+
+from collections.abc import Callable, Sequence
+
+from libs.contracts.commands import runtime as commands
+from libs.eventing import CommandContext
+from services.runtime.domain.beginnings import NewSession, new_session
+from services.runtime.domain.sessions import SessionCreation, SessionCreations
+from services.runtime.use_cases.engine.group_commit import GroupCommit
+
+
+class CreateSession:
+    """Commands that arrive while a transaction is in flight share the next one.
+
+    ``prime_cache`` saves a first turn on this worker the read of its session.
+    """
+
+    def __init__(self, creations: SessionCreations, prime_cache: Callable[[NewSession], None]) -> None:
+        self._creations = creations
+        self._prime_cache = prime_cache
+        self._commits = GroupCommit[SessionCreation, None](self._commit, lambda creation: creation.session.company_id)
+
+    async def __call__(self, command: commands.CreateSession, context: CommandContext) -> None:
+        """Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery."""
+        session = new_session(command, command.session_id, context.identity)
+        await self._commits.submit(SessionCreation(session, context))
+
+    async def _commit(self, creations: Sequence[SessionCreation]) -> Sequence[None]:
+        await self._creations.add(creations)
+        for creation in creations:
+            # One without an agent may be given it by another worker.
+            if creation.session.config_hash:
+                self._prime_cache(creation.session)
+        return [None] * len(creations)

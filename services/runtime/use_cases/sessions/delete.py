@@ -1,0 +1,50 @@
+"""Deletes a session: its turns are refused and cancelled at once, its rows go when none of them runs any more."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from libs.contracts.commands import runtime as commands
+from libs.contracts.errors import NotFound
+from libs.contracts.events.runtime import SessionDeleted
+from libs.eventing import CommandContext, MessageContext, Transaction
+from services.runtime.domain.sessions import SessionWriter, valid_id, writable
+from services.runtime.use_cases.sessions import Begin, OpenWriter
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteSession:
+    """``on_running`` is called just before the commit when a turn of the session still runs."""
+
+    begin: Begin
+    open_writer: OpenWriter
+    on_running: Callable[[], None]
+
+    async def delete(self, transaction: Transaction, command: commands.DeleteSession, context: CommandContext) -> None:
+        writer = self.open_writer(transaction)
+        session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
+        if not session.active:
+            raise NotFound("there is no such session")
+        live = await writer.live_turns(session.id)
+        spent = await writer.cancel(live, 1)
+        transaction.drafts += [turn.cancelled("the session was deleted", spent[turn.id]) for turn in live]
+        message = replace(context.message, owner_id=session.owner_id)
+        await writer.mark_deleting(session.id, message)
+        if not await _remove_if_idle(transaction, writer, session.id, message):
+            self.on_running()
+
+    async def finish(self, session_id: str) -> bool:
+        """Removes a session in deletion whose executions have stopped; any worker may do it. Whether it is gone."""
+        async with self.begin() as transaction:
+            writer = self.open_writer(transaction)
+            context = await writer.deletion(session_id)
+            return context is not None and await _remove_if_idle(transaction, writer, session_id, context)
+
+
+async def _remove_if_idle(
+    transaction: Transaction, writer: SessionWriter, session_id: str, context: MessageContext
+) -> bool:
+    if await writer.is_held(session_id):
+        return False
+    await writer.remove(session_id)
+    transaction.emit(SessionDeleted(session_id=session_id), subject=session_id, context=context)
+    return True

@@ -1,0 +1,95 @@
+"""Removes sessions whose time is over: their own, or that for which their company keeps unused ones."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.events.runtime import SessionDeleted
+from libs.eventing import MessageContext, Transaction
+from services.runtime.domain.retention import SessionPlace
+from services.runtime.domain.sessions import LockedSession, SessionWriter
+from services.runtime.use_cases.retention import SessionRetention
+from services.runtime.use_cases.sessions import Begin, OpenWriter
+
+_AT_ONCE: Final = 200
+_READ_AT_ONCE: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ExpireSessions:
+    """A session with a turn in work is left until that has ended; waiting turns are cancelled.
+
+    Any number of processes may do it at once. ``on_removed`` is told how many were removed.
+    """
+
+    begin: Begin
+    open_writer: OpenWriter
+    on_removed: Callable[[int], None]
+
+    async def __call__(self) -> int:
+        """Removes up to 200 sessions in one transaction; returns how many there were."""
+        async with self.begin() as transaction:
+            writer = self.open_writer(transaction)
+            expired = await writer.lock_expired(_AT_ONCE)
+            if not expired:
+                return 0
+            ids = [session.id for session in expired]
+            if waiting := await writer.waiting_turns(ids):
+                spent = await writer.cancel(waiting, 1)
+                transaction.drafts += [turn.cancelled("the session expired", spent[turn.id]) for turn in waiting]
+            await _remove(transaction, writer, expired)
+        self.on_removed(len(expired))
+        return len(expired)
+
+
+class RemoveOldSessions:
+    """Removes sessions that had no turn for as long as their company keeps them, a batch at each call.
+
+    It goes through the companies in order of their ids, and through the sessions of each that were made longer ago.
+    Any number of processes may do it at once. ``on_removed`` is told how many were removed.
+    """
+
+    def __init__(
+        self,
+        begin: Begin,
+        open_writer: OpenWriter,
+        retention: SessionRetention,
+        *,
+        on_removed: Callable[[int], None],
+        limit: int = _READ_AT_ONCE,
+    ) -> None:
+        self._begin = begin
+        self._open_writer = open_writer
+        self._retention = retention
+        self._on_removed = on_removed
+        self._limit = limit
+        self._company = ""
+        self._days: int | None = None
+        self._last: SessionPlace | None = None
+
+    async def __call__(self) -> bool:
+        """Returns whether the pass goes on; the next call after its end begins another one."""
+        if self._last is None and not await self._next_company():
+            return False
+        if self._days is not None:
+            async with self._begin() as transaction:
+                retention = self._retention.open_retention(transaction)
+                old = await retention.lock_old(self._company, self._days, after=self._last, limit=self._limit)
+                if old.idle:
+                    await _remove(transaction, self._open_writer(transaction), old.idle)
+            self._on_removed(len(old.idle))
+            self._last = old.last
+        return True
+
+    async def _next_company(self) -> bool:
+        found = await self._retention.reads.next_company(self._company, self._retention.default)
+        self._company, self._days = found or ("", None)
+        return found is not None
+
+
+async def _remove(transaction: Transaction, writer: SessionWriter, sessions: Sequence[LockedSession]) -> None:
+    await writer.remove(*(session.id for session in sessions))
+    for session in sessions:
+        # Nobody's command: the session itself is what the event correlates with.
+        context = MessageContext(session.company_id, session.id, owner_id=session.owner_id)
+        transaction.emit(SessionDeleted(session_id=session.id), subject=session.id, context=context)

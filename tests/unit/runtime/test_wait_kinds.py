@@ -1,0 +1,145 @@
+"""Kinds of waits, and the rules for answers to them."""
+
+from typing import Any, get_args
+
+import pytest
+
+from libs.contracts.api.sessions import ActionKind
+from libs.contracts.commands.runtime import ResolveAction
+from libs.contracts.errors import Conflict, ValidationFailed
+from services.runtime.domain.conversation import ToolCall, ToolResult
+from services.runtime.domain.tools import LONGEST_RESULT, ToolDefinition
+from services.runtime.domain.waits import Answer, LockedWait, call_hash, require_open
+from services.runtime.domain.waits.kinds import KINDS, wait_for
+
+
+def wait(kind: Any = "approval", **changes: Any) -> LockedWait:
+    fields = {"state": "open", "decision": None, "answer_hash": None, "has_expired": False}
+    payload = KINDS[kind].payload(ToolCall("c1", "pay", {}))
+    return LockedWait("a", kind, 1, "c1", payload, **{**fields, **changes})  # type: ignore[arg-type]
+
+
+def answer(kind: Any, **given: Any) -> Answer:
+    return KINDS[kind].answer(ResolveAction(session_id="s", turn_id="t", action_id="a", **given))
+
+
+def told(kind: Any, **given: Any) -> ToolResult | None:
+    return KINDS[kind].told(wait(kind), answer(kind, **given))
+
+
+def test_the_kinds_are_those_of_the_contracts() -> None:
+    assert set(KINDS) == set(get_args(ActionKind))
+    assert all(kind.name == name for name, kind in KINDS.items())
+
+
+@pytest.mark.parametrize(
+    ("run_by_client", "approval", "kind"),
+    [
+        (False, "never", None),
+        (False, "always", "approval"),
+        (True, "never", "tool_result"),
+        (True, "always", "tool_result"),
+    ],
+)
+def test_a_call_waits_for_a_person_or_for_its_client(run_by_client: bool, approval: Any, kind: str | None) -> None:
+    definition = ToolDefinition("t", "", {}, safe_to_repeat=True, approval=approval, run_by_client=run_by_client)
+    found = wait_for(definition)
+    assert (None if found is None else found.name) == kind
+
+
+def test_an_approval_has_no_result_of_its_own() -> None:
+    assert told("approval", decision="approve") is None
+
+
+@pytest.mark.parametrize(("reason", "said"), [(None, "denied it."), ("too dear", "denied it. Reason: too dear")])
+def test_a_denial_is_a_failed_result_with_its_reason(reason: str | None, said: str) -> None:
+    result = told("approval", decision="deny", reason=reason)
+    assert result is not None
+    assert (result.status, result.call_id, result.name) == ("failed", "c1", "pay")
+    assert result.output.endswith(said)
+
+
+@pytest.mark.parametrize(("output", "text"), [("plain", "plain"), ({"b": 1}, '{"b":1}'), (None, "null"), ([], "[]")])
+def test_an_output_is_text_or_json(output: Any, text: str) -> None:
+    result = told("tool_result", output=output)
+    assert result is not None
+    assert (result.status, result.output) == ("completed", text)
+
+
+def test_long_results_are_cut_as_those_of_other_tools() -> None:
+    for given in ({"output": "x" * 30_000}, {"error": "x" * 30_000}):
+        result = told("tool_result", **given)
+        assert result is not None
+        assert result.output == "x" * LONGEST_RESULT + "\n[cut: 30000 characters in all]"
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [("approval", {"output": "yes"}), ("approval", {"error": "no"}), ("tool_result", {"decision": "approve"})],
+)
+def test_an_answer_of_the_other_kind_is_refused(kind: str, given: dict[str, Any]) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        answer(kind, **given)
+    assert refused.value.details
+    assert refused.value.details[0].loc == ["decision"]
+
+
+def test_answers_are_told_apart_by_all_that_they_say() -> None:
+    answers = [
+        answer("approval", decision="approve"),
+        answer("approval", decision="deny"),
+        answer("approval", decision="deny", reason="no"),
+        answer("tool_result", output="no"),
+        answer("tool_result", output=None),
+        answer("tool_result", error="no"),
+    ]
+    assert len({each.hash for each in answers}) == len(answers)
+    assert answer("approval", decision="approve", reason="ignored").hash == answers[0].hash
+    assert answer("tool_result", output={"a": 1, "b": 2}).hash == answer("tool_result", output={"a": 1, "b": 2}).hash
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"state": "resolved", "decision": "deny"}, "answered otherwise"),
+        ({"state": "resolved", "decision": None}, "answered otherwise"),
+        ({"state": "resolved", "decision": "expired"}, "expired"),
+        ({"has_expired": True}, "expired"),
+        ({"state": "closed", "has_expired": True}, "the turn is cancelled"),
+    ],
+)
+def test_what_is_not_open_takes_no_answer(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(Conflict, match=said):
+        require_open(wait(**changes), "cancelled")
+    require_open(wait(), "waiting")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said"),
+    [
+        ("approval", "The call was not made: nobody allowed or denied it in time."),
+        ("tool_result", "There is no result: nobody gave it in time."),
+    ],
+)
+def test_an_expiry_is_a_failed_result(kind: Any, said: str) -> None:
+    expired = wait(kind, has_expired=True)
+    answer = KINDS[kind].own_answer(expired)
+    result = KINDS[kind].told(expired, answer)
+    assert result is not None
+    assert (answer.decision, result.status, result.output) == ("expired", "failed", said)
+
+
+def test_a_call_is_known_by_its_arguments_whatever_their_order() -> None:
+    call = ToolCall("c1", "pay", {"to": "bob", "sum": 100})
+    assert call_hash(call) == call_hash(ToolCall("c1", "pay", {"sum": 100, "to": "bob"}))
+    others = [
+        ToolCall("c2", "pay", call.arguments),
+        ToolCall("c1", "gift", call.arguments),
+        ToolCall("c1", "pay", {"to": "bob", "sum": 1000}),
+        ToolCall("c1", "pay", {"to": "bob", "sum": "100"}),
+    ]
+    assert call_hash(call) not in {call_hash(other) for other in others}
+
+
+def test_a_call_with_a_character_that_cannot_be_stored_is_known_again() -> None:
+    assert call_hash(ToolCall("c", "pay", {"to": "a\x00b"})) == call_hash(ToolCall("c", "pay", {"to": "a\ufffdb"}))

@@ -1,0 +1,60 @@
+"""Checks where code is, how long functions are, and that FastAPI calls none of them in a thread."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+_ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
+_JUNK_DRAWERS: Final = frozenset({"common", "core", "helpers", "misc", "utils"})
+_MOST_LINES: Final = 60
+_SERVED: Final = ("services", "libs")
+_DEPENDENCY: Final = re.compile(r"\b(?:Depends|Security)\(\s*(\w+)")
+_NEEDS_TESTS: Final = re.compile(r"\btests\.(\w+)")
+_NEEDS_BENCHMARKS: Final = re.compile(r"^\s*(?:from|import) benchmarks\b", re.MULTILINE)
+
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
+
+
+def findings(root: Path) -> Iterator[str]:
+    dependencies: set[str] = set()
+    plain: dict[str, str] = {}
+    for room in _ROOMS:
+        for file in sorted((root / room).rglob("*.py")):
+            place, source = file.relative_to(root), file.read_text()
+            if {file.stem, *place.parent.parts} & _JUNK_DRAWERS:
+                yield f"{place}: nobody knows what to look for there: name the file for what it holds"
+            yield from _between_tests_and_benchmarks(place, source)
+            if room == "tests":
+                continue
+            for node in _functions(ast.parse(source)):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > _MOST_LINES:
+                    yield f"{place}:{node.lineno}: {node.name} has {lines} lines, at most {_MOST_LINES}"
+                if room in _SERVED and isinstance(node, ast.FunctionDef):
+                    plain[node.name] = f"{place}:{node.lineno}"
+                    if any(ast.unparse(each).startswith(("router.", "app.")) for each in node.decorator_list):
+                        dependencies.add(node.name)
+            if room in _SERVED:
+                dependencies |= set(_DEPENDENCY.findall(source))
+    for name in sorted(dependencies & plain.keys()):
+        yield f"{plain[name]}: {name} is no coroutine: FastAPI calls it in a thread, at twice the price of a request"
+
+
+def _functions(node: ast.AST) -> Iterator[_Function]:
+    """The functions that statements below the node define: expressions, which are most of a module, have none."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, _Function):
+            yield child
+        if not isinstance(child, ast.expr):
+            yield from _functions(child)
+
+
+def _between_tests_and_benchmarks(place: Path, source: str) -> Iterator[str]:
+    """Benchmarks may start servers of `tests/servers`, and of the tests only those of benchmarks may import these."""
+    if place.parts[0] == "benchmarks":
+        for needed in sorted(set(_NEEDS_TESTS.findall(source)) - {"servers"}):
+            yield f"{place}: tests.{needed}: a benchmark needs nothing of the tests but tests.servers"
+    elif place.parts[0] == "tests" and "benchmarks" not in place.parts and _NEEDS_BENCHMARKS.search(source):
+        yield f"{place}: only tests of benchmarks import benchmarks"
