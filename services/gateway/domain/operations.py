@@ -8,7 +8,8 @@ from typing import Final, Literal, Protocol
 
 from libs.contracts.errors import NotFound, PermissionDenied
 from libs.contracts.identity import Identity, Scope
-from libs.eventing import DeadLetter, DeadLetterTopic, GroupLag, ReplayOutcome, TopicContent
+from libs.eventing.dead_letters import DeadLetter, DeadLetterTopic, ReplayOutcome, TopicContent
+from libs.eventing.lag import GroupLag
 
 _ID: Final = re.compile(r"([a-z-]{1,100})\.(0|[1-9][0-9]{0,17})", re.ASCII)
 

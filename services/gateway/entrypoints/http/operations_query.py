@@ -8,7 +8,7 @@ import orjson
 from fastapi import Request
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
-from libs.eventing import dead_letter_topics
+from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.entrypoints.http.reference.described import Described
 from services.gateway.entrypoints.http.reference.parameters import LIMIT, query_parameter
 from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, check_parameters, number_of
