@@ -91,7 +91,7 @@ class PurgeTimes:
 
 
 def _retention(expiries: Sequence[Expiry], entities: Sequence[EntityTable]) -> Retention:
-    retention = Retention(interval_seconds=0.0)
+    retention = Retention()
     for expiry in expiries:
         retention.add(expiry, _TOMBSTONE_DAYS)
     retention.know(*entities)

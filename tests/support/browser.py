@@ -53,14 +53,15 @@ def running_browser() -> Iterator[Browser]:
 
 
 class KeptBrowser:
-    """A browser that stays from test to test, and its pages: each new one is a process that loads everything anew."""
+    """A browser that stays from test to test, and its pages: each new one is a process that loads everything anew.
+
+    Each page has a context of its own: tabs of one context share who is signed in.
+    """
 
     def __init__(self) -> None:
         self._end = ExitStack()
         self._browser: Browser | None = None
-        self._context: BrowserContext | None = None
         self._unused: list[Page] = []
-        self._used: list[Page] = []
 
     def open(self) -> Browser:
         """Starts it at first, and anew when it crashed."""
@@ -74,13 +75,11 @@ class KeptBrowser:
     def page(self, *, viewport: ViewportSize = _VIEWPORT, color_scheme: Scheme = "light") -> Iterator[Page]:
         """A watched page that may have been used before; nothing is left in it but what the browser's cache keeps."""
         browser = self.open()
-        self._context = self._context or _new_context(browser)
-        page = self._unused.pop() if self._unused else self._context.new_page()
-        self._used.append(page)
+        page = self._unused.pop() if self._unused else _new_context(browser).new_page()
         # Chromium draws a page that is behind another one once a second, and Playwright waits for frames.
         page.bring_to_front()
         with ExitStack() as unless_it_can_be_used_again:
-            unless_it_can_be_used_again.callback(self._close_context)
+            unless_it_can_be_used_again.callback(_close, page.context)
             page.set_viewport_size(viewport)
             page.emulate_media(color_scheme=color_scheme)
             with watched(page):
@@ -90,27 +89,13 @@ class KeptBrowser:
                 # On a page of the same address that runs no script: the application writes when one leaves it.
                 page.goto(urljoin(page.url, "/health/live"))
                 page.evaluate("[sessionStorage, localStorage].forEach((each) => each.clear())")
-                self._used.remove(page)
-                self._unused.append(page)
-                if not self._left_over():
+                # A popup that a failed test has left is signed in.
+                if len(page.context.pages) == 1:
+                    self._unused.append(page)
                     unless_it_can_be_used_again.pop_all()
 
-    def _left_over(self) -> bool:
-        """Whether a page is open that nobody asked for here, such as a popup that a failed test has left signed in."""
-        assert self._context is not None
-        return len(self._context.pages) > len(self._unused) + len(self._used)
-
-    def _close_context(self) -> None:
-        """With all pages, and what they stored."""
-        context, self._context = self._context, None
-        self._unused.clear()
-        self._used.clear()
-        if context is not None:
-            with suppress(Error):
-                context.close()
-
     def close(self) -> None:
-        self._close_context()
+        self._unused.clear()
         self._browser = None
         self._end.close()
 
@@ -131,6 +116,12 @@ def pytest_runtest_teardown(nextitem: pytest.Item | None) -> Iterator[None]:
     finally:
         if "browser" not in getattr(nextitem, "fixturenames", ()):
             kept.close()
+
+
+def _close(context: BrowserContext) -> None:
+    """With all its pages, and what they stored."""
+    with suppress(Error):
+        context.close()
 
 
 def _new_context(browser: Browser, **options: Any) -> BrowserContext:

@@ -247,6 +247,7 @@ class FakeWebhooks:
                 )
         self._head_due(webhook.id, {each.chain for each in outcomes if each.settled}, now, waiting_only=True)
         row.streak = row.streak.after(outcomes, now)
+        row.webhook = replace(row.webhook, failing_since=row.streak.since)
         reason = row.streak.verdict(outcomes, now)
         if reason is not None and row.webhook.status is WebhookStatus.ENABLED:
             self.disable(webhook.id, reason)

@@ -1087,7 +1087,10 @@ class UsageReport(Model):
 
 
 class Webhook(Model):
-    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them."""
+    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
+
+    ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
+    """
 
     id: str
     url: str
@@ -1095,6 +1098,7 @@ class Webhook(Model):
     description: str
     status: WebhookStatus
     disabled_reason: DisabledReason | None
+    failing_since: datetime | None
     company_wide: bool
     user_id: str
     created_at: datetime

@@ -56,7 +56,7 @@ class Webhook:
     """An endpoint. ``key_id`` is the API key that it was made with; revoking that key disables the webhook.
 
     It gets events that its maker may see: all of the company when ``sees_company``, else those that are not of other
-    users' private sessions.
+    users' private sessions. ``failing_since``: since when no attempt has succeeded; None after one that did.
     """
 
     id: str
@@ -71,6 +71,7 @@ class Webhook:
     disabled_reason: DisabledReason | None
     created_at: datetime
     updated_at: datetime
+    failing_since: datetime | None = None
 
     @property
     def wanted(self) -> TimelineFilter:

@@ -56,21 +56,23 @@ _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dic
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
 # Names this much less alike than the best one are no longer offered beside it.
 _CLOSE_CALL: Final = 0.15
+# Of names of fields: two letters in common, as of `foo` and `tools`, are no likeness.
+_FIELD_LIKENESS: Final = 0.55
 
 Loc = tuple[str | int, ...]
 
 
-def near(word: str, known: Iterable[str], prefix: str = "") -> str | None:
-    """Asks ``did you mean …?`` with the known names closest to the word; None when none is close.
+def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float = 0.5) -> str | None:
+    """Asks ``did you mean …?`` with the known names closest to the word; None when none is as like it as ``likeness``.
 
     ``prefix`` stands before each of them.
     """
     by_folded = {name.casefold(): name for name in known}
-    close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=0.5)
+    close = difflib.get_close_matches(word.casefold(), by_folded, n=3, cutoff=likeness)
     if not close:
         return None
-    likeness = [difflib.SequenceMatcher(None, name, word.casefold()).ratio() for name in close]
-    best = [by_folded[name] for name, ratio in zip(close, likeness, strict=True) if likeness[0] - ratio < _CLOSE_CALL]
+    ratios = [difflib.SequenceMatcher(None, name, word.casefold()).ratio() for name in close]
+    best = [by_folded[name] for name, ratio in zip(close, ratios, strict=True) if ratios[0] - ratio < _CLOSE_CALL]
     return f"did you mean {' or '.join(prefix + name for name in best)}?"
 
 
@@ -110,7 +112,8 @@ def _unknown_field(model: type[BaseModel], loc: Loc) -> str:
                 return f"put {name} under {parent}"
         if name in AgentSettings.model_fields:
             return f"{name} is a setting of a stored agent, no part of its configuration"
-    return near(name, owner.model_fields) or f"known fields: {', '.join(owner.model_fields)}"
+    hint = near(name, owner.model_fields, likeness=_FIELD_LIKENESS)
+    return hint or f"known fields: {', '.join(owner.model_fields)}"
 
 
 def _range(owner: type[BaseModel], field: str) -> str | None:

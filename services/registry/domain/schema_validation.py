@@ -1,7 +1,7 @@
 """Checks a document against its schema: types, ranges, names of fields, each finding with a hint."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, TypeVar
 
@@ -41,9 +41,31 @@ def parse(model: type[M], document: object) -> tuple[M | None, list[ErrorDetail]
     return (None if errors else parsed), errors
 
 
+def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentConfiguration, frozenset[str]] | None:
+    """The rest of a configuration without the fields that ``errors`` name, and the names of those fields.
+
+    What it lacks, a name or a type, is made up. None where the rest is not sound either.
+    """
+    kept: dict[str, Any] = dict(document) if isinstance(document, Mapping) else {}
+    removed = set()
+    for error in errors:
+        field, *inner = error.loc or ("",)
+        value = kept.get(str(field))
+        if isinstance(value, Mapping) and inner and inner[0] != "model":
+            kept[str(field)] = {name: each for name, each in value.items() if name != inner[0]}
+        else:
+            kept.pop(str(field), None)
+            removed.add(str(field))
+    made_up = {"name": "-", "agent_type": "react_agent" if kept.get("tools") else "llm_agent"}
+    rest, _ = parse(AgentConfiguration, made_up | kept)
+    return None if rest is None else (rest, frozenset(removed))
+
+
 def _findings(model: type[BaseModel], document: object, problem: ValidationError) -> Iterator[ErrorDetail]:
     for error in problem.errors(include_url=False):
         loc, message = tuple(error["loc"]), error["msg"]
+        if error["type"] == "extra_forbidden":
+            message = "There is no such field"
         if _is_link_branch(loc):
             if isinstance(_item(document, loc), Mapping) != (loc[2] == "KnowledgeBaseLink"):
                 continue

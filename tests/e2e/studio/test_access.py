@@ -52,6 +52,7 @@ def test_a_connection_is_made_with_its_snippet(open_page: Open, http: httpx.Clie
     assert http.post("/agent/", json={**configuration(), "name": agent}).status_code == 201
     page = open_page("connections/", viewport={"width": 390, "height": 800})
     page.get_by_role("button", name="New connection").click()
+    expect(page.get_by_label("Agent", exact=True)).to_be_focused()
     page.get_by_label("Agent", exact=True).select_option(label=agent)
     page.get_by_label("Allowed origins").fill("example.com")
     page.get_by_role("button", name="Create").click()

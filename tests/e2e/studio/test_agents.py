@@ -14,6 +14,8 @@ def test_an_agent_is_made_and_changed(open_page: Open, http: httpx.Client) -> No
     name = unique("Agent")
     page = open_page("agents/")
     page.get_by_role("link", name="New agent", exact=True).click()
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_be_focused()
     text = page.get_by_label("Configuration (YAML)")
     text.fill(f"name: {name}\nagent_type: llm\nllm_config:\n  temperature: 9\n")
     errors = page.get_by_role("alert").get_by_role("listitem")
@@ -28,6 +30,7 @@ def test_an_agent_is_made_and_changed(open_page: Open, http: httpx.Client) -> No
     page.get_by_role("button", name="Save", exact=True).click()
     expect(page.get_by_text("Saved as version 1.0.0")).to_be_visible()
     expect(page).to_have_url(re.compile(r"/agents/[0-9a-f-]{36}/$"))
+    expect(heading).to_be_focused()
     assert violations(page) == []
     text.fill(f"name: {name}\nagent_type: llm_agent\n")
     page.get_by_role("button", name="Save", exact=True).click()

@@ -85,6 +85,7 @@ def test_a_toolset_is_written_tried_changed_and_deleted(open_page: Open, target:
     )
     page = open_page("toolsets/", viewport={"width": 390, "height": 800}, color_scheme="dark")
     page.get_by_role("link", name="New toolset", exact=True).click()
+    expect(page.get_by_role("heading", level=1)).to_be_focused()
     page.get_by_role("link", name="HTTP requests").click()
     editor = page.get_by_label("Configuration (YAML or JSON)")
     editor.fill(text)

@@ -1,13 +1,13 @@
 """The way into the studio and out of it."""
 
 import httpx
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, Locator, expect
 
 from cli.connection import Connection
 from cli.studio_link import studio_link
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
-from tests.support.browser import violations
+from tests.support.browser import page_of_its_own, violations
 
 
 def test_the_base_address_leads_to_the_sign_in_form(open_page: Open, stack: RunningStack) -> None:
@@ -25,13 +25,45 @@ def test_a_key_that_is_not_valid_is_said_to_be_none(open_page: Open) -> None:
     expect(page.get_by_role("alert")).to_contain_text("not valid")
 
 
-def test_a_session_survives_a_reload_and_ends_with_the_tab(open_page: Open, stack: RunningStack) -> None:
+def test_a_session_survives_a_reload_and_ends_with_the_last_tab(open_page: Open, stack: RunningStack) -> None:
     page = open_page()
     page.reload()
     expect(page.get_by_role("navigation")).to_be_visible()
     with page.context.new_page() as other:
+        other.goto(f"{stack.base_url}/studio/keys/")
+        expect(other.get_by_role("heading", level=1)).to_have_text("Keys")
+        page.goto("about:blank")
+        other.reload()
+        expect(other.get_by_role("heading", level=1)).to_have_text("Keys")
+        other.goto("about:blank")
+        page.goto(f"{stack.base_url}/studio/")
+        expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+        page.evaluate("sessionStorage.clear()")
+        page.reload()
+        expect(page.get_by_label("API key")).to_be_visible()
+
+
+def test_signing_out_ends_every_tab(open_page: Open, stack: RunningStack) -> None:
+    page = open_page()
+    with page.context.new_page() as other:
         other.goto(f"{stack.base_url}/studio/")
-        expect(other.get_by_label("API key")).to_be_visible()
+        other.get_by_role("button", name="Sign out").click()
+        expect(page.get_by_role("alert")).to_contain_text("signed out")
+
+
+def test_a_telephone_does_not_zoom_in_on_fields(browser: Browser, stack: RunningStack) -> None:
+    with page_of_its_own(browser, viewport={"width": 390, "height": 800}, has_touch=True, is_mobile=True) as page:
+        page.goto(f"{stack.base_url}/studio/agents/new/")
+        page.get_by_label("API key").fill(stack.api_key)
+        sizes = [size_of(page.get_by_label("API key"))]
+        page.get_by_role("button", name="Sign in").click()
+        sizes.append(size_of(page.get_by_label("Configuration (YAML)")))
+        assert min(sizes) >= 16
+
+
+def size_of(field: Locator) -> float:
+    size: float = field.evaluate("(field) => parseFloat(getComputedStyle(field).fontSize)")
+    return size
 
 
 def test_signing_out_forgets_the_key(open_page: Open) -> None:

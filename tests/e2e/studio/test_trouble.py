@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
-from playwright.sync_api import CDPSession, Page, expect
+from playwright.sync_api import CDPSession, Page, ViewportSize, expect
 
 from tests.e2e.api import configuration, unique
 from tests.e2e.conftest import Caller
@@ -18,6 +18,8 @@ from tests.e2e.studio.conftest import Open
 
 FAST = {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
 SLOW = {"offline": False, "latency": 400, "downloadThroughput": 50_000, "uploadThroughput": 50_000}
+WIDE: ViewportSize = {"width": 1280, "height": 720}
+NARROW: ViewportSize = {"width": 360, "height": 740}
 GONE = "00000000-0000-0000-0000-000000000000"
 
 
@@ -154,6 +156,22 @@ def test_an_approval_that_expires_is_offered_no_longer(
     expect(chat.get_by_role("log")).to_contain_text("expired")
     for offered in (chat, card):
         expect(offered.get_by_role("button", name="Approve")).to_be_hidden()
+
+
+def test_a_lost_connection_pushes_nothing_out_of_sight(open_page: Open, http: httpx.Client) -> None:
+    session = http.post("/sessions/", json=configuration(model="builtin:extractive")).json()["session_id"]
+    page = open_page(f"chat/{session}/")
+    field = page.get_by_role("textbox", name="Message")
+    field.fill("Is anybody there?")
+    page.route("**/api/v1/**", lambda route: route.abort())
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("Connection lost")).to_be_visible()
+    for size in (WIDE, NARROW):
+        page.set_viewport_size(size)
+        expect(page.get_by_role("button", name="Send")).to_be_in_viewport(ratio=1)
+        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight"), size
+    page.unroute_all()
+    expect(page.get_by_role("log").get_by_role("link", name="Timeline")).to_be_visible()
 
 
 def test_a_session_outlives_its_agent(open_page: Open, http: httpx.Client) -> None:

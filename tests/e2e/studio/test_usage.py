@@ -1,7 +1,7 @@
 """The usage page: what turns took, by day and by model, in both looks and on a narrow screen."""
 
 import httpx
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.e2e.api import configuration, unique
 from tests.e2e.studio.conftest import Open
@@ -56,6 +56,32 @@ def test_a_budget_is_of_a_key_or_of_a_user(open_page: Open, http: httpx.Client) 
     assert (of_user["key_id"], of_user["user_id"]) == (None, key["user_id"])
     for each in (of_key, of_user):
         assert http.delete(f"/budgets/{each['id']}/").status_code == 204
+
+
+MUCH = {
+    "turns": 1_234_567,
+    "input_tokens": 12_345_678_901,
+    "output_tokens": 1_234_567_890,
+    "seconds": 9_876_543.21,
+    "cost": "25370.622155",
+    "unpriced_turns": 0,
+}
+
+
+def test_large_figures_stay_in_their_cards(open_page: Open) -> None:
+    page = open_page("keys/")
+
+    def much(route: Route) -> None:
+        answer = route.fetch()
+        route.fulfill(response=answer, json={**answer.json(), "totals": MUCH})
+
+    page.route("**/api/v1/usage/**", much)
+    page.goto(page.url.replace("keys/", "usage/"))
+    expect(page.get_by_text("12.35B")).to_be_visible()
+    leaving = "(all) => all.filter((each) => each.scrollWidth > each.clientWidth).map((each) => each.textContent)"
+    for width in (360, 768, 1440):
+        page.set_viewport_size({"width": width, "height": 800})
+        assert page.locator(".tile").evaluate_all(leaving) == [], width
 
 
 def test_usage_is_shown_by_model(open_page: Open, http: httpx.Client) -> None:

@@ -42,7 +42,7 @@ def visit(browser: Browser, site: WebPage, stack: RunningStack, http: httpx.Clie
             tag: str = "",
             allowed: tuple[str, ...] = (),
             scopes: list[str] | None = None,
-            viewport: dict[str, int] | None = None,
+            viewport: dict[str, int] | None = None,  # Of a telephone.
             **fields: Any,
         ) -> Page:
             agent = http.post("/agent/", json=configuration(model, **fields)).json()
@@ -54,7 +54,7 @@ def visit(browser: Browser, site: WebPage, stack: RunningStack, http: httpx.Clie
             site.files["index.html"] = html.replace('"pub_…"', f'"{key}" {tag}')
             for name in ("page.js", "page.css"):
                 site.files[name] = (EXAMPLE / name).read_text()
-            context = {} if viewport is None else {"viewport": viewport}
+            context = {} if viewport is None else {"viewport": viewport, "has_touch": True, "is_mobile": True}
             page = pages.enter_context(page_of_its_own(browser, allowed=allowed, **context))
             page.goto(f"http://{host}:{site.port}/")
             return page
@@ -144,6 +144,9 @@ def test_files_are_offered_where_the_connection_allows_them(visit: Visit) -> Non
     say(page, "hello")
     expect(page.get_by_role("log").get_by_role("article")).to_be_visible()
     expect(page.get_by_role("button", name="Attach files")).to_be_hidden()
+    field = page.get_by_role("textbox", name="Message")
+    # Telephones zoom in on smaller ones.
+    assert field.evaluate("(field) => parseFloat(getComputedStyle(field).fontSize)") >= 16
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     assert violations(page) == []
 

@@ -12,7 +12,7 @@ from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import UpstreamStream
 from libs.service_defaults.errors import error_response
-from services.gateway.entrypoints.http.authentication import Anonymous
+from services.gateway.entrypoints.http.authentication import ANYBODY
 from services.gateway.entrypoints.http.dependencies import wants_events
 from services.gateway.entrypoints.http.event_streams import EventStreams
 from services.gateway.use_cases.company_streams import CompanyStreams
@@ -47,6 +47,23 @@ async def test_what_can_be_read_answers_head(public: Gateway, path: str) -> None
     assert asked.headers["content-type"] == read.headers["content-type"]
 
 
+@pytest.mark.parametrize(("accepted", "encoding"), [("gzip, br", "gzip"), ("identity", None)])
+async def test_a_large_answer_is_compressed_for_those_who_accept_it(
+    public: Gateway, accepted: str, encoding: str | None
+) -> None:
+    models = {"models": [f"openai:model-{number}" for number in range(2_000)]}
+    public.upstreams.answers["GET", "runtime", "/internal/models"] = (200, models)
+    headers = {"accept-encoding": accepted}
+    read, asked = [await public.client.request(method, "/models/", headers=headers) for method in ("GET", "HEAD")]
+    assert read.json() == models
+    assert read.headers.get("content-encoding") == encoding
+    assert "accept-encoding" in read.headers["vary"].lower()
+    assert (int(read.headers["content-length"]) < len(read.content) / 4) == (encoding is not None)
+    assert asked.headers["content-length"] == read.headers["content-length"]
+    small = await public.client.get("/me/", headers=headers)
+    assert "content-encoding" not in small.headers
+
+
 async def test_head_of_a_write_is_no_method(public: Gateway) -> None:
     assert (await public.client.head("/agent/validate/")).status_code == 405
 
@@ -71,7 +88,7 @@ async def test_head_of_an_event_stream_ends() -> None:
         sent.append(message)
 
     companies = CompanyStreams(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
-    response = await EventStreams(lambda: datetime.now(UTC), companies).respond(endless(), Anonymous.principal)
+    response = await EventStreams(lambda: datetime.now(UTC), companies).respond(endless(), ANYBODY)
     await response({"type": "http", "method": "HEAD"}, None, send)  # type: ignore[arg-type]
     assert [message.get("body", b"") for message in sent] == [b"", b""]
 

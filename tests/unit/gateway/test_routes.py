@@ -1,24 +1,20 @@
 """Every route of the public API: who may call it, which errors it documents, and that the reference has it."""
 
-from typing import Annotated, Any
+from typing import Any
 
-import httpx
 import pytest
-from fastapi import Depends, FastAPI, Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
 from libs import tracing
 from libs.contracts.identifiers import new_id
-from services.gateway.entrypoints.http import routing
-from services.gateway.entrypoints.http.authentication import Anonymous, Authenticated
-from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
-from services.gateway.entrypoints.http.dependencies import WriteDependency
-from services.gateway.entrypoints.http.reference.described import ALWAYS
+from services.gateway.entrypoints.http.authentication import anonymous, by_api_key, by_api_key_or_public_key
+from services.gateway.entrypoints.http.dependencies import idempotent_write, plain_write
+from services.gateway.entrypoints.http.reference.described import ALWAYS, RequestBody
 from services.gateway.entrypoints.http.routers import runtime
-from services.gateway.entrypoints.http.routing import described_dependencies, public_router
+from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.sockets import session_socket
-from tests.support.gateway import Gateway
+from tests.support.gateway import Gateway, error_of
 
 SESSION = new_id()
 WITHOUT_CREDENTIAL = {"follow_artifact_link"}
@@ -39,8 +35,10 @@ def operations_of(public: Gateway) -> list[APIRoute]:
     return [route for route in routes_of(public) if route.include_in_schema]
 
 
-def dependencies_of(route: APIRoute) -> dict[Any, list[str]]:
-    return dict(described_dependencies(route.dependant))
+def callers_of(route: APIRoute) -> list[list[str]]:
+    """The scopes of each dependency that finds a caller."""
+    found = [each for each in route.dependant.dependencies if each.call in (by_api_key, by_api_key_or_public_key)]
+    return [list(each.own_oauth_scopes or ()) for each in found]
 
 
 async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
@@ -52,24 +50,24 @@ async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
 
 async def test_every_operation_has_a_scope_or_is_listed_as_one_without(public: Gateway) -> None:
     for route in operations_of(public):
-        found = [(each, scopes) for each, scopes in dependencies_of(route).items() if isinstance(each, Authenticated)]
+        found = callers_of(route)
         if route.name in WITHOUT_CREDENTIAL:
             assert found == [], route.name
-            assert any(isinstance(each, Anonymous) for each in dependencies_of(route)), route.name
+            assert anonymous in [each.call for each in route.dependant.dependencies], route.name
             continue
-        [(_, scopes)] = found
+        [scopes] = found
         assert bool(scopes) is (route.name not in ANY_SCOPE | SCOPE_BY_BODY | SCOPE_BY_VIEW), route.name
 
 
 async def test_nothing_is_read_of_a_request_before_its_caller_is_known(public: Gateway) -> None:
     for route in operations_of(public):
-        order = [type(each.call) for each in route.dependant.dependencies]
-        bodies = [index for index, kind in enumerate(order) if kind in (ParsedBody, ParsedObject)]
+        order = [each.call for each in route.dependant.dependencies]
+        bodies = [index for index, call in enumerate(order) if isinstance(call, RequestBody)]
         for index in bodies:
-            assert Authenticated in order[:index], route.name
-        writes = [index for index, kind in enumerate(order) if issubclass(kind, WriteDependency)]
+            assert {by_api_key, by_api_key_or_public_key} & {*order[:index]}, route.name
+        writes = [index for index, call in enumerate(order) if call in (plain_write, idempotent_write)]
         for index in writes:
-            assert Authenticated in order[:index], route.name
+            assert {by_api_key, by_api_key_or_public_key} & {*order[:index]}, route.name
             assert all(body < index for body in bodies), f"{route.name}: the write's hash is of the body"
 
 
@@ -80,8 +78,10 @@ async def test_every_operation_documents_its_errors_and_is_in_the_reference(publ
         described = document["paths"][route.path_format][method.lower()]
         assert described["operationId"] == route.name
         documented = {int(status) for status in described["responses"]}
-        expected = {status for each in dependencies_of(route) for status in each.errors}
-        expected.update(403 for scopes in dependencies_of(route).values() if scopes)
+        calls = [each.call for each in route.dependant.dependencies]
+        expected = {413, 415, 422} if any(isinstance(each, RequestBody) for each in calls) else set()
+        expected |= {409, 422, 504} if idempotent_write in calls else set()
+        expected.update(403 for scopes in callers_of(route) if scopes)
         assert {*ALWAYS, *expected} <= documented, route.name
         assert any(status < 300 for status in documented), route.name
 
@@ -141,47 +141,15 @@ async def test_a_request_has_its_span_before_an_upstream_is_asked(
     assert (asked_before[:1], len(public.upstreams.asked)) == ([0], 1)
 
 
-async def test_every_operation_calls_its_dependencies_directly(public: Gateway) -> None:
-    for route in operations_of(public):
-        assert route.get_route_handler().__module__ == routing.__name__, route.name
-
-
-async def test_an_operation_with_other_parameters_is_left_to_fastapi() -> None:
+async def test_a_value_that_fastapi_refuses_is_refused_in_the_shape_of_the_api(public: Gateway) -> None:
     router = public_router("", "Other")
-
-    async def nested(request: Request, caller: Annotated[str, Depends(named)]) -> str:
-        return f"{caller} at {request.url.path}"
-
-    @router.get("/nested/")
-    async def of_nested(text: Annotated[str, Depends(nested)]) -> Response:
-        return Response(text)
 
     @router.get("/number/{number}/")
     async def of_number(number: int) -> Response:
         return Response(str(number + 1))
 
-    @router.get("/plain/{text}/", dependencies=[Depends(named)])
-    async def plain(text: str, request: Request) -> Response:
-        return Response(f"{text} {request.method}")
-
-    @router.get("/blocking/")
-    def blocking() -> Response:
-        return Response("done")
-
-    app = FastAPI()
-    app.include_router(router)
-    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://test/api/v1") as client:
-        given = {path: (await client.get(path)).text for path in ("/nested/", "/number/1/", "/plain/x/", "/blocking/")}
-        refused = await client.get("/number/x/")
-    assert list(given.values()) == ["named at /api/v1/nested/", "2", "x GET", "done"]
+    public.api.application.router.routes.extend(router.routes)
+    assert (await public.client.get("/number/1/")).text == "2"
+    refused = await public.client.get("/number/x/")
     assert refused.status_code == 422
-    direct = [route.name for route in router.routes if isinstance(route, APIRoute) and "direct" in _handler_name(route)]
-    assert direct == ["plain"]
-
-
-async def named() -> str:
-    return "named"
-
-
-def _handler_name(route: APIRoute) -> str:
-    return route.get_route_handler().__qualname__
+    assert error_of(refused)["details"][0]["loc"] == ["path", "number"]

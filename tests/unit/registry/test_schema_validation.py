@@ -17,6 +17,8 @@ from tests.support.registry import configuration
         ({"temperature": 1}, ["temperature"], "extra_forbidden", "put temperature under llm_config"),
         ({"is_public": True}, ["is_public"], "extra_forbidden", "setting of a stored agent"),
         ({"zzz": 1}, ["zzz"], "extra_forbidden", "known fields: name, agent_type"),
+        ({"foo": 1}, ["foo"], "extra_forbidden", "known fields: name, agent_type"),
+        ({"type": 1}, ["type"], "extra_forbidden", "did you mean agent_type?"),
         ({"name": 12}, ["name"], "string_type", "quotes"),
         ({"name": ""}, ["name"], "string_too_short", "give at least 1"),
         ({"name": "x" * 201}, ["name"], "string_too_long", "give at most 200"),
@@ -56,6 +58,7 @@ def test_a_finding_says_where_what_and_how_to_mend_it(
     assert parsed is None
     assert [(error.loc, error.type) for error in errors] == [(loc, error_type)]
     assert errors[0].message
+    assert "Extra inputs" not in errors[0].message
     assert hint in (errors[0].hint or "")
 
 

@@ -81,6 +81,41 @@ async def test_what_does_not_exist_is_an_error(
 
 
 @pytest.mark.parametrize(
+    ("changes", "errors", "warnings"),
+    [
+        (
+            {"foo": 1, "agent_type": "robot", "llm_config": {"model": "gpt-4o"}, "tools": ["calculater"]},
+            [["agent_type"], ["foo"], ["llm_config", "model"], ["tools", 0]],
+            [],
+        ),
+        (
+            {"llm_config": {"model": "gpt-4o", "temprature": 1}},
+            [["llm_config", "temprature"], ["llm_config", "model"]],
+            [],
+        ),
+        # Nothing is said of what cannot be told without the part that is broken.
+        (
+            {"agent_type": "react_agent", "tools": [4], "tool_policies": {"calculator": {"approval": "always"}}},
+            [["tools", 0]],
+            [],
+        ),
+        ({"llm_config": {"model": 4}, "tools": ["calculator"]}, [["llm_config", "model"]], [["tools"]]),
+        ({"name": "", "knowledge_bases": ["kb-9"]}, [["name"], ["knowledge_bases", 0]], []),
+        ({"name": "", "output_schema": {"type": 4}}, [["name"], ["output_schema", "type"]], []),
+    ],
+)
+async def test_mistakes_of_form_hide_no_others(
+    changes: dict[str, Any], errors: list[list[str | int]], warnings: list[list[str | int]]
+) -> None:
+    report = await validation()(configuration(**changes), identity())
+
+    assert not report.valid
+    assert report.config_hash is None
+    assert [error.loc for error in report.errors] == errors
+    assert [warning.loc for warning in report.warnings] == warnings
+
+
+@pytest.mark.parametrize(
     ("changes", "loc", "error_type"),
     [
         ({"llm_config": {"model": "openai:gpt-9"}}, ["llm_config", "model"], "model_unlisted"),

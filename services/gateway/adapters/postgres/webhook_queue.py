@@ -79,7 +79,7 @@ _RELEASE: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s AND
 _RELEASE_ALL: Final = "UPDATE webhooks SET worker_id = NULL WHERE worker_id = %s"
 _END: Final = "DELETE FROM webhook_workers WHERE id = %s"
 _CLAIMED: Final = f"""
-SELECT cursor, pending < {MOST_PENDING} AS has_room, failing_since, last_failed_at,
+SELECT cursor, pending < {MOST_PENDING} AS has_room, last_failed_at,
     failing_since IS NOT NULL AND {_SEVERAL_FAIL.format(webhook="k")} AS several_fail, {COLUMNS} FROM webhooks k
 WHERE id = %s AND worker_id = %s AND status = 'enabled' AND deleted_at IS NULL
 """
@@ -186,7 +186,7 @@ class PostgresWebhookQueue:
             secrets = await fetch_records(connection, _SECRETS, (webhook_id, now))
         row = rows[0]
         state = {name: row.pop(name) for name in ("cursor", "has_room", "several_fail")}
-        streak = FailureStreak(row.pop("failing_since"), row.pop("last_failed_at"))
+        streak = FailureStreak(row["failing_since"], row.pop("last_failed_at"))
         signing = [WebhookSecret(**secret) for secret in secrets]
         return ClaimedWebhook(webhook=webhook_of(row), secrets=signing, streak=streak, **state)
 

@@ -26,7 +26,7 @@ from services.gateway.domain.webhooks import (
 
 COLUMNS: Final = """
 k.id::text, k.company_id::text, k.user_id::text, k.key_id::text, k.sees_company, k.url, k.event_types, k.description,
-k.status, k.disabled_reason, k.created_at, k.updated_at
+k.status, k.disabled_reason, k.created_at, k.updated_at, k.failing_since
 """
 _LIVE: Final = "(SELECT * FROM webhooks WHERE deleted_at IS NULL) AS k"
 _ONE: Final = f"SELECT {COLUMNS} FROM webhooks k WHERE company_id = %s AND id = %s AND deleted_at IS NULL"

@@ -7,27 +7,26 @@ import orjson
 from a2a.types.a2a_pb2 import GetTaskRequest, ListTasksRequest
 from a2a.utils.errors import A2AError, InvalidParamsError
 from a2a.utils.proto_utils import parse_params
-from fastapi import Depends, Request
-from fastapi.security import SecurityScopes
+from fastapi import Depends, Request, Security
 from google.protobuf.json_format import MessageToDict, ParseError
 from google.protobuf.message import Message
 from starlette.responses import Response
 
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.identity import Scope
+from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.a2a.agent_card import card_of
 from services.gateway.entrypoints.a2a.bindings import HttpJson, JsonRpc, json_of
 from services.gateway.entrypoints.a2a.calls import Call, address_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
-from services.gateway.entrypoints.http.authentication import by_api_key
+from services.gateway.entrypoints.http.authentication import authenticated, by_api_key
 from services.gateway.entrypoints.http.bodies import read_body
-from services.gateway.entrypoints.http.dependencies import UseCasesDep, WriteDependency, use_cases
+from services.gateway.entrypoints.http.dependencies import PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.protocol_application import ProtocolApplication, PublicEdge, protocol_router
 
 PREFIX: Final = "/a2a"
 router: Final = protocol_router(PREFIX + "/{agent_key}")
-_write_of: Final = WriteDependency(repeatable=False)
 
 
 class A2AApplication(ProtocolApplication):
@@ -35,10 +34,14 @@ class A2AApplication(ProtocolApplication):
         super().__init__(edge, PREFIX, (router,), SHAPE)
 
 
-async def _http_json(request: Request) -> Call:
-    caller = await by_api_key(request, SecurityScopes())
-    agent_key = request.path_params["agent_key"]
-    return Call(request, agent_key, caller, await _write_of(request), await use_cases(request), HttpJson())
+async def _http_json(
+    request: Request,
+    agent_key: str,
+    caller: Annotated[Principal, Security(by_api_key)],
+    write: PlainWrite,
+    use: UseCasesDep,
+) -> Call:
+    return Call(request, agent_key, caller, write, use, HttpJson())
 
 
 HttpCall = Annotated[Call, Depends(_http_json)]
@@ -48,7 +51,7 @@ HttpCall = Annotated[Call, Depends(_http_json)]
 async def agent_card(request: Request, agent_key: str, use: UseCasesDep) -> Response:
     """Without a credential the card of a public agent; whether there is another one is not told."""
     if "x-api-key" in request.headers or "authorization" in request.headers:
-        caller = await by_api_key(request, SecurityScopes([Scope.AGENTS_READ]))
+        caller = await authenticated(request, [Scope.AGENTS_READ])
         agent = await use.agents.find(caller.identity, agent_key)
     else:
         try:

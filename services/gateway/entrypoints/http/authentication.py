@@ -1,10 +1,11 @@
 """Dependencies that authenticate a request; the only place that knows where credentials are presented."""
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Annotated, Final
 
-from fastapi import Request
-from fastapi.security import SecurityScopes
+from fastapi import Request, Security
+from fastapi.routing import APIRoute
+from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer, SecurityScopes
 from starlette.requests import HTTPConnection
 
 from libs import tracing
@@ -14,13 +15,24 @@ from libs.service_defaults.observed_requests import begin_span
 from services.gateway.domain.accounts import Principal, is_secret
 from services.gateway.domain.company_limits import REQUESTS
 from services.gateway.domain.rate_limit import RateLimiter
-from services.gateway.entrypoints.http.reference.described import Described
+from services.gateway.entrypoints.http.queries import query_values
+from services.gateway.entrypoints.http.reference import texts
 from services.gateway.entrypoints.http.routing import reads_body
-from services.gateway.entrypoints.http.validation import query_values
 from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.shed_load import ShedLoad
 
+API_KEY: Final = APIKeyHeader(name="x-api-key", scheme_name="apiKey", description=texts.API_KEY, auto_error=False)
+BEARER: Final = HTTPBearer(scheme_name="bearer", description=texts.BEARER, auto_error=False)
+CONNECTION_KEY: Final = APIKeyQuery(
+    name="connection_key", scheme_name="connectionKey", description=texts.CONNECTION_KEY, auto_error=False
+)
+AGENT_KEY: Final = APIKeyQuery(name="agent_key", scheme_name="agentKey", description=texts.AGENT_KEY, auto_error=False)
+ANYBODY: Final = Principal(
+    identity=Identity(company_id="", user_id="anybody", key_id="anybody", scopes=frozenset()),
+    expires_at=None,
+    rate_limit=None,
+)
 _BEARER: Final = "bearer "
 _MISSING: Final = "The request has no API key: send it in the x-api-key header, or as Authorization: Bearer."
 
@@ -99,44 +111,48 @@ class Authentication:
         return None if agent_key is None else await self._principals.by_agent_key(agent_key)
 
 
-class Authenticated(Described):
+async def by_api_key(
+    request: Request,
+    needed: SecurityScopes,
+    _key: Annotated[object, Security(API_KEY)],
+    _bearer: Annotated[object, Security(BEARER)],
+) -> Principal:
     """Dependency for ``Security``: the principal, who has the scopes that the operation asks for.
 
-    Bearer tokens are accepted wherever API keys are, public keys only with ``takes_public_keys``.
+    FastAPI's schemes say in the document where credentials stand; ``Authentication`` reads them, for sockets as well.
     """
-
-    errors = (401, 429)
-
-    def __init__(self, *, takes_public_keys: bool = False) -> None:
-        self.takes_public_keys = takes_public_keys
-        self.security = ("apiKey", "bearer", *(("connectionKey", "agentKey") if takes_public_keys else ()))
-
-    async def __call__(self, request: Request, needed: SecurityScopes) -> Principal:
-        authentication: Authentication = request.app.state.authentication
-        principal = await authentication.authenticate(request, takes_public_keys=self.takes_public_keys)
-        require_scopes(principal, needed.scopes)
-        _begin_span(request)
-        return principal
+    return await authenticated(request, needed.scopes)
 
 
-class Anonymous(Described):
+async def by_api_key_or_public_key(
+    request: Request,
+    needed: SecurityScopes,
+    _key: Annotated[object, Security(API_KEY)],
+    _bearer: Annotated[object, Security(BEARER)],
+    _connection_key: Annotated[object, Security(CONNECTION_KEY)],
+    _agent_key: Annotated[object, Security(AGENT_KEY)],
+) -> Principal:
+    """As ``by_api_key``, for operations that a public key is enough for."""
+    return await authenticated(request, needed.scopes, takes_public_keys=True)
+
+
+async def anonymous(request: Request) -> Principal:
     """Dependency of operations without a credential: their upstream decides by the request, such as a signed link."""
-
-    security = ()
-    principal: Final = Principal(
-        identity=Identity(company_id="", user_id="anybody", key_id="anybody", scopes=frozenset()),
-        expires_at=None,
-        rate_limit=None,
-    )
-
-    async def __call__(self, request: Request) -> Principal:
-        _begin_span(request)
-        return self.principal
+    _begin_span(request)
+    return ANYBODY
 
 
-by_api_key: Final = Authenticated()
-by_api_key_or_public_key: Final = Authenticated(takes_public_keys=True)
-anonymous: Final = Anonymous()
+async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
+    """The principal, who has these scopes."""
+    authentication: Authentication = request.app.state.authentication
+    principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
+    require_scopes(principal, scopes)
+    _begin_span(request)
+    return principal
+
+
+def takes_public_keys(route: APIRoute) -> bool:
+    return any(each.call is by_api_key_or_public_key for each in route.dependant.dependencies)
 
 
 def require_scopes(principal: Principal, scopes: Iterable[str]) -> None:

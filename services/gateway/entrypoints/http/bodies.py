@@ -14,7 +14,7 @@ from libs.contracts.errors import InvalidRequest, TooLarge, UnsupportedMediaType
 from libs.service_defaults.observed_requests import begin_span
 from libs.tracing import bind_correlation_id
 from services.gateway.entrypoints.http.json_bodies import parse_json
-from services.gateway.entrypoints.http.reference.described import WITH_BODY, Described, Schema
+from services.gateway.entrypoints.http.reference.described import RequestBody, Schema
 from services.gateway.entrypoints.http.validation import invalid, required_object
 from services.gateway.entrypoints.http.yaml_bodies import parse_yaml
 
@@ -28,13 +28,11 @@ _SMALL_YAML: Final = 16 * 1024
 M = TypeVar("M", bound=BaseModel)
 
 
-class _Body(Described):
+class _Body(RequestBody):
     """Common part of the dependencies below. The decoded values stay at hand as ``request.state.values``.
 
     ``most_bytes``: the limit of a JSON body; one in YAML has at most 512 KiB.
     """
-
-    errors = WITH_BODY
 
     def __init__(
         self, schema: Schema, examples: Mapping[str, Any], *, required: bool = True, most_bytes: int = MAX_BODY

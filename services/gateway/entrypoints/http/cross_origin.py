@@ -3,7 +3,6 @@
 from collections.abc import Collection
 from typing import Final
 
-from fastapi.routing import APIRoute
 from starlette.datastructures import Headers
 from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import Response
@@ -11,9 +10,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from libs.contracts.errors import PermissionDenied
 from libs.service_defaults.errors import STATUSES
-from services.gateway.entrypoints.http.authentication import Authenticated, Authentication
+from services.gateway.entrypoints.http.authentication import Authentication, takes_public_keys
 from services.gateway.entrypoints.http.errors import as_service_error, refusal
-from services.gateway.entrypoints.http.routing import described_dependencies, methods_of, routes_at
+from services.gateway.entrypoints.http.routing import methods_of, routes_at
 
 _EXPOSED: Final = (
     "Content-Disposition", "Content-Range", "ETag", "Link", "Location", "Preference-Applied",
@@ -77,7 +76,7 @@ class CrossOriginMiddleware(CORSMiddleware):
         if not operations:
             return None
         configured = self.is_allowed_origin(origin)
-        takers = [route for route in operations if configured or _takes_public_keys(route)]
+        takers = [route for route in operations if configured or takes_public_keys(route)]
         if not takers:
             raise PermissionDenied("A public key is not enough for anything at this path.")
         return Response(
@@ -88,8 +87,3 @@ class CrossOriginMiddleware(CORSMiddleware):
                 "Access-Control-Max-Age": self.preflight_headers["Access-Control-Max-Age"],
             },
         )
-
-
-def _takes_public_keys(route: APIRoute) -> bool:
-    dependencies = (dependency for dependency, _ in described_dependencies(route.dependant))
-    return any(isinstance(each, Authenticated) and each.takes_public_keys for each in dependencies)

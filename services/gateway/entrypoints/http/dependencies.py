@@ -1,8 +1,8 @@
-"""Dependencies of endpoints: the use cases, the caller's write, the page that is asked for, how the caller waits."""
+"""Dependencies of endpoints: the use cases, the caller's write, how the caller waits."""
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -17,9 +17,7 @@ from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.ports import TokenCodec
 from services.gateway.domain.usage import UsageStore
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, EventStreams
-from services.gateway.entrypoints.http.reference.described import Described
-from services.gateway.entrypoints.http.reference.parameters import AFTER, ANY_LIMIT, IDEMPOTENCY_KEY, LIMIT, OFFSET
-from services.gateway.entrypoints.http.validation import check_parameters, chosen_from, cursor_of, page_of, query_values
+from services.gateway.entrypoints.http.queries import IdempotencyKey
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
@@ -71,34 +69,25 @@ async def use_cases(request: Request) -> UseCases:
     return found
 
 
-class WriteDependency(Described):
-    """Dependency: the request as a write to carry out. Stands behind the caller and the body of an operation.
-
-    ``repeatable``: by an ``Idempotency-Key``; raises ``InvalidRequest`` for a bad one.
-    """
-
-    def __init__(self, *, repeatable: bool) -> None:
-        self._repeatable = repeatable
-        if repeatable:
-            self.errors, self.parameters = (409, 422, 504), (IDEMPOTENCY_KEY,)
-
-    async def __call__(self, request: Request) -> Write:
-        principal: Principal = request.state.principal
-        given = request.headers.get("traceparent")
-        return Write(
-            identity=principal.identity,
-            correlation_id=correlation_id(),
-            request=_repeatable(request, principal) if self._repeatable else None,
-            # The caller's W3C trace context; one that is malformed is ignored, as the recommendation says.
-            traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
-        )
+async def plain_write(request: Request) -> Write:
+    """Dependency: the request as a write to carry out. Stands behind the caller and the body of an operation."""
+    principal: Principal = request.state.principal
+    given = request.headers.get("traceparent")
+    return Write(
+        identity=principal.identity,
+        correlation_id=correlation_id(),
+        # The caller's W3C trace context; one that is malformed is ignored, as the recommendation says.
+        traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
+    )
 
 
-def _repeatable(request: Request, principal: Principal) -> IdempotentRequest | None:
-    key = idempotency_key(request, principal)
-    if key is None:
-        return None
-    return repeatable(principal, request.method, request.scope["path"], key, getattr(request.state, "values", None))
+async def idempotent_write(request: Request, key: IdempotencyKey = None) -> Write:
+    """Dependency: as ``plain_write``, for a write that can be repeated. Raises ``InvalidRequest`` for a bad key."""
+    write = await plain_write(request)
+    if key is not None:
+        values = getattr(request.state, "values", None)
+        write.request = repeatable(request.state.principal, request.method, request.scope["path"], key, values)
+    return write
 
 
 def repeatable(principal: Principal, method: str, path: str, key: str, values: Any) -> IdempotentRequest:
@@ -118,63 +107,12 @@ def correlation_id() -> str:
     return current_correlation_id() or ""
 
 
-def idempotency_key(request: Request, principal: Principal) -> str | None:
-    """The ``Idempotency-Key``, if there is one. Raises ``InvalidRequest`` for a bad one."""
-    key = request.headers.get("idempotency-key")
-    return None if key is None else checked_key(key, principal)
-
-
 def checked_key(key: str, principal: Principal) -> str:
     # Public principals share an identity: with a guessable key one visitor would get what another one made.
     shortest = 1 if principal.public is None else _MIN_PUBLIC_KEY
     if not shortest <= len(key) <= _MAX_KEY or not (key.isascii() and key.isprintable()):
         raise InvalidRequest(f"The Idempotency-Key must be {shortest} to {_MAX_KEY} printable ASCII characters.")
     return key
-
-
-class Paging(Described):
-    """Dependency: ``limit``, ``offset`` and ``cursor`` of the query, with those of ``filters`` that it has.
-
-    ``short``: a list of so few that it has no cursors. Raises ``ValidationFailed`` for anything else in the query.
-    """
-
-    errors = (422,)
-
-    def __init__(self, filters: Sequence[dict[str, Any]] = (), *, short: bool = False) -> None:
-        self.parameters = (*filters, LIMIT, OFFSET) if short else (*filters, LIMIT, OFFSET, AFTER)
-        self._filters = tuple(each["name"] for each in filters)
-        self._short = short
-
-    async def __call__(self, request: Request) -> dict[str, Any]:
-        query = request.scope["query_string"]
-        limit, offset = page_of(query, self._filters if self._short else ("after", *self._filters))
-        page = {"limit": limit, "offset": offset, **chosen_from(query, self._filters)}
-        cursor = None if self._short else cursor_of(query)
-        return page if cursor is None else {**page, "cursor": cursor}
-
-
-class Unpaged(Described):
-    """Dependency of lists that come whole. Raises ``ValidationFailed`` for anything in the query."""
-
-    errors = (422,)
-
-    async def __call__(self, request: Request) -> None:
-        check_parameters(request.scope["query_string"], ())
-
-
-class ArrayPaging(Described):
-    """Dependency of a list that is an array: ``limit``, None for all of it, and ``offset``.
-
-    Raises ``ValidationFailed`` for anything else in the query.
-    """
-
-    errors = (422,)
-    parameters = (ANY_LIMIT, OFFSET)
-
-    async def __call__(self, request: Request) -> tuple[int | None, int]:
-        query = request.scope["query_string"]
-        limit, offset = page_of(query)
-        return limit if "limit" in query_values(query) else None, offset
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,9 +157,5 @@ def _weighed(accepted: str) -> tuple[str, float]:
 
 
 UseCasesDep = Annotated[UseCases, Depends(use_cases)]
-PlainWrite = Annotated[Write, Depends(WriteDependency(repeatable=False))]
-IdempotentWrite = Annotated[Write, Depends(WriteDependency(repeatable=True))]
-Page = Annotated[dict[str, Any], Depends(Paging())]
-ShortPage = Annotated[dict[str, Any], Depends(Paging(short=True))]
-ArrayPage = Annotated[tuple[int | None, int], Depends(ArrayPaging())]
-Unfiltered = Annotated[None, Depends(Unpaged())]
+PlainWrite = Annotated[Write, Depends(plain_write)]
+IdempotentWrite = Annotated[Write, Depends(idempotent_write)]

@@ -6,6 +6,7 @@ from typing import Final
 
 import structlog
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import HTTPConnection
 from starlette.responses import Response
@@ -25,6 +26,7 @@ from services.gateway.domain.public_view import public_error
 from services.gateway.entrypoints.http.event_streams import render_event
 from services.gateway.entrypoints.http.metrics import REFUSALS
 from services.gateway.entrypoints.http.routing import methods_of, routes_at
+from services.gateway.entrypoints.http.validation import invalid_request
 
 _log = structlog.get_logger("http")
 
@@ -70,7 +72,12 @@ def install_error_shape(app: FastAPI, shape: ErrorShape = NATIVE) -> None:
             return _completed_path(request)
         return refusal(NotFound("There is nothing at this path."), shape)
 
+    async def invalid(request: Request, problem: Exception) -> Response:
+        assert isinstance(problem, RequestValidationError)
+        return refusal(invalid_request(problem), shape, request)
+
     app.add_exception_handler(ServiceError, refused)
+    app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, no_such_operation)
 
 

@@ -2,57 +2,31 @@
 
 import base64
 import binascii
-from typing import Final
+from typing import Annotated, Final
 
 import orjson
-from fastapi import Request
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
+from pydantic.json_schema import SkipJsonSchema
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.eventing.dead_letters import dead_letter_topics
-from services.gateway.entrypoints.http.reference.described import Described
-from services.gateway.entrypoints.http.reference.parameters import LIMIT, query_parameter
-from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, check_parameters, number_of
+from services.gateway.entrypoints.http.queries import DEFAULT_LIMIT, Limit, QueryModel, refused_parameter
 from services.gateway.use_cases.dead_letters import DeadLetterQuery, Positions
 
-_NAMES: Final = ("topic", "correlation_id", "replayed", "after", "limit")
 _TOPICS: Final = tuple(topic.name for topic in dead_letter_topics())
 _TRUTH: Final = {"true": True, "false": False}
 _LONGEST: Final = 4000
 
 
-class DeadLetterParameters(Described):
-    """Dependency: the parameters of the query. Raises ``ValidationFailed`` for anything else in it."""
-
-    errors = (422,)
-    parameters = (
-        query_parameter("topic", "Only letters of this dead-letter topic.", type="string", enum=list(_TOPICS)),
-        query_parameter("correlation_id", "Only letters of this correlation id."),
-        query_parameter("replayed", "Only letters that were replayed, or were not.", type="boolean"),
-        query_parameter("after", "The `next` of the page before.", type="string", maxLength=_LONGEST),
-        LIMIT,
-    )
-
-    async def __call__(self, request: Request) -> DeadLetterQuery:
-        given = check_parameters(request.scope["query_string"], _NAMES)
-        topic, replayed = given.get("topic"), given.get("replayed")
-        if topic is not None and topic not in _TOPICS:
-            raise _invalid("topic", "must be a dead-letter topic", f"topic={_TOPICS[0]}")
-        if replayed is not None and replayed not in _TRUTH:
-            raise _invalid("replayed", "must be true or false", "replayed=false")
-        return DeadLetterQuery(
-            topic=topic,
-            correlation_id=given.get("correlation_id"),
-            replayed=None if replayed is None else _TRUTH[replayed],
-            after=_positions(given["after"]) if "after" in given else None,
-            limit=number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT),
-        )
+def _topic(name: str) -> str:
+    if name not in _TOPICS:
+        raise refused_parameter("topic", "must be a dead-letter topic", f"topic={_TOPICS[0]}")
+    return name
 
 
-def cursor_of(positions: Positions | None) -> str | None:
-    """The positions as text, opaque to callers."""
-    if positions is None:
-        return None
-    return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")
+def _replayed(text: str) -> bool:
+    if text not in _TRUTH:
+        raise refused_parameter("replayed", "must be true or false", "replayed=false")
+    return _TRUTH[text]
 
 
 def _positions(text: str) -> Positions:
@@ -63,9 +37,36 @@ def _positions(text: str) -> Positions:
             found = None
         if isinstance(found, dict) and all(type(offset) is int and offset >= 0 for offset in found.values()):
             return found
-    raise _invalid("after", "must be the next of a page", "leave it out to begin with the newest")
+    raise refused_parameter("after", "must be the next of a page", "leave it out to begin with the newest")
 
 
-def _invalid(name: str, message: str, hint: str) -> ValidationFailed:
-    detail = ErrorDetail(loc=["query", name], type="invalid", message=message, hint=hint)
-    return ValidationFailed(f"The query is not valid: {name} {message}.", details=[detail])
+_Topic = Annotated[str, AfterValidator(_topic), WithJsonSchema({"type": "string", "enum": list(_TOPICS)})]
+_Replayed = Annotated[bool, BeforeValidator(_replayed)]
+_After = Annotated[Positions, BeforeValidator(_positions), WithJsonSchema({"type": "string", "maxLength": _LONGEST})]
+
+
+class DeadLettersQuery(QueryModel):
+    topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only letters of this dead-letter topic.")
+    correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only letters of this correlation id.")
+    replayed: _Replayed | SkipJsonSchema[None] = Field(
+        None, description="Only letters that were replayed, or were not."
+    )
+    after: _After | SkipJsonSchema[None] = Field(None, description="The `next` of the page before.")
+    limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
+
+    @property
+    def wanted(self) -> DeadLetterQuery:
+        return DeadLetterQuery(
+            topic=self.topic,
+            correlation_id=self.correlation_id,
+            replayed=self.replayed,
+            after=self.after,
+            limit=self.limit,
+        )
+
+
+def cursor_of(positions: Positions | None) -> str | None:
+    """The positions as text, opaque to callers."""
+    if positions is None:
+        return None
+    return base64.urlsafe_b64encode(orjson.dumps(dict(positions))).decode().rstrip("=")

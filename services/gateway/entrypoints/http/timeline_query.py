@@ -1,84 +1,98 @@
 """The query of ``GET /events/``: which events, from where on, how many."""
 
 import re
-from dataclasses import dataclass
-from typing import Any, Final
-from urllib.parse import parse_qsl
+from typing import Annotated, Final, Self
 
-from fastapi import Request
+from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
 
-from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from libs.contracts.errors import InvalidRequest
 from services.gateway.domain.timeline_reading import TimelineQuery
-from services.gateway.entrypoints.http.reference.described import Described
-from services.gateway.entrypoints.http.reference.parameters import LAST_EVENT_ID, LIMIT, query_parameter
-from services.gateway.entrypoints.http.validation import DEFAULT_LIMIT, MAX_LIMIT, check_parameters, number_of
+from services.gateway.entrypoints.http.queries import DEFAULT_LIMIT, Limit, OptionalText, QueryModel, refused_parameter
 
 MAX_POSITION: Final = 2**63 - 1
 _MOST_TYPES: Final = 50
 _TYPE: Final = re.compile(r"[a-z][a-z0-9_]*(\.[a-z0-9_]+)*(\.?\*)?|\*")
 _POSITION: Final = re.compile(r"[0-9]{1,19}", re.ASCII)
-_NAMES: Final = ("correlation_id", "session_id", "turn_id", "type", "order", "after", "before", "limit")
 _ORDERS: Final = ("asc", "desc")
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineRequest:
-    """``after`` and ``before`` are ``None`` when the caller names no position. ``newest_first``: ``order=desc``."""
+def _position(name: str) -> BeforeValidator:
+    def read(text: str) -> int:
+        if _POSITION.fullmatch(text) and int(text) <= MAX_POSITION:
+            return int(text)
+        raise refused_parameter(name, "must be a position", f"{name}=17")
 
-    query: TimelineQuery
-    newest_first: bool
-    after: int | None
-    before: int | None
-    limit: int
+    return BeforeValidator(read)
 
 
-class TimelineParameters(Described):
-    """Dependency: the parameters of the query. Raises ``ValidationFailed`` for anything else in it."""
+def _types(given: tuple[str, ...]) -> tuple[str, ...]:
+    types = tuple(dict.fromkeys(each for value in given for each in value.split(",")))
+    if len(types) > _MOST_TYPES:
+        raise refused_parameter("type", f"names more than {_MOST_TYPES} types", "use a prefix such as turn.*")
+    for each in types:
+        if len(each) > 100 or not _TYPE.fullmatch(each):
+            raise refused_parameter("type", "must be names of events, or prefixes that end in *", "type=turn.completed")
+    return types
 
-    errors = (422,)
-    parameters = (
-        query_parameter("correlation_id", "Only events of this correlation id."),
-        query_parameter("session_id", "Only events of this session."),
-        query_parameter("turn_id", "Only events of this turn."),
-        query_parameter(
-            "type",
+
+def _order(order: str) -> str:
+    if order not in _ORDERS:
+        raise refused_parameter("order", "must be asc or desc", "order=desc")
+    return order
+
+
+_Types = Annotated[tuple[str, ...], AfterValidator(_types), WithJsonSchema({"type": "string"})]
+_Order = Annotated[str, AfterValidator(_order), WithJsonSchema({"enum": list(_ORDERS)})]
+_After = Annotated[int, Field(ge=0, le=MAX_POSITION), _position("after")]
+_Before = Annotated[int, Field(ge=0, le=MAX_POSITION), _position("before")]
+
+
+class EventsQuery(QueryModel):
+    correlation_id: OptionalText = Field(None, description="Only events of this correlation id.")
+    session_id: OptionalText = Field(None, description="Only events of this session.")
+    turn_id: OptionalText = Field(None, description="Only events of this turn.")
+    type: _Types = Field(
+        default_factory=tuple,
+        description=(
             "Only events of this type, or of types that begin like this when it ends in `*`, such as `turn.*`."
-            " Several are separated by commas, or given one by one.",
+            " Several are separated by commas, or given one by one."
         ),
-        query_parameter(
-            "after",
-            "Only events after this position: the `next` of the page before.",
-            type="integer",
-            minimum=0,
-            maximum=MAX_POSITION,
-        ),
-        query_parameter("order", "`asc`, oldest first, or `desc`, newest first; pages only.", enum=list(_ORDERS)),
-        query_parameter(
-            "before",
-            "With `order=desc`, only events before this position: the `next` of the page before.",
-            type="integer",
-            minimum=0,
-            maximum=MAX_POSITION,
-        ),
-        LIMIT,
-        LAST_EVENT_ID,
     )
+    order: _Order | SkipJsonSchema[None] = Field(
+        None, description="`asc`, oldest first, or `desc`, newest first; pages only."
+    )
+    after: _After | SkipJsonSchema[None] = Field(
+        None, description="Only events after this position: the `next` of the page before."
+    )
+    before: _Before | SkipJsonSchema[None] = Field(
+        None, description="With `order=desc`, only events before this position: the `next` of the page before."
+    )
+    limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
 
-    async def __call__(self, request: Request) -> TimelineRequest:
-        query: bytes = request.scope["query_string"]
-        given = check_parameters(query, _NAMES)
-        newest_first = _is_newest_first(given)
-        after = _position_in(given, "after") if "after" in given else None
-        before = _position_in(given, "before") if "before" in given else None
-        limit = number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-        wanted = {name: _text(given[name]) for name in ("correlation_id", "session_id", "turn_id") if name in given}
-        return TimelineRequest(TimelineQuery(**wanted, types=_types_in(query)), newest_first, after, before, limit)
+    @model_validator(mode="after")
+    def _in_one_direction(self) -> Self:
+        if self.newest_first and self.after is not None:
+            raise refused_parameter("after", "is for events in their order", "with order=desc use before")
+        if not self.newest_first and self.before is not None:
+            raise refused_parameter("before", "is for the newest events first", "add order=desc")
+        return self
 
+    @property
+    def newest_first(self) -> bool:
+        return self.order == "desc"
 
-def check_followed(wanted: TimelineRequest) -> None:
-    """Raises ``ValidationFailed`` for what only pages can do."""
-    if wanted.newest_first:
-        raise _invalid("order", "is for pages: a stream goes on in the order of the events", "leave it out")
+    @property
+    def wanted(self) -> TimelineQuery:
+        return TimelineQuery(
+            correlation_id=self.correlation_id, session_id=self.session_id, turn_id=self.turn_id, types=self.type
+        )
+
+    def check_followed(self) -> None:
+        """Raises ``ValidationFailed`` for what only pages can do."""
+        if self.newest_first:
+            message = "is for pages: a stream goes on in the order of the events"
+            raise refused_parameter("order", message, "leave it out")
 
 
 def last_event_id(header: str | None) -> int | None:
@@ -89,42 +103,3 @@ def last_event_id(header: str | None) -> int | None:
     if _POSITION.fullmatch(header) and int(header) <= MAX_POSITION:
         return int(header)
     raise InvalidRequest("The Last-Event-ID must be the id of an event that was received: a position.")
-
-
-def _types_in(query: bytes) -> tuple[str, ...]:
-    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True) if b"type" in query else []
-    types = tuple(dict.fromkeys(each for name, value in pairs if name == "type" for each in value.split(",")))
-    if len(types) > _MOST_TYPES:
-        raise _invalid("type", f"names more than {_MOST_TYPES} types", "use a prefix such as turn.*")
-    for each in types:
-        if len(each) > 100 or not _TYPE.fullmatch(each):
-            raise _invalid("type", "must be names of events, or prefixes that end in *", "type=turn.completed")
-    return types
-
-
-def _is_newest_first(given: dict[str, Any]) -> bool:
-    order = given.get("order", "asc")
-    if order not in _ORDERS:
-        raise _invalid("order", "must be asc or desc", "order=desc")
-    if order == "desc" and "after" in given:
-        raise _invalid("after", "is for events in their order", "with order=desc use before")
-    if order == "asc" and "before" in given:
-        raise _invalid("before", "is for the newest events first", "add order=desc")
-    return bool(order == "desc")
-
-
-def _position_in(given: dict[str, Any], name: str) -> int:
-    text = given[name]
-    if _POSITION.fullmatch(text) and int(text) <= MAX_POSITION:
-        return int(text)
-    raise _invalid(name, "must be a position", f"{name}=17")
-
-
-def _text(value: str) -> str:
-    # An id that is none names nothing; PostgreSQL would refuse the whole statement for a NUL.
-    return value.replace("\0", "\ufffd")
-
-
-def _invalid(name: str, message: str, hint: str) -> ValidationFailed:
-    detail = ErrorDetail(loc=["query", name], type="invalid", message=message, hint=hint)
-    return ValidationFailed(f"The query is not valid: {name} {message}.", details=[detail])

@@ -15,7 +15,7 @@ from libs.service_defaults.internal_calls import refusal
 from libs.service_defaults.uploads import boundary_of
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.ports import Upstreams
-from services.gateway.entrypoints.http.dependencies import idempotency_key
+from services.gateway.entrypoints.http.dependencies import checked_key
 from services.gateway.entrypoints.http.errors import refusal as refused
 from services.gateway.entrypoints.http.event_streams import no_body
 from services.gateway.entrypoints.http.transfer_limiter import TransferLimiter
@@ -77,8 +77,8 @@ class TransferProxy:
         boundary_of(content_type)
         body.check_length()
         headers = {"Content-Type": content_type}
-        if key := idempotency_key(request, caller):
-            headers["Idempotency-Key"] = key
+        if (key := request.headers.get("idempotency-key")) is not None:
+            headers["Idempotency-Key"] = checked_key(key, caller)
         try:
             async with self._upstreams.exchange(
                 "POST", upstream, path, caller.identity, body=body.pieces(), headers=headers

@@ -11,8 +11,8 @@ from starlette.types import Message, Receive
 
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
 from services.gateway.entrypoints.http.bodies import drain
-from services.gateway.entrypoints.http.reference.described import WITH_BODY, Described
-from services.gateway.entrypoints.http.reference.parameters import IDEMPOTENCY_KEY
+from services.gateway.entrypoints.http.queries import IdempotencyKey
+from services.gateway.entrypoints.http.reference.described import RequestBody
 
 MAX_UPLOAD: Final = 256 * 1024 * 1024
 """Bytes of one request, which may carry several files; the limit of each of them is the upstream's."""
@@ -118,11 +118,9 @@ class UploadStream:
         return TooLarge(f"The body is larger than {self._most} bytes.")
 
 
-class UploadBody(Described):
+class UploadBody(RequestBody):
     """Dependency: a multipart form with files, not read yet. Its upstream keeps the ``Idempotency-Key``."""
 
-    errors = (*WITH_BODY, 409, 504)
-    parameters = (IDEMPOTENCY_KEY,)
     request_body = {
         "required": True,
         "content": {
@@ -136,5 +134,5 @@ class UploadBody(Described):
         },
     }
 
-    async def __call__(self, request: Request) -> UploadStream:
+    async def __call__(self, request: Request, _key: IdempotencyKey = None) -> UploadStream:
         return UploadStream(request.receive, request.headers)

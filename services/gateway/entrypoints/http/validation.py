@@ -1,12 +1,11 @@
-"""Validation of bodies and queries, with errors in words for their author."""
+"""Validation of bodies, with errors in words for their author."""
 
 import difflib
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from typing import Any, Final, TypeVar, get_args
-from urllib.parse import parse_qsl
 
+from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -15,13 +14,7 @@ from libs.contracts.timestamps import parse_time
 
 M = TypeVar("M", bound=BaseModel)
 LONGEST_LIFETIME: Final = timedelta(days=3650)
-MAX_LIMIT: Final = 200
-DEFAULT_LIMIT: Final = 50
-MAX_OFFSET: Final = 2**31 - 1
-MAX_CURSOR: Final = 1_000
-_DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 _MOST_DETAILS: Final = 50
-PUBLIC_KEYS: Final = ("agent_key", "connection_key")
 
 
 def required_object(values: Any) -> dict[str, Any]:
@@ -42,6 +35,16 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
     more = f" (and {len(details) - 1} more)" if len(details) > 1 else ""
     where = f"{place}: " if place else ""
     return ValidationFailed(f"The body is not valid: {where}{first.message}{more}.", details=details)
+
+
+def invalid_request(problem: RequestValidationError) -> ValidationFailed:
+    """FastAPI's findings in a path or a header as ours."""
+    details = [
+        ErrorDetail(loc=list(each["loc"]), type=each["type"], message=each["msg"][:1].lower() + each["msg"][1:])
+        for each in problem.errors()
+    ]
+    place = ".".join(map(str, details[0].loc))
+    return ValidationFailed(f"The request is not valid: {place}: {details[0].message}.", details=details)
 
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
@@ -142,65 +145,3 @@ def expiry(text: str | None, now: datetime) -> datetime | None:
         detail = ErrorDetail(loc=["expires_at"], type="moment_range", message=message, hint="use another time")
         raise ValidationFailed(f"The body is not valid: expires_at {message}.", details=[detail])
     return moment
-
-
-def cursor_of(query: bytes) -> str | None:
-    """``after`` of a query. Raises ``ValidationFailed``."""
-    cursor = query_values(query).get("after")
-    if cursor is not None and not 0 < len(cursor) <= MAX_CURSOR:
-        message = f"must have 1 to {MAX_CURSOR} characters"
-        raise ValidationFailed(message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)])
-    return cursor
-
-
-def page_of(query: bytes, others: Collection[str] = ()) -> tuple[int, int]:
-    """``limit`` and ``offset`` of a query that may have some others as well. Raises ``ValidationFailed``."""
-    given = check_parameters(query, ("limit", "offset", *others))
-    limit = number_of(given, "limit", DEFAULT_LIMIT, 1, MAX_LIMIT)
-    return limit, number_of(given, "offset", 0, 0, MAX_OFFSET)
-
-
-def check_parameters(query: bytes, known: Sequence[str]) -> dict[str, str]:
-    """The query's parameters. Raises ``ValidationFailed`` for others: a misspelt filter would answer with everything.
-
-    Public keys may stand in any query.
-    """
-    given = query_values(query)
-    for name in given:
-        if name not in known and name not in PUBLIC_KEYS:
-            raise _unknown_parameter(name, known)
-    return given
-
-
-def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
-    shown, message = name[:100], "there is no such parameter"
-    close = difflib.get_close_matches(shown, known, n=1)
-    hint = f"did you mean '{close[0]}'?" if close else f"these are taken: {', '.join(known) or 'none'}"
-    detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
-    return ValidationFailed(f"The query is not valid: {shown}: {message}.", details=[detail])
-
-
-def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters; of one given twice, the last counts."""
-    if not query:
-        return {}
-    return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
-
-
-def chosen_from(query: bytes, names: Collection[str]) -> dict[str, str]:
-    """Selects the query's parameters with these names."""
-    given = query_values(query) if names else {}
-    # A value with a NUL is nothing's; PostgreSQL would refuse the whole statement for it.
-    return {name: given[name].replace("\0", "\ufffd") for name in names if name in given}
-
-
-def number_of(given: dict[str, str], name: str, default: int, low: int, high: int) -> int:
-    """A whole number among the query's parameters. Raises ``ValidationFailed``."""
-    text = given.get(name)
-    if text is None:
-        return default
-    if _DIGITS.fullmatch(text) and low <= int(text) <= high:
-        return int(text)
-    message = f"must be a whole number from {low} to {high}"
-    detail = ErrorDetail(loc=["query", name], type="int_range", message=message, hint=f"{name}={default}")
-    raise ValidationFailed(f"The query is not valid: {name} {message}.", details=[detail])

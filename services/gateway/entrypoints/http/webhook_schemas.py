@@ -63,7 +63,10 @@ class RotateWebhookBody(StrictModel):
 
 
 class Webhook(BaseModel):
-    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them."""
+    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
+
+    ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
+    """
 
     id: str
     url: str
@@ -71,6 +74,7 @@ class Webhook(BaseModel):
     description: str
     status: WebhookStatus
     disabled_reason: DisabledReason | None
+    failing_since: Timestamp | None
     company_wide: bool
     user_id: str
     created_at: Timestamp

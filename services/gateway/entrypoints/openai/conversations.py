@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Sequence
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Security
 from pydantic import Field
 from starlette.responses import Response
 
@@ -17,12 +17,13 @@ from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Unfiltered, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
+from services.gateway.entrypoints.http.queries import Unfiltered
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput, history_items
-from services.gateway.entrypoints.openai.pages import cursor_of, page, unknown_cursor
+from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
@@ -91,8 +92,7 @@ async def delete_conversation(conversation_id: str, _: Writer, write: Idempotent
 
 
 @router.get("/{conversation_id}/items")
-async def list_items(conversation_id: str, request: Request, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request)
+async def list_items(conversation_id: str, cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
     found: list[Json] = []
     is_after = cursor.after is None
     async for item in _items(upstream, caller, session_of(conversation_id), newest_first=cursor.newest_first):

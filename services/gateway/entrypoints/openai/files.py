@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
@@ -20,9 +20,10 @@ from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router
+from services.gateway.entrypoints.http.queries import whole_number
 from services.gateway.entrypoints.http.upload_stream import UploadStream
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.pages import cursor_of, page
+from services.gateway.entrypoints.openai.pages import ListQuery, page
 
 router: Final = protocol_router(f"{PREFIX}/files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
@@ -77,10 +78,14 @@ async def upload_file(
     return json_answer(orjson.dumps(_file(File.model_validate_json(stored))))
 
 
+class FilesQuery(ListQuery):
+    limit: Annotated[int, whole_number("limit", 1, 10_000, 200)] = 200
+    purpose: str = _PURPOSE
+
+
 @router.get("")
-async def list_files(request: Request, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request, default=200, most=10_000, filters=("purpose",))
-    if cursor.filters.get("purpose", _PURPOSE) not in _PURPOSES:
+async def list_files(cursor: Annotated[FilesQuery, Query()], caller: Reader, upstream: Upstream) -> Response:
+    if cursor.purpose not in _PURPOSES:
         return page([], has_more=False)
     reply = await upstream.get(caller, "ingestion", _FILES, cursor.upstream())
     found = FilePage.model_validate_json(bytes(reply.body))

@@ -1,49 +1,44 @@
 """Pages of lists by cursor: ``after``, ``limit`` and ``order``."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Request
+from fastapi import Query
+from pydantic import AfterValidator
 from starlette.responses import Response
 
 from libs.contracts.errors import ValidationFailed
 from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.validation import check_parameters, number_of
+from services.gateway.entrypoints.http.queries import QueryModel, whole_number
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _LONGEST: Final = 200
 
 
-@dataclass(frozen=True, slots=True)
-class Cursor:
-    """``filters``: the other parameters that the list knows."""
+def _order(order: str) -> str:
+    if order not in ("asc", "desc"):
+        raise refuse("order", "order is asc or desc.", "invalid_value")
+    return order
 
-    after: str | None
-    limit: int
-    order: str
-    filters: dict[str, str]
+
+class ListQuery(QueryModel):
+    """A page has 200 entries at most, also where more may be asked for."""
+
+    after: str | None = None
+    limit: Annotated[int, whole_number("limit", 1, 100, 20)] = 20
+    order: Annotated[str, AfterValidator(_order)] = "desc"
 
     @property
     def newest_first(self) -> bool:
         return self.order == "desc"
 
     def upstream(self) -> dict[str, Any]:
-        wanted = {"limit": self.limit, "order": self.order, "after": self.after}
-        return {name: value for name, value in wanted.items() if value is not None}
+        limit = min(self.limit, _LONGEST)
+        return {"limit": limit, "order": self.order} | ({} if self.after is None else {"after": self.after})
 
 
-def cursor_of(request: Request, *, default: int = 20, most: int = 100, filters: Sequence[str] = ()) -> Cursor:
-    """Raises ``ValidationFailed`` for other parameters, and for values that cannot be used.
-
-    A page has 200 entries at most, also when more are asked for.
-    """
-    given = check_parameters(request.scope["query_string"], ("after", "limit", "order", *filters))
-    if (order := given.get("order", "desc")) not in ("asc", "desc"):
-        raise refuse("order", "order is asc or desc.", "invalid_value")
-    limit = min(number_of(given, "limit", default, 1, most), _LONGEST)
-    return Cursor(given.get("after"), limit, order, {name: given[name] for name in filters if name in given})
+Cursor = Annotated[ListQuery, Query()]
 
 
 def page(data: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
@@ -60,7 +55,7 @@ def page(data: Sequence[dict[str, Any]], *, has_more: bool) -> Response:
     )
 
 
-def page_within(entries: Sequence[dict[str, Any]], cursor: Cursor) -> Response:
+def page_within(entries: Sequence[dict[str, Any]], cursor: ListQuery) -> Response:
     """A page of entries that are all there, oldest first. Raises ``ValidationFailed`` for an unknown cursor."""
     ordered = list(reversed(entries)) if cursor.newest_first else list(entries)
     if cursor.after is not None:

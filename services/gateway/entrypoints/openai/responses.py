@@ -6,7 +6,7 @@ from contextlib import aclosing, suppress
 from typing import Annotated, Final
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import MessagePage, Turn
@@ -19,10 +19,10 @@ from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Plai
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, render_event
 from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, json_answer
 from services.gateway.entrypoints.http.protocol_application import protocol_router, turn_headers
-from services.gateway.entrypoints.http.validation import check_parameters, number_of
+from services.gateway.entrypoints.http.queries import QueryModel, read_whole_number
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import history_items
-from services.gateway.entrypoints.openai.pages import cursor_of, page_within
+from services.gateway.entrypoints.openai.pages import Cursor, page_within
 from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
@@ -88,22 +88,28 @@ def _answer(response: Json, headers: dict[str, str]) -> Response:
     return json_answer(orjson.dumps(response), headers=headers)
 
 
+class ResponseQuery(QueryModel):
+    stream: str = "false"
+    starting_after: str | None = None
+    include_obfuscation: str = "false"
+
+
 @router.get("/{response_id}")
 async def get_response(
-    response_id: str, request: Request, caller: Reader, write: PlainWrite, use: UseCasesDep
+    response_id: str, query: Annotated[ResponseQuery, Query()], caller: Reader, write: PlainWrite, use: UseCasesDep
 ) -> Response:
     """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
-    given = check_parameters(request.scope["query_string"], ("stream", "starting_after", "include_obfuscation"))
     responses, name = ResponseTurns(use, caller, write), ResponseName.parse(response_id)
-    if given.get("include_obfuscation", "false") != "false":
+    if query.include_obfuscation != "false":
         raise refuse("include_obfuscation", "Streams are not obfuscated.")
-    if given.get("stream", "false") not in ("true", "false"):
+    if query.stream not in ("true", "false"):
         raise refuse("stream", "stream is true or false.", "invalid_value")
-    if given.get("stream") == "true":
-        starting_after = number_of(given, "starting_after", -1, 0, 2**53)
+    if query.stream == "true":
+        given = query.starting_after
+        starting_after = -1 if given is None else read_whole_number("starting_after", given, 0, 2**53, -1)
         begun = await responses.again(name)
         return await use.streams.respond(_rendered(responses.follow(begun), starting_after), caller, begun.headers)
-    if "starting_after" in given:
+    if query.starting_after is not None:
         raise refuse("starting_after", "starting_after is for streams: it takes stream=true.", "conflict")
     turn, builder = await responses.snapshot(name)
     return _answer(builder.response(), turn_headers(turn.session_id, turn.turn_id))
@@ -140,9 +146,9 @@ async def delete_response(
 
 @router.get("/{response_id}/input_items")
 async def list_input_items(
-    response_id: str, request: Request, caller: Reader, write: PlainWrite, upstream: Upstream, use: UseCasesDep
+    response_id: str, cursor: Cursor, caller: Reader, write: PlainWrite, upstream: Upstream, use: UseCasesDep
 ) -> Response:
-    cursor, name = cursor_of(request), ResponseName.parse(response_id)
+    name = ResponseName.parse(response_id)
     if name.part:
         _, builder = await ResponseTurns(use, caller, write).snapshot(name)
         return page_within(builder.inputs, cursor)

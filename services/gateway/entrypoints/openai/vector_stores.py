@@ -3,7 +3,7 @@
 from typing import Annotated, Any, Final
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Security
 from starlette.responses import Response
 
 from libs.contracts.api.files import FileText
@@ -21,7 +21,7 @@ from services.gateway.entrypoints.http.forwarding import Forwarder, Upstream, en
 from services.gateway.entrypoints.http.protocol_application import protocol_router
 from services.gateway.entrypoints.openai import vector_store_answers as answers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.pages import cursor_of, page, page_within
+from services.gateway.entrypoints.openai.pages import Cursor, ListQuery, page, page_within
 from services.gateway.entrypoints.openai.vector_store_bodies import (
     AttachFile,
     AttachFiles,
@@ -35,6 +35,13 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_WRITE])]
 _BASE: Final = "/internal/knowledge-bases"
 _TEXT: Final = {"limit": 1_000_000}
+
+
+class StoreFilesQuery(ListQuery):
+    filter: str | None = None
+
+
+FilesCursor = Annotated[StoreFilesQuery, Query()]
 
 
 @router.post("")
@@ -53,8 +60,7 @@ async def create_store(
 
 
 @router.get("")
-async def list_stores(request: Request, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request)
+async def list_stores(cursor: Cursor, caller: Reader, upstream: Upstream) -> Response:
     reply = await upstream.get(caller, "ingestion", _BASE, cursor.upstream())
     found = KnowledgeBasePage.model_validate_json(bytes(reply.body))
     return page([answers.store(each) for each in found.knowledge_bases], has_more=found.has_more)
@@ -110,10 +116,9 @@ async def attach_file(
 
 
 @router.get("/{store_id}/files")
-async def list_store_files(request: Request, store_id: str, caller: Reader, upstream: Upstream) -> Response:
-    cursor = cursor_of(request, filters=("filter",))
+async def list_store_files(store_id: str, cursor: FilesCursor, caller: Reader, upstream: Upstream) -> Response:
     store = await _found(upstream, caller, store_id)
-    return page_within(_entries(store, list(store.datasource_snapshots), cursor.filters.get("filter")), cursor)
+    return page_within(_entries(store, list(store.datasource_snapshots), cursor.filter), cursor)
 
 
 @router.get("/{store_id}/files/{file_id}")
@@ -165,12 +170,11 @@ async def get_batch(store_id: str, batch_id: str, caller: Reader, upstream: Upst
 
 @router.get("/{store_id}/file_batches/{batch_id}/files")
 async def list_batch_files(
-    request: Request, store_id: str, batch_id: str, caller: Reader, upstream: Upstream
+    store_id: str, batch_id: str, cursor: FilesCursor, caller: Reader, upstream: Upstream
 ) -> Response:
-    cursor = cursor_of(request, filters=("filter",))
     store = await _found(upstream, caller, store_id)
     kept = [each for each in answers.files_of_batch(batch_id) if each in store.datasource_snapshots]
-    return page_within(_entries(store, kept, cursor.filters.get("filter")), cursor)
+    return page_within(_entries(store, kept, cursor.filter), cursor)
 
 
 async def _found(upstream: Forwarder, caller: Principal, store_id: str) -> KnowledgeBase:

@@ -1,11 +1,16 @@
-/** Who is signed in. The key lives in the tab's session storage: it survives a reload and ends with the tab. */
+/**
+ * Who is signed in. The key lives in the session storage of the studio's tabs: it survives a reload and ends with the last
+ * of them. A new tab asks those that are open.
+ */
 import { Store } from "../app/store.js";
-import { ApiError, requestsTo } from "./requests.js";
+import { ApiError, randomKey, requestsTo } from "./requests.js";
 import { persist } from "./network.js";
 
 const STORED = "aes.studio.session";
 const COMPANY = "aes.studio.company";
 const LINK_KEY_HOURS = 12;
+const TABS_ANSWER_MS = 300;
+const tabs = new BroadcastChannel(STORED);
 
 export const ROOT = "/api/v1";
 
@@ -102,19 +107,49 @@ export async function resume() {
     // Out of the address bar and the history before anything else happens.
     history.replaceState(null, "", location.pathname + location.search);
     await signInByLink(token);
-  } else if (stored && session.value.state !== "in") {
-    session.set({ state: "resuming", me: null, problem: "" });
+  } else if (session.value.state !== "in") {
+    session.set({ ...session.value, state: "resuming" });
+    stored ??= await askTabs();
+    if (!stored) {
+      session.set({ ...session.value, state: "out" });
+      return;
+    }
     // A reload while the service is away is no reason to ask for the key again.
     await enter(stored, (given) => persist(() => whoIs(given)));
   }
 }
 
-/** Ends the session; a key that a link made ends with it. What was being written outlasts an end that nobody asked for. */
+/** What another tab is signed in with; null where there is none. */
+function askTabs() {
+  const ask = randomKey();
+  return new Promise((resolve) => {
+    const answered = ({ data }) => data.to === ask && end(data.given);
+    const timer = setTimeout(() => end(null), TABS_ANSWER_MS);
+    const end = (given) => {
+      clearTimeout(timer);
+      tabs.removeEventListener("message", answered);
+      resolve(given);
+    };
+    tabs.addEventListener("message", answered);
+    tabs.postMessage({ ask });
+  });
+}
+
+tabs.addEventListener("message", ({ data }) => {
+  if (data.ask && session.value.state === "in") tabs.postMessage({ to: data.ask, given: stored });
+  if (!data.ended || data.ended !== stored?.key) return;
+  keep(null);
+  sessionStorage.clear();
+  session.set({ state: "out", me: null, problem: "You were signed out in another tab." });
+});
+
+/** Ends the session, in each tab that has it; a key that a link made ends with it. What was being written outlasts an end that nobody asked for. */
 export async function signOut(problem = "") {
   const ended = stored;
   keep(null);
   if (!problem) sessionStorage.clear();
   session.set({ state: "out", me: null, problem });
+  if (ended && !problem) tabs.postMessage({ ended: ended.key });
   if (ended?.keyId && !problem) {
     await write("DELETE", `/api-keys/${ended.keyId}/`, undefined, { headers: { "x-api-key": ended.key } }).catch(() => null);
   }

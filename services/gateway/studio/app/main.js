@@ -2,10 +2,12 @@
 import { waitingStreams } from "../api/network.js";
 import { resume, session } from "../api/session.js";
 import { Frame } from "../parts/frame.js";
-import { SignIn } from "../pages/sign_in.js";
+import { late } from "../parts/late.js";
 import { html, render } from "./html.js";
 import { interceptLinks } from "./router.js";
 import { useStore } from "./store.js";
+
+const SignIn = late(() => import("../pages/sign_in.js").then((module) => module.SignIn));
 
 function Studio() {
   const { state, me } = useStore(session);

@@ -3,7 +3,7 @@
 export const PAGES = [
   { path: "", label: "Overview", icon: "overview", load: () => import("../pages/overview.js"), scope: null },
   { path: "agents/", label: "Agents", icon: "agents", load: () => import("../pages/agents.js"), scope: "agents:read" },
-  { path: "chat/", label: "Chat", icon: "chat", load: () => import("../pages/chat.js"), scope: "runtime:execute" },
+  { path: "chat/", label: "Chat", icon: "chat", load: () => import("../pages/chat.js"), scope: ["runtime:execute", "sessions:read"] },
   { path: "timeline/", label: "Timeline", icon: "timeline", load: () => import("../pages/timeline.js"), scope: "events:read" },
   { path: "knowledge/", label: "Knowledge", icon: "knowledge", load: () => import("../pages/knowledge.js"), scope: "knowledge:read" },
   { path: "files/", label: "Files", icon: "files", load: () => import("../pages/files.js"), scope: "files:read" },

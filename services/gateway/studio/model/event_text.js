@@ -56,6 +56,7 @@ export const LEGEND = {
   work: "work",
   person: "waits for a person",
   lost: "lost with its worker",
+  unknown: "not known",
 };
 
 export function lengthText(from, to) {

@@ -2,6 +2,7 @@
 const MOMENT = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
 const CLOCK = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", second: "2-digit", hour12: false });
 const NUMBER = new Intl.NumberFormat();
+const COMPACT = new Intl.NumberFormat(undefined, { notation: "compact", maximumFractionDigits: 2 });
 
 export function momentText(timestamp) {
   return MOMENT.format(new Date(timestamp));
@@ -22,6 +23,11 @@ export function clockText(milliseconds) {
 
 export function numberText(value) {
   return NUMBER.format(value);
+}
+
+/** A number that stays short: `12.35M`. */
+export function shortText(value) {
+  return value < 100_000 ? numberText(value) : COMPACT.format(value);
 }
 
 /** A length of time in the two units that matter. */

@@ -25,9 +25,19 @@ function squeezed(text) {
   return { text: kept, places };
 }
 
-/** The text in pieces `{text, marked}`, where words of the query are marked. */
+// Words that are in every text; a query of these alone is marked all the same.
+const STOP_WORDS = new Set(
+  ("a about all am an and any are as at be been but by can could did do does for from had has have he her his how i if in into is it its " +
+    "may me might must my no not of on or our shall she should so than that the their them then there these they this to us was we were what " +
+    "when where which who why will with would you your").split(" "),
+);
+const ENDINGS = /(?:ies|ing|ed|es|s|y)$/u;
+
+/** The text in pieces `{text, marked}`, where words of the query are marked, in other forms as well. */
 export function marked(text, query) {
-  const words = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [])].sort((one, other) => other.length - one.length);
+  const all = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [])];
+  const telling = all.filter((word) => !STOP_WORDS.has(word));
+  const words = (telling.length ? telling : all).map(formsOf).sort((one, other) => other.length - one.length);
   if (words.length === 0) return [{ text, marked: false }];
   const pieces = [];
   let at = 0;
@@ -38,6 +48,12 @@ export function marked(text, query) {
   }
   if (at < text.length) pieces.push({ text: text.slice(at), marked: false });
   return pieces;
+}
+
+/** A pattern of a word with its usual endings. */
+function formsOf(word) {
+  const stem = word.replace(ENDINGS, "");
+  return stem.length >= 3 ? `${stem}(?:ies|ing|ed|es|s|y|${word.slice(stem.length)})?` : word;
 }
 
 /** How many characters the service counts: code points, where JavaScript counts halves of some. */

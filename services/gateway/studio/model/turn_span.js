@@ -152,7 +152,11 @@ class TurnBuilding {
   }
 
   end(moment, state, data) {
-    if (!this.attempts.length) this.wait(moment);
+    if (!this.attempts.length) {
+      // Where no event tells, such as when others are left out, nobody knows what it was at.
+      if (this.waitsAs === "bus") this.waitsAs = "unknown";
+      this.wait(moment);
+    }
     this.cut(moment);
     const attempt = this.attempts.at(-1);
     if (attempt) attempt.state = state;

@@ -20,7 +20,7 @@ export default function Agents({ segments }) {
 }
 
 function AgentList() {
-  const { value: agents, problem } = useLoaded((signal) => get("/agent/", {}, { signal }));
+  const { value: agents, problem } = useLoaded((signal) => get("/agent/", {}, { signal }), "", { changes: "agent" });
   return html`
     <div class="page">
       <div class="page-head">

@@ -4,18 +4,20 @@ import { allows } from "../api/session.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../app/html.js";
 import { go, hrefOf } from "../app/router.js";
 import { agoText } from "../model/format.js";
-import { Composer } from "../parts/chat/composer.js";
+import { Composer, keepFocus } from "../parts/chat/composer.js";
 import { ChatTurn } from "../parts/chat/turn.js";
 import { useAttachments } from "../parts/chat/use_attachments.js";
 import { handOver, useConversation } from "../parts/chat/use_conversation.js";
 import { Icon } from "../parts/icon.js";
+import { late } from "../parts/late.js";
 import { useAction } from "../parts/use_action.js";
 import { useLoaded } from "../parts/use_loaded.js";
-import { useDraft } from "../parts/use_draft.js";
+import { moveDraft, useDraft } from "../parts/use_draft.js";
 import { useDrop } from "../parts/use_drop.js";
 
+const TryAgain = late(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
 const SESSIONS = 30;
-const MOST_SESSIONS = 200;
+const PAGE = 200;
 const READ_AT_ONCE = 20_000;
 
 export default function Chat({ segments, query }) {
@@ -35,8 +37,8 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   const [agent, setAgent, forgetAgent] = useDraft(`chat.agent.${wanted ?? ""}`, wanted ?? "");
   const [failed, setFailed] = useState("");
   const made = useRef(null);
-  const isThere = agent === wanted || agents?.some(({ id }) => id === agent);
-  const chosen = sessionId ? (details?.agent_id ?? "") : isThere ? agent : (agents?.[0]?.id ?? "");
+  const isListed = agent === wanted || agents?.some(({ id }) => id === agent);
+  const chosen = sessionId ? (details?.agent_id ?? "") : isListed ? agent : (agents?.[0]?.id ?? "");
   const guarded = (action) => (...given) => Promise.resolve(action(...given)).catch((failure) => setFailed(failure.message));
 
   const sessionOf = async () => {
@@ -51,13 +53,34 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   };
   const attachments = useAttachments(sessionOf);
   const open = (id, options) => (onMade(), forgetAgent(), go(`chat/${id}/`, {}, options));
-  const conversation = useConversation(sessionId, { sessionOf, onBegun: (id) => open(id, { replace: true }) });
+  const begun = (id) => {
+    // What is written meanwhile goes on in the session, in the same field.
+    moveDraft("chat.new", `chat.${id}`);
+    keepFocus();
+    open(id, { replace: true });
+  };
+  const conversation = useConversation(sessionId, { sessionOf, onBegun: begun });
+  const leave = (id) => {
+    moveDraft(`chat.${sessionId}`, "chat.new");
+    go("chat/", { agent: id });
+  };
   const say = (text, files) => (setFailed(""), conversation.say(text, files));
-  const fork = useAction(async (turn) => {
-    const { session_id: id } = await write("POST", `/sessions/${sessionId}/fork/`, { before_turn_id: turn.id });
+  const [asked, setAsked] = useState(null);
+  const goOn = (turn, id) => {
     handOver(id, { ...turn, at: new Date().toISOString(), idempotencyKey: randomKey() });
     open(id);
+  };
+  const fork = useAction(async (turn, isAsked = false) => {
+    const changed = isAsked ? null : await changedAgent(details);
+    if (changed) {
+      setAsked({ turn, agent: changed });
+      return;
+    }
+    const { session_id: id } = await write("POST", `/sessions/${sessionId}/fork/`, { before_turn_id: turn.id });
+    goOn(turn, id);
   });
+  const mayWrite = allows("runtime:execute");
+  const isThere = conversation.state !== "failed";
   const wrong = failed || fork.problem?.message || problem;
   const isBeginning = !sessionId && conversation.turns.some(({ status }) => status === "sending");
   const running = conversation.turns.find(({ hasEnded, id }) => !hasEnded && id);
@@ -67,18 +90,35 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
       <header class="talk-head">
         <h1 tabindex="-1">Chat</h1>
         <button class="button sessions-button" aria-expanded=${listed} aria-controls="sessions" onClick=${onList}>Sessions</button>
-        <${AgentChoice} agents=${agents} chosen=${chosen} session=${details} onChoose=${(id) => (sessionId ? go("chat/", { agent: id }) : setAgent(id))} />
-        ${sessionId && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
-        <a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>
+        <${AgentChoice} agents=${agents} chosen=${chosen} session=${details} onChoose=${sessionId ? leave : setAgent} />
+        ${sessionId && isThere && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
+        ${mayWrite && html`<a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>`}
       </header>
       <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} fork=${fork} onEarlier=${guarded(() => conversation.loadEarlier())} />
       ${wrong && html`<p class="problem" role="alert">${wrong}</p>`}
-      <${Composer}
-        draft=${`chat.${sessionId ?? "new"}`} disabled=${sessionId ? conversation.state === "failed" : !chosen || isBeginning} running=${running} attachments=${attachments} onSend=${say}
-        onStop=${guarded(() => conversation.stop(running))}
-      />
+      ${isThere && (mayWrite
+        ? html`<${Composer}
+            draft=${`chat.${sessionId ?? "new"}`} disabled=${!sessionId && (!chosen || isBeginning)} running=${running} attachments=${attachments} onSend=${say}
+            onStop=${guarded(() => conversation.stop(running))} />`
+        : html`<p class="muted">Writing takes a key with the scope <code>runtime:execute</code>.</p>`)}
+      ${asked && html`
+        <${TryAgain} ...${asked} sessionId=${sessionId} onClose=${() => setAsked(null)}
+          onFork=${() => (setAsked(null), fork.run(asked.turn, true))} onMade=${(id) => goOn(asked.turn, id)} />`}
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
     </section>`;
+}
+
+/** The agent of a session where it is not any more what the session began with; null where it is, or cannot be read. */
+async function changedAgent(details) {
+  if (!details?.agent_id || !allows("agents:read")) return null;
+  try {
+    const agent = await get(`/agent/${details.agent_id}/`);
+    return agent.config_hash === details.config_hash ? null : agent;
+  } catch (problem) {
+    // It may be deleted; the session has what it began with.
+    if (problem.status === 404) return null;
+    throw problem;
+  }
 }
 
 function AgentChoice({ agents, chosen, session, onChoose }) {
@@ -144,7 +184,7 @@ function Log({ conversation, sessionId, nobody, fork, onEarlier }) {
       ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
       ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
       ${turns.map((turn, at) => html`
-        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onTryAgain=${fork.run} isBusy=${fork.busy}
+        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onTryAgain=${allows("runtime:execute") ? fork.run : null} isBusy=${fork.busy}
           onSendAgain=${(refused) => conversation.sayAgain(refused)} onDiscard=${(refused) => conversation.discard(refused)}
           onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
       </div>
@@ -182,13 +222,21 @@ function useLists() {
   const { value, problem, refresh } = useLoaded(
     (signal) => Promise.all([
       allows("agents:read") ? get("/agent/", {}, { signal }) : [],
-      allows("sessions:read") ? get("/sessions/", { limit }, { signal }) : { sessions: [], total: 0 },
-    ]), limit);
+      allows("sessions:read") ? sessionsUpTo(limit, signal) : { sessions: [], total: 0 },
+    ]), limit, { changes: "agent session" });
   const [agents, page] = value ?? [];
   return {
-    agents, sessions: page?.sessions, hasMore: page ? page.total > page.sessions.length && limit < MOST_SESSIONS : false,
-    problem: problem?.message ?? "", refresh, more: () => setLimit(Math.min(limit * 2, MOST_SESSIONS)),
+    agents, sessions: page?.sessions, hasMore: page ? page.total > page.sessions.length : false,
+    problem: problem?.message ?? "", refresh, more: () => setLimit(limit * 2),
   };
+}
+
+async function sessionsUpTo(limit, signal) {
+  const offsets = Array.from({ length: Math.ceil(limit / PAGE) }, (_, at) => at * PAGE);
+  const pages = await Promise.all(offsets.map((offset) => get("/sessions/", { limit: Math.min(PAGE, limit - offset), offset }, { signal })));
+  // One that was made between two answers moves the others on.
+  const known = new Map(pages.flatMap(({ sessions }) => sessions).map((each) => [each.session_id, each]));
+  return { sessions: [...known.values()], total: pages[0].total };
 }
 
 function useSession(id) {

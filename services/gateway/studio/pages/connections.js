@@ -18,8 +18,8 @@ const LIMIT = 20;
 
 export default function Connections() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: LIMIT, offset }, { signal }), offset);
-  const agents = useLoaded((signal) => (allows("agents:read") ? get("/agent/", {}, { signal }) : []));
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: LIMIT, offset }, { signal }), offset, { changes: "connection" });
+  const agents = useLoaded((signal) => (allows("agents:read") ? get("/agent/", {}, { signal }) : []), "", { changes: "agent" });
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   const names = new Map((agents.value ?? []).map(({ id, name }) => [id, name]));

@@ -19,7 +19,7 @@ export default function Files({ segments, query }) {
   const [first, second] = segments;
   if (first === "sessions" && second) return html`<${SessionArtifacts} key=${second} sessionId=${second} />`;
   if (first === "sessions") return html`<${Kinds} current="sessions"><${SessionList} /><//>`;
-  if (first) return html`<${FilePage} key=${first} id=${first} />`;
+  if (first) return html`<${FilePage} key=${first} id=${first} passage=${query.get("passage") ?? ""} />`;
   return html`<${Kinds} current="company"><${CompanyFiles} query=${query} /><//>`;
 }
 

@@ -20,7 +20,7 @@ const LIMIT = 50;
 
 export default function Keys() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/api-keys/", { limit: LIMIT, offset }, { signal }), offset);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/api-keys/", { limit: LIMIT, offset }, { signal }), offset, { changes: "api_key" });
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   const issued = (key) => (setOpen({ kind: "secret", key }), refresh());

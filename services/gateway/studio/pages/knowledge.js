@@ -57,7 +57,7 @@ function Home() {
 
 function Bases() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/knowledge-bases/", { limit: CARDS, offset }, { signal }), offset);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/knowledge-bases/", { limit: CARDS, offset }, { signal }), offset, { changes: "knowledge_base" });
   const runs = page?.knowledge_bases.some(({ status }) => status === "running" || status === "pending");
   useEffect(() => {
     if (!runs) return undefined;
@@ -80,7 +80,7 @@ function Bases() {
 
 function Collections() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem } = useLoaded((signal) => get("/collections/", { limit: CARDS, offset }, { signal }), offset);
+  const { value: page, problem } = useLoaded((signal) => get("/collections/", { limit: CARDS, offset }, { signal }), offset, { changes: "collection" });
   const [making, setMaking] = useState(false);
   return html`
     <div class="section-head">

@@ -8,6 +8,7 @@ import { durationText, numberText } from "../model/format.js";
 import { Chart } from "../parts/charts/chart.js";
 import { Approvals } from "../parts/overview/approvals.js";
 import { MOST, TurnList } from "../parts/overview/turn_list.js";
+import { UsedUpBudgets } from "../parts/overview/used_up_budgets.js";
 import { useActivity } from "../parts/overview/use_activity.js";
 import { useNames } from "../parts/overview/use_names.js";
 import { PageHead } from "../parts/page_head.js";
@@ -34,6 +35,7 @@ function Lately() {
   const changes = waiting.map(({ id, at }) => `${id} ${at}`).join();
   return html`
     <${Problem} of=${problem} />
+    ${allows("budgets:write") && html`<${UsedUpBudgets} />`}
     <dl class="tiles" aria-busy=${state === "loading"}>
       <${Tile} label="Running" value=${running.length} aside=${queued.length ? `${numberText(queued.length)} queued` : ""} />
       <${Tile} label="Waiting" value=${waiting.length} look=${waiting.length ? "warning" : ""} />

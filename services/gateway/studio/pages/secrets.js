@@ -17,7 +17,7 @@ import { useLoaded } from "../parts/use_loaded.js";
 const LIMIT = 200;
 
 export default function Secrets() {
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/secrets/", { limit: LIMIT }, { signal }));
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/secrets/", { limit: LIMIT }, { signal }), "", { changes: "secret" });
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   return html`
@@ -63,9 +63,9 @@ function PutSecret({ given, onClose, onDone }) {
     <${Dialog} title=${given ? `Replace ${given}` : "New secret"} onClose=${onClose}>
       <form class="form" onSubmit=${submit} autocomplete="off">
         ${!given && html`
-          <${TextField} label="Name" name="path" required autofocus maxlength="64" pattern="[A-Za-z][A-Za-z0-9_\\-]*" spellcheck="false" placeholder="TICKETS_TOKEN"
+          <${TextField} label="Name" name="path" required maxlength="64" pattern="[A-Za-z][A-Za-z0-9_\\-]*" spellcheck="false" placeholder="TICKETS_TOKEN"
             hint="A letter first, then letters, digits, _ and -. One that is there already gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
-        <${TextField} label="Value" name="value" type="password" required autofocus=${Boolean(given)} maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />
+        <${TextField} label="Value" name="value" type="password" required maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />
         <${Problem} of=${problem} shown=${["path", "value"]} />
         <div class="dialog-actions">
           <button type="button" class="button" onClick=${onClose}>Cancel</button>

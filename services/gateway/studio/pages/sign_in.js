@@ -1,4 +1,4 @@
-/** The way in: an API key, which stays in this tab. */
+/** The way in: an API key, which stays in the tabs of the studio. */
 import { session, signIn } from "../api/session.js";
 import { html, useEffect, useRef, useState } from "../app/html.js";
 import { useStore } from "../app/store.js";
@@ -22,7 +22,7 @@ export function SignIn() {
       <form class="card" onSubmit=${submit}>
         <p class="brand"><${Icon} name="logo" />Studio</p>
         <h1>Sign in</h1>
-        <p class="muted">See what agents do while they do it. The key stays in this tab and ends with it.</p>
+        <p class="muted">See what agents do while they do it. The key stays in the studio's tabs and ends with the last of them.</p>
         <label for="api-key">API key</label>
         <input
           id="api-key"

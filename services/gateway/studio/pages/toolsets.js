@@ -30,7 +30,7 @@ export default function Toolsets({ segments, query }) {
 }
 
 function ToolsetList() {
-  const { value: page, problem } = useLoaded((signal) => get("/toolsets/", { limit: LIMIT }, { signal }));
+  const { value: page, problem } = useLoaded((signal) => get("/toolsets/", { limit: LIMIT }, { signal }), "", { changes: "toolset" });
   return html`
     <div class="page">
       <${PageHead} title="Toolsets">

@@ -5,7 +5,7 @@ import { html, useMemo } from "../app/html.js";
 import { go } from "../app/router.js";
 import { useStore } from "../app/store.js";
 import { byDay, lastDays } from "../model/days.js";
-import { durationText, numberText } from "../model/format.js";
+import { durationText, numberText, shortText } from "../model/format.js";
 import { Chart } from "../parts/charts/chart.js";
 import { SelectField } from "../parts/field.js";
 import { PageHead } from "../parts/page_head.js";
@@ -52,8 +52,9 @@ function oneOf(options, value, usual) {
 }
 
 function Totals({ totals }) {
-  const { turns, input_tokens: input, output_tokens: output, seconds } = totals;
-  const tiles = [["Turns", numberText(turns)], ["Tokens in", numberText(input)], ["Tokens out", numberText(output)], ["Work", durationText(seconds * 1000)], ["Cost", costOf(totals)]];
+  const { turns, input_tokens: input, output_tokens: output, seconds, cost } = totals;
+  const short = cost < 1 ? cost : shortText(Math.round(cost * 100) / 100);
+  const tiles = [["Turns", shortText(turns)], ["Tokens in", shortText(input)], ["Tokens out", shortText(output)], ["Work", durationText(seconds * 1000)], ["Cost", costOf({ ...totals, cost: short })]];
   return html`<dl class="tiles">${tiles.map(([label, value]) => html`<div key=${label} class="tile card"><dt>${label}</dt><dd><b>${value}</b></dd></div>`)}</dl>`;
 }
 

@@ -3,7 +3,7 @@ import { get, write } from "../api/client.js";
 import { allows } from "../api/session.js";
 import { html, useState } from "../app/html.js";
 import { go, hrefOf } from "../app/router.js";
-import { agoText } from "../model/format.js";
+import { agoText, momentText } from "../model/format.js";
 import { Confirm } from "../parts/confirm.js";
 import { DataTable } from "../parts/data_table.js";
 import { Icon } from "../parts/icon.js";
@@ -32,7 +32,7 @@ export default function Webhooks({ segments }) {
 
 function WebhookList() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/webhooks/", { limit: LIMIT, offset }, { signal }), offset);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/webhooks/", { limit: LIMIT, offset }, { signal }), offset, { changes: "webhook" });
   const [open, setOpen] = useState(null);
   const made = (webhook) => (setOpen({ kind: "secret", webhook }), refresh());
   return html`
@@ -50,9 +50,14 @@ function WebhookList() {
     </div>`;
 }
 
+/** One that is enabled may deliver nothing all the same. */
+function statusOf({ status, failing_since: since }) {
+  return status === "enabled" && since ? "failing" : status;
+}
+
 const COLUMNS = [
   { label: "Address", className: "plain", cell: ({ id, url, description }) => html`<a href=${hrefOf(`webhooks/${id}/`)}>${url}</a>${description && html`<br /><span class="muted">${description}</span>`}` },
-  { label: "Status", cell: ({ status }) => html`<${StatusChip} status=${status} />` },
+  { label: "Status", cell: (webhook) => html`<${StatusChip} status=${statusOf(webhook)} />` },
   { label: "Event types", cell: ({ event_types: types }) => html`<${Types} types=${types} />` },
   { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
 ];
@@ -83,7 +88,7 @@ function WebhookPage({ id }) {
   const may = allows("webhooks:write");
   return html`
     <div class="page">
-      <${PageHead} title="Webhook" back=${{ path: "webhooks/", label: "All webhooks" }} aside=${webhook && html`<${StatusChip} status=${webhook.status} />`}>
+      <${PageHead} title="Webhook" back=${{ path: "webhooks/", label: "All webhooks" }} aside=${webhook && html`<${StatusChip} status=${statusOf(webhook)} />`}>
         ${webhook && may && html`
           <button class="button primary" disabled=${test.busy} onClick=${() => test.run()}><${Icon} name="send" />Send a test</button>
           <button class="button" onClick=${() => setOpen("edit")}>Change</button>
@@ -99,6 +104,7 @@ function WebhookPage({ id }) {
           <dt>Event types</dt><dd><${Types} types=${webhook.event_types} /></dd>
           <dt>Gets</dt><dd>${webhook.company_wide ? "events of the whole company" : "what its maker may see"}</dd>
           ${webhook.disabled_reason && html`<dt>Disabled</dt><dd>${REASONS[webhook.disabled_reason] ?? webhook.disabled_reason}</dd>`}
+          ${webhook.failing_since && html`<dt>Failing</dt><dd>every attempt since ${momentText(webhook.failing_since)}</dd>`}
           <dt>Made</dt><dd>${agoText(webhook.created_at)}</dd>
         </dl>
         <${Deliveries} webhookId=${id} changes=${tests} />`}

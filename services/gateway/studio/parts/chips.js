@@ -3,7 +3,7 @@ import { html } from "../app/html.js";
 
 const LOOKS = {
   completed: "good", ready: "good", delivered: "good", enabled: "good", active: "good",
-  failed: "bad", revoked: "bad", expired: "bad", unreachable: "bad", unavailable: "bad",
+  failed: "bad", failing: "bad", revoked: "bad", expired: "bad", unreachable: "bad", unavailable: "bad",
   running: "busy", pending: "busy", "being replaced": "busy", degraded: "busy", "not ready": "busy",
 };
 

@@ -8,6 +8,8 @@ export function Dialog({ title, onClose, sticky = false, wide = false, children 
   useEffect(() => {
     const before = document.activeElement;
     box.current.showModal();
+    // By itself a dialog begins at its first button, which closes it.
+    if (!box.current.querySelector("[autofocus]")) box.current.querySelector(".dialog-body :is(input, select, textarea)")?.focus();
     return () => before?.focus?.();
   }, []);
   const beside = (event) => !sticky && event.target === box.current && onClose();

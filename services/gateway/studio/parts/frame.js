@@ -19,6 +19,7 @@ export function Frame({ me }) {
   const [open, setOpen] = useState(false);
   const main = useRef();
   useEffect(() => setOpen(false), [path]);
+  useFocusOnPath(path);
   useTitle(found?.label ?? "Not found");
   useOtherPages(found, me.scopes);
   return html`
@@ -136,6 +137,15 @@ function useFocusOnHeading(there) {
     if (!isFirst) document.querySelector("main h1")?.focus({ preventScroll: true });
     isFirst = false;
   }, [there]);
+}
+
+/** Within a page, too: what had the focus may be gone with what was shown. */
+function useFocusOnPath(path) {
+  const before = useRef(path);
+  useEffect(() => {
+    if (before.current !== path && document.activeElement === document.body) document.querySelector("main h1")?.focus({ preventScroll: true });
+    before.current = path;
+  }, [path]);
 }
 
 function skipTo(event, target) {

@@ -14,6 +14,14 @@ export function useDraft(name, given = "") {
   return [text, write, () => sessionStorage.removeItem(PREFIX + name)];
 }
 
+/** Takes what is being written along to another place, unless something is written there. */
+export function moveDraft(from, to) {
+  const text = sessionStorage.getItem(PREFIX + from);
+  if (text === null || sessionStorage.getItem(PREFIX + to)) return;
+  keep(PREFIX + to, text);
+  sessionStorage.removeItem(PREFIX + from);
+}
+
 function keep(name, text) {
   try {
     sessionStorage.setItem(name, text);

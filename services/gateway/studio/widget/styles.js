@@ -70,7 +70,7 @@ summary { color: var(--muted); cursor: pointer; }
 .files button { width: 28px; height: 28px; padding: 0; border: 0; background: none; }
 .failed { color: var(--danger); }
 form { display: flex; align-items: flex-end; gap: .4rem; padding: .6rem; }
-textarea { flex: 1; min-width: 0; min-height: 40px; max-height: 9rem; padding: .5rem .7rem; border: 1px solid var(--line-strong); border-radius: 10px; background: var(--surface); color: var(--text); font: inherit; resize: none; field-sizing: content; }
+textarea { flex: 1; min-width: 0; min-height: 40px; max-height: 9rem; padding: .5rem .7rem; border: 1px solid var(--line-strong); border-radius: 10px; background: var(--surface); color: var(--text); font: inherit; font-size: 16px; resize: none; field-sizing: content; }
 textarea:read-only { background: var(--sunken); }
 textarea::placeholder { color: var(--muted); opacity: 1; }
 form button { width: 40px; height: 40px; flex: none; border: 1px solid var(--line); border-radius: 10px; background: none; }

@@ -215,6 +215,7 @@ class Webhooks:
             description=webhook.description if change.description is None else change.description,
             status=status,
             disabled_reason=reason,
+            failing_since=None if status is WebhookStatus.ENABLED else webhook.failing_since,
             key_id=writer.key_id if enabled_again else webhook.key_id,
             updated_at=self.now(),
         )

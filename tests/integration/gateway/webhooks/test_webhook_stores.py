@@ -224,11 +224,14 @@ async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
         now = START + attempt * GIVE_UP_AFTER / 5
         tried = replace(delivery, attempts=attempt)
         assert await stores.queue.record(WORKER, webhook, [outcome_of(tried, DOWN, now)], now=now)
+        (failing,) = (await stores.store.webhooks(ada, limit=1, offset=0)).items
+        assert failing.failing_since == START
     found = await stores.store.webhook(ada.company_id, webhook.id)
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
     assert await stores.queue.claimed(WORKER, webhook.id, now=now) is None
-    enabled = replace(found, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now)
+    enabled = replace(found, status=WebhookStatus.ENABLED, disabled_reason=None, failing_since=None, updated_at=now)
     assert await stores.store.change(found, lambda _: enabled, write(ada)) == enabled
+    assert await stores.store.webhook(ada.company_id, webhook.id) == enabled
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
     (chain,) = await stores.queue.due(claimed, now=now, without=[], chains=5)
     assert [each.attempts for each in chain] == [6, 0]

@@ -25,7 +25,10 @@ def test_a_passage_is_found_whatever_its_blanks(run: Run, text: str, passage: st
 MARKS = (
     ("Ähre, ähren und ÄHRE", "ähre?", ["Ähre", "ÄHRE"]),
     ("a.b a*b", ".*", []),
-    ("berth nine, berths", "nine berth", ["berth", "nine"]),
+    ("berth nine, berths", "nine berth", ["berth", "nine", "berths"]),
+    ("May 2026. Dogs travel on a lead, dogmas do not.", "May I take my dog?", ["Dogs"]),
+    ("ferries and a ferry", "ferry", ["ferries", "ferry"]),
+    ("to be or not", "to be", ["to", "be"]),
     ("<b>bold</b>", "bold", ["bold"]),
 )
 

@@ -105,3 +105,76 @@ def test_the_account_panel_names_the_user_and_the_scopes(run: Run) -> None:
     found = run("parts/account.js", in_world(DRAWN + panel))
     assert (found["who"], found["codes"]) == ("AdaAcme", ["agents:read", "events:read"])
     assert "60 requests a minute" in found["facts"]
+
+
+APPROVALS = """
+  const action = (id) => ({
+    action_id: id, session_id: "s", turn_id: `t${id}`, tool_call: { name: "book_seats", arguments: {} },
+    created_at: "2026-01-01T00:00:00Z", expires_at: "2036-01-01T00:00:00Z",
+  });
+  let open = ["1", "2", "3"].map(action);
+  const approved = [];
+  serve(({ method, path }) => {
+    if (method === "POST") {
+      const [, id] = path.match(/actions\\/(.*)\\//);
+      approved.push(id);
+      open = open.filter((each) => each.action_id !== id);
+      return Response.json({});
+    }
+    return Response.json({ actions: open, total: open.length, has_more: false });
+  });
+  const { session } = await import("/api/session.js");
+  session.set({ state: "in", me: { scopes: ["runtime:approve"] }, problem: "" });
+  render(h(m.Approvals, { changes: "" }), box);
+  const cards = () => [...box.querySelectorAll(".tool-card")];
+  const texts = () => cards().map((card) => card.querySelector(".decided, .tool-actions").textContent);
+  const ready = () => box.querySelector("button.primary:not([aria-disabled=true])");
+  await until(() => cards().length === 3);
+  for (const icon of box.querySelectorAll("svg")) icon.remove();
+  await until(ready);
+  const { left, top } = ready().getBoundingClientRect();
+  /** What a click at the place of the first card's button does. */
+  const clicked = () => new MouseEvent("click", { bubbles: true, detail: 1 });
+  const click = () => document.elementFromPoint(left + 5, top + 5)?.dispatchEvent(clicked());
+"""
+"""Three calls that wait, and clicks at the place of the first one."""
+
+
+def test_a_second_click_at_the_same_place_approves_no_other_call(run: Run) -> None:
+    impatient = """
+      click();
+      await until(() => approved.length === 1 && texts()[0] === "Approved");
+      const kept = texts();
+      // It keeps its place, whatever is clicked there; then the next one comes, and a click does nothing for as long.
+      for (let times = 0; times < 15; times += 1) {
+        click();
+        await elapse(250);
+      }
+      const meanwhile = [...approved];
+      await until(() => cards().length === 2 && ready());
+      click();
+      await until(() => approved.length === 2);
+      return end({ kept, meanwhile, approved });
+    """
+    found = run("parts/overview/approvals.js", in_world(DRAWN + APPROVALS + impatient))
+    assert found == {
+        "kept": ["Approved", "ApproveDeny", "ApproveDeny"],
+        "meanwhile": ["1"],
+        "approved": ["1", "2"],
+    }
+
+
+def test_what_moves_under_the_pointer_takes_no_click(run: Run) -> None:
+    moved = """
+      const height = cards()[1].getBoundingClientRect().top - cards()[0].getBoundingClientRect().top;
+      box.style.marginTop = `${-height}px`;
+      click();
+      await elapse(1_000);
+      const atOnce = [...approved];
+      await until(ready);
+      click();
+      await until(() => approved.length);
+      return end({ atOnce, approved });
+    """
+    found = run("parts/overview/approvals.js", in_world(DRAWN + APPROVALS + moved))
+    assert found == {"atOnce": [], "approved": ["2"]}

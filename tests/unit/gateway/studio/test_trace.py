@@ -144,3 +144,9 @@ def test_lengths_of_time_are_read_in_their_two_largest_units(run: Run) -> None:
     given = [0, 0.25, 12.34, 999, 1500, 61_000, 3_600_000, 90_000_000]
     said = run("model/format.js", "given.map(m.durationText)", given)
     assert said == ["0 s", "250 µs", "12.3 ms", "999 ms", "1.5 s", "1 min 1 s", "1 h", "1 d 1 h"]
+
+
+def test_time_of_which_no_event_tells_is_not_called_the_bus(run: Run) -> None:
+    failed = event("turn.failed", 22.4, error={"message": "away"})
+    (turn,) = trace(run, [failed])["roots"]
+    assert lengths(turn) == [("unknown", 2400)]

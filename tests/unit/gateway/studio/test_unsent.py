@@ -164,7 +164,7 @@ PAGE = """
   const { session } = await import("/api/session.js");
   const { render, h } = await import("preact");
   sessionStorage.clear();
-  session.set({ state: "in", me: { scopes: ["agents:read"] }, problem: "" });
+  session.set({ state: "in", me: { scopes: ["agents:read", "runtime:execute"] }, problem: "" });
   const said = { turn_id: "t", content: "Said", timestamp: "2026-01-01T00:00:01Z" };
   const messages = ["user", "assistant"].map((role) => ({ id: role, role, ...said }));
   const agents = ["a", "b"].map((id) => ({ id, name: id }));
@@ -173,6 +173,7 @@ PAGE = """
   const making = new Promise((resolve) => (made = resolve));
   serve(async ({ method, path }, signal) => {
     if (path === "/agent/") return Response.json(agents);
+    if (path === "/agent/a/") return Response.json(agents[0]);
     if (path.endsWith("/messages/")) return Response.json({ messages, total: messages.length });
     if (path === "/sessions/s/") return Response.json({ session_id: "s", agent_id: "a" });
     if (method !== "POST") return stream(signal);

@@ -93,6 +93,18 @@ async def test_a_webhook_is_changed_paused_and_deleted(public: Gateway) -> None:
     assert [name for name, _ in public.webhooks.events] == ["created", "updated", "disabled", "updated", "deleted"]
 
 
+async def test_a_webhook_says_since_when_its_deliveries_fail(public: Gateway) -> None:
+    made = (await make(public)).json()
+    row, place = public.webhooks.rows[made["id"]], f"/webhooks/{made['id']}/"
+    assert made["failing_since"] is None
+    row.webhook = replace(row.webhook, failing_since=row.webhook.created_at)
+    (listed,) = (await public.client.get("/webhooks/")).json()["webhooks"]
+    assert listed["failing_since"] == made["created_at"]
+    paused = (await public.client.patch(place, json={"status": "disabled"})).json()
+    assert paused["failing_since"] == made["created_at"]
+    assert (await public.client.patch(place, json={"status": "enabled"})).json()["failing_since"] is None
+
+
 async def test_a_repeat_shows_no_secret_and_makes_nothing(public: Gateway) -> None:
     headers, body = {"Idempotency-Key": "once"}, {"url": URL, "event_types": ["*"]}
     first, again = [await public.client.post("/webhooks/", json=body, headers=headers) for _ in range(2)]

@@ -1,25 +1,22 @@
-"""Declarations by routes and their dependencies of what the OpenAPI document says of them."""
+"""Declarations by routes, and by bodies, of what the OpenAPI document says of them."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 from pydantic import BaseModel, TypeAdapter
 
 ALWAYS: Final = (400, 401, 429, 500, 503)
 """Statuses of errors that any operation may answer with."""
-WITH_BODY: Final = (413, 415, 422)
 Schema = type[BaseModel] | TypeAdapter[Any]
 
 
-class Described:
-    """A dependency's part of the OpenAPI document: what it takes from a request, and the errors that come of it."""
+class RequestBody:
+    """A dependency that reads the body itself: the body's part of the OpenAPI document.
 
-    errors: tuple[int, ...] = ()
-    parameters: Sequence[dict[str, Any]] = ()
-    request_body: dict[str, Any] | None = None
+    FastAPI would read a body before it asks for the caller.
+    """
+
+    request_body: dict[str, Any]
     body_schema: Schema | None = None
-    security: tuple[str, ...] | None = None
-    """Names of the security schemes of which one is needed; ``None`` when the dependency is about something else."""
 
 
 EVENT_SCHEMA: Final = {

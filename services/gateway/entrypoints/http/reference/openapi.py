@@ -1,10 +1,12 @@
-"""The OpenAPI document: FastAPI's, with what the dependencies of each route say of themselves."""
+"""The OpenAPI document: FastAPI's, completed by bodies, errors and what all operations have."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from http import HTTPStatus
 from typing import Any, Final, get_args
 
+import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from fastapi.routing import APIRoute
@@ -12,27 +14,36 @@ from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
 from libs.contracts.errors import ErrorKind
+from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.service_defaults.errors import RETRIED, STATUSES
+from services.gateway.entrypoints.http.queries import QueryModel
 from services.gateway.entrypoints.http.reference import texts
-from services.gateway.entrypoints.http.reference.described import ALWAYS, Described, Schema
-from services.gateway.entrypoints.http.reference.parameters import SHARED, reference_to
-from services.gateway.entrypoints.http.routing import described_dependencies
+from services.gateway.entrypoints.http.reference.described import ALWAYS, RequestBody, Schema
+from services.gateway.entrypoints.http.routing import bodies_of
 from services.gateway.entrypoints.http.schemas import ErrorBody
 
 _REFS: Final = "#/components/schemas/{model}"
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
-_USUAL: Final = ("apiKey", "bearer")
-_SCHEMES: Final[dict[str, Any]] = {
-    "apiKey": {"type": "apiKey", "in": "header", "name": "x-api-key", "description": texts.API_KEY},
-    "bearer": {"type": "http", "scheme": "bearer", "description": texts.BEARER},
-    "connectionKey": {
-        "type": "apiKey",
-        "in": "query",
-        "name": "connection_key",
-        "description": texts.CONNECTION_KEY,
-    },
-    "agentKey": {"type": "apiKey", "in": "query", "name": "agent_key", "description": texts.AGENT_KEY},
+_WITH_BODY: Final = (413, 415, 422)
+_WITH_KEY: Final = (409, 422, 504)
+_IDEMPOTENCY_KEY: Final = "Idempotency-Key"
+_SHARED: Final = {
+    "X-Correlation-ID": "CorrelationId",
+    "limit": "Limit",
+    "offset": "Offset",
+    "after": "After",
+    _IDEMPOTENCY_KEY: "IdempotencyKey",
+    "Last-Event-ID": "LastEventId",
+    "Prefer": "Prefer",
 }
+"""Parameters that are written down once in the document, with the name that operations refer to them by."""
+_CORRELATION_ID: Final = {
+    "name": "X-Correlation-ID",
+    "in": "header",
+    "description": texts.CORRELATION_IN,
+    "schema": {"type": "string", "pattern": CORRELATION_ID_PATTERN},
+}
+_Operation = dict[str, Any]
 
 
 def document(app: FastAPI) -> dict[str, Any]:
@@ -47,14 +58,16 @@ def document(app: FastAPI) -> dict[str, Any]:
         servers=[{"url": "/"}],
         separate_input_output_schemas=False,
     )
-    described["security"] = [{name: []} for name in _USUAL]
     models: dict[type[BaseModel], None] = {ErrorBody: None}
+    operations: list[_Operation] = []
     for route in routes:
         for method in route.methods or ():
             operation = described["paths"][route.path_format][method.lower()]
-            for dependency in _complete(operation, described_dependencies(route.dependant)):
-                models.update(dict.fromkeys(_models_of(dependency.body_schema)))
-    described["components"] = _components(described["components"], list(models))
+            _complete(operation, route)
+            operations.append(operation)
+            for body in bodies_of(route):
+                models.update(dict.fromkeys(_models_of(body.body_schema)))
+    described["components"] = _components(described["components"], list(models), _share_parameters(operations))
     return described
 
 
@@ -65,26 +78,51 @@ def _without_head(route: APIRoute) -> APIRoute:
     return documented
 
 
-def _complete(operation: dict[str, Any], dependencies: Iterable[tuple[Described, list[str]]]) -> list[Described]:
-    """Add to an operation what its dependencies take and answer. Returns them."""
-    completed = []
+def _complete(operation: _Operation, route: APIRoute) -> None:
+    """Adds what FastAPI doesn't know: bodies, errors, and the headers of all requests and answers."""
     statuses = {*ALWAYS, *(int(status) for status, answer in operation["responses"].items() if "$ref" in answer)}
-    parameters = operation.setdefault("parameters", [])
-    for dependency, scopes in dependencies:
-        completed.append(dependency)
-        statuses.update(dependency.errors)
-        parameters += [_reference(each) for each in dependency.parameters]
-        for scope in scopes:
-            statuses.add(403)
-            note = f"Needs the scope `{scope}`."
-            operation["description"] = "\n\n".join(filter(None, (operation.get("description"), note)))
-        if dependency.security not in (None, _USUAL):
-            operation["security"] = [{name: []} for name in dependency.security or ()]
-        if dependency.request_body is not None:
-            operation["requestBody"] = _request_body(dependency)
-    parameters.append(reference_to("CorrelationId"))
+    for body in bodies_of(route):
+        operation["requestBody"] = _request_body(body)
+        statuses.update(_WITH_BODY)
+    if _has_query_model(route.dependant):
+        statuses.add(422)
+    parameters = operation["parameters"] = [_plain(each) for each in operation.get("parameters", ())]
+    if any(each["name"] == _IDEMPOTENCY_KEY for each in parameters):
+        statuses.update(_WITH_KEY)
+    parameters.append(_CORRELATION_ID)
+    for scope in next(iter(operation.get("security", [{"none": []}])[0].values())):
+        statuses.add(403)
+        note = f"Needs the scope `{scope}`."
+        operation["description"] = "\n\n".join(filter(None, (operation.get("description"), note)))
     operation["responses"] = {**_answers(operation["responses"]), **_refusals(statuses)}
-    return completed
+
+
+def _has_query_model(dependant: Any) -> bool:
+    kinds = [each.field_info.annotation for each in dependant.query_params]
+    return any(isinstance(each, type) and issubclass(each, QueryModel) for each in kinds)
+
+
+def _plain(parameter: dict[str, Any]) -> dict[str, Any]:
+    """A parameter without what FastAPI adds to it: that it's optional, a title, the description again."""
+    if parameter["in"] == "path":
+        return parameter
+    schema = {name: value for name, value in parameter["schema"].items() if name not in ("title", "description")}
+    return {"name": parameter["name"], "in": parameter["in"], "description": parameter["description"], "schema": schema}
+
+
+def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
+    """Replaces parameters that operations have in common by references. Returns them by their names."""
+    found = [each for operation in operations for each in operation["parameters"] if each["name"] in _SHARED]
+    shared = {}
+    for name, reference in _SHARED.items():
+        [(text, _)] = Counter(orjson.dumps(each) for each in found if each["name"] == name).most_common(1)
+        shared[reference] = orjson.loads(text)
+    for operation in operations:
+        parameters = operation["parameters"]
+        references = [_SHARED[each["name"]] for each in parameters if each in shared.values()]
+        own = [each for each in parameters if each not in shared.values()]
+        operation["parameters"] = [*own, *({"$ref": f"#/components/parameters/{name}"} for name in references)]
+    return shared
 
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
@@ -100,16 +138,11 @@ def _refusals(statuses: Iterable[int]) -> dict[str, Any]:
     return {str(status): {"$ref": f"#/components/responses/{status}"} for status in sorted(statuses)}
 
 
-def _reference(parameter: dict[str, Any]) -> dict[str, Any]:
-    name = next((name for name, shared in SHARED.items() if shared is parameter), None)
-    return parameter if name is None else reference_to(name)
-
-
-def _request_body(dependency: Described) -> dict[str, Any]:
-    body = dependency.request_body or {}
-    if dependency.body_schema is None:
+def _request_body(described: RequestBody) -> dict[str, Any]:
+    body = described.request_body
+    if described.body_schema is None:
         return body
-    schema = _schema(dependency.body_schema)
+    schema = _schema(described.body_schema)
     content = {media_type: {"schema": schema, **each} for media_type, each in body["content"].items()}
     return {**body, "content": content}
 
@@ -128,14 +161,14 @@ def _models_of(schema: Schema | None) -> Iterator[type[BaseModel]]:
     yield from (part for part in parts if isinstance(part, type) and issubclass(part, BaseModel))
 
 
-def _components(made: dict[str, Any], models: list[type[BaseModel]]) -> dict[str, Any]:
+def _components(made: dict[str, Any], models: list[type[BaseModel]], parameters: dict[str, Any]) -> dict[str, Any]:
     _, definitions = models_json_schema([(model, "validation") for model in models], ref_template=_REFS)
     schemas = {**made["schemas"], **definitions["$defs"]}
     unused = ("HTTPValidationError", "ValidationError")
     return {
-        "securitySchemes": _SCHEMES,
+        "securitySchemes": made["securitySchemes"],
         "schemas": {name: schemas[name] for name in sorted(schemas) if name not in unused},
-        "parameters": SHARED,
+        "parameters": parameters,
         "responses": {str(status): _error(status) for status in sorted(_KINDS)},
         "headers": {
             "X-Correlation-ID": {"description": texts.CORRELATION_OUT, "schema": {"type": "string"}},

@@ -1,8 +1,9 @@
 """Actions of waiting turns: the open ones, and answers to them."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated
 
-from fastapi import Depends, Security
+from fastapi import Depends, Query, Security
+from pydantic import Field
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import ActionPage, ResolveActionBody, Turn
@@ -15,19 +16,22 @@ from services.gateway.entrypoints.http.authentication import (
     require_scopes,
 )
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, turn_answer
+from services.gateway.entrypoints.http.queries import OptionalText, PageQuery
 from services.gateway.entrypoints.http.reference.described import answer, errors
-from services.gateway.entrypoints.http.reference.parameters import query_parameter
 from services.gateway.entrypoints.http.reference.texts import RESOLVE
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.use_cases.turns import scope_to_answer
 
 router = public_router("", "Runtime")
-_FILTERS: Final = (
-    query_parameter("kind", "Only actions of this kind.", type="string", enum=["approval", "tool_result"]),
-    query_parameter("session_id", "Only actions of this session."),
-)
+
+
+class ActionsQuery(PageQuery):
+    kind: OptionalText = Field(
+        None, description="Only actions of this kind.", json_schema_extra={"enum": ["approval", "tool_result"]}
+    )
+    session_id: OptionalText = Field(None, description="Only actions of this session.")
 
 
 @router.post(
@@ -58,7 +62,7 @@ async def resolve_action(
 )
 async def list_actions(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])],
-    page: Annotated[dict[str, Any], Depends(Paging(_FILTERS))],
+    page: Annotated[ActionsQuery, Query()],
     upstream: Upstream,
 ) -> Response:
-    return await upstream.get(caller, "runtime", "/internal/actions", page)
+    return await upstream.get(caller, "runtime", "/internal/actions", page.params())

@@ -24,8 +24,9 @@ from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
-from services.gateway.entrypoints.http.dependencies import ArrayPage, IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
+from services.gateway.entrypoints.http.queries import ArrayPage, Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import PREFIX, public_router
 from services.gateway.entrypoints.http.schemas import AgentVersionPage
@@ -59,7 +60,7 @@ async def validate_agent(
     responses={200: answer("Stored agents.", list[Agent])},
 )
 async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Response:
-    limit, offset = page
+    limit, offset = page.limit, page.offset
     if limit is None:
         return await upstream.get(caller, "registry", "/internal/agents", {"offset": offset} if offset else None)
     # One more tells whether there is a next page.
@@ -83,7 +84,7 @@ async def get_agent(id: str, caller: Reader, upstream: Upstream) -> Response:
     responses={200: answer("Versions, newest first.", AgentVersionPage), **errors(404)},
 )
 async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "registry", f"/internal/agents/{id_of(id, 'agent')}/versions", page)
+    return await upstream.get(caller, "registry", f"/internal/agents/{id_of(id, 'agent')}/versions", page.params())
 
 
 @router.get(

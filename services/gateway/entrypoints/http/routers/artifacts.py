@@ -4,7 +4,9 @@ from typing import Annotated, Final
 from urllib.parse import parse_qsl, urlencode
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
 from libs.contracts.api.artifacts import (
@@ -22,13 +24,12 @@ from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http.authentication import anonymous, by_api_key, by_api_key_or_public_key
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer
+from services.gateway.entrypoints.http.queries import PUBLIC_KEYS, Page, whole_number
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
-from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
-from services.gateway.entrypoints.http.validation import PUBLIC_KEYS, chosen_from, number_of, query_values
 
 router = public_router("", "Artifacts")
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.ARTIFACTS_READ])]
@@ -45,15 +46,21 @@ _BYTES: Final = {
 }
 _ALSO_FILES: Final = f"Also needs the scope `{Scope.FILES_WRITE}`."
 _MAX_ROWS: Final = 100
-_ROWS: Final = query_parameter("rows", "Rows of each sheet.", type="integer", minimum=1, maximum=_MAX_ROWS, default=20)
-_PREVIEW: Final = query_parameter(
-    "preview",
-    "`1`: to be shown in place, for types that are safe to show; others are downloads all the same.",
-)
-_LINK: Final = (
-    query_parameter("expires", "Of the link, in seconds since 1970."),
-    query_parameter("signature", "Of the link."),
-)
+_ROWS: Final = 20
+_Rows = Annotated[
+    int,
+    Field(ge=1, le=_MAX_ROWS),
+    whole_number("rows", 1, _MAX_ROWS, _ROWS),
+    Query(description="Rows of each sheet."),
+]
+_Preview = Annotated[
+    str | SkipJsonSchema[None],
+    Query(description="`1`: to be shown in place, for types that are safe to show; others are downloads all the same."),
+]
+_Expires = Annotated[
+    str | SkipJsonSchema[None], Query(alias="expires", description="Of the link, in seconds since 1970.")
+]
+_Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", description="Of the link.")]
 
 
 @router.get(
@@ -62,7 +69,7 @@ _LINK: Final = (
     responses={200: answer("Artifacts, newest first.", ArtifactPage), **errors(404)},
 )
 async def list_artifacts(session_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, _UPSTREAM, _session_path(session_id), page)
+    return await upstream.get(caller, _UPSTREAM, _session_path(session_id), page.params())
 
 
 @router.get(
@@ -98,30 +105,30 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
     f"{_ONE}preview/",
     summary="See what tables an artifact holds",
     description="Of CSV, XLSX and XLS files, and of JSON arrays of objects.",
-    openapi_extra=also_takes(_ROWS),
     responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
 )
 async def preview_artifact(
-    request: Request, session_id: str, artifact_id: str, caller: Reader, upstream: Upstream
+    session_id: str, artifact_id: str, caller: Reader, upstream: Upstream, rows: _Rows = _ROWS
 ) -> Response:
-    query = request.scope["query_string"]
-    number_of(query_values(query), "rows", 20, 1, _MAX_ROWS)
-    path = f"{_path(session_id, artifact_id)}/preview"
-    return await upstream.get(caller, _UPSTREAM, path, dict(chosen_from(query, ["rows"])))
+    return await upstream.get(caller, _UPSTREAM, f"{_path(session_id, artifact_id)}/preview", {"rows": rows})
 
 
 @router.get(
     f"{_ONE}download/",
     summary="Download an artifact",
     description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
-    openapi_extra=also_takes(_PREVIEW),
     responses=_BYTES,
 )
 async def download_artifact(
-    request: Request, session_id: str, artifact_id: str, caller: Reader, transfers: TransferProxyDep
+    request: Request,
+    session_id: str,
+    artifact_id: str,
+    caller: Reader,
+    transfers: TransferProxyDep,
+    preview: _Preview = None,
 ) -> Response:
     path = f"{_path(session_id, artifact_id)}/download"
-    given = query_values(request.scope["query_string"]).get("preview", "")
+    given = preview or ""
     if len(given) <= 20:
         path += "?" + urlencode({"preview": given})
     return await transfers.download(request, caller, _UPSTREAM, path)
@@ -143,11 +150,15 @@ async def download_artifacts(
     "/artifacts/{id}/content/",
     summary="Follow a download link",
     description="Links are made by the service: the signature covers the artifact and every parameter.",
-    openapi_extra=also_takes(*_LINK),
     responses=_BYTES,
 )
 async def follow_artifact_link(
-    request: Request, id: str, caller: Annotated[Principal, Security(anonymous)], transfers: TransferProxyDep
+    request: Request,
+    id: str,
+    caller: Annotated[Principal, Depends(anonymous)],
+    transfers: TransferProxyDep,
+    _expires: _Expires = None,
+    _signature: _Signature = None,
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
     # Every parameter as it was given, and as often: the signature covers all of them. A public key that a page adds

@@ -14,8 +14,9 @@ from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 
@@ -25,7 +26,7 @@ Caller = Annotated[Principal, Security(by_api_key, scopes=[Scope.BUDGETS_WRITE])
 
 @router.get("/", summary="List budgets", responses={200: answer("The company's budgets, newest first.", BudgetPage)})
 async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "runtime", "/internal/budgets", page)
+    return await upstream.get(caller, "runtime", "/internal/budgets", page.params())
 
 
 @router.post(

@@ -8,8 +8,8 @@ from starlette.responses import Response
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.dependencies import ShortPage
 from services.gateway.entrypoints.http.forwarding import Upstream
+from services.gateway.entrypoints.http.queries import ShortPage
 from services.gateway.entrypoints.http.reference.described import answer
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import ModelPage, ToolPage
@@ -24,7 +24,7 @@ Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
     responses={200: answer("Models of the providers that are configured.", ModelPage)},
 )
 async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "runtime", "/internal/models", page)
+    return await upstream.get(caller, "runtime", "/internal/models", page.params())
 
 
 @router.get(
@@ -33,4 +33,4 @@ async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Re
     responses={200: answer("The built-in tools, then those of your company's toolsets.", ToolPage)},
 )
 async def list_tools(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "registry", "/internal/company/tools", page)
+    return await upstream.get(caller, "registry", "/internal/company/tools", page.params())

@@ -28,8 +28,9 @@ from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer, results_in
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 
@@ -41,7 +42,7 @@ _BASE = "/internal/collections"
 
 @router.get("/", summary="List collections", responses={200: answer("Collections, newest first.", CollectionPage)})
 async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "ingestion", _BASE, page)
+    return await upstream.get(caller, "ingestion", _BASE, page.params())
 
 
 @router.get(
@@ -60,7 +61,7 @@ async def get_collection(collection_id: str, caller: Reader, upstream: Upstream)
     responses={200: answer("Files, newest first.", FilePage), **errors(404)},
 )
 async def list_collection_files(collection_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(collection_id, 'collection')}/files", page)
+    return await upstream.get(caller, "ingestion", f"{_BASE}/{id_of(collection_id, 'collection')}/files", page.params())
 
 
 @router.post(

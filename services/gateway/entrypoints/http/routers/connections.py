@@ -12,8 +12,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import created, json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import Connection, ConnectionPage, CreateConnectionBody
@@ -62,7 +63,7 @@ async def create_connection(
     responses={200: answer("Connections, newest first.", ConnectionPage)},
 )
 async def list_connections(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.connections.page(caller.identity, **page)
+    found = await use.connections.page(caller.identity, **page.params())
     shown = ConnectionPage(connections=[_shown(connection) for connection in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 

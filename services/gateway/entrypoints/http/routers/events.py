@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import replace
 from typing import Annotated, Final
 
-from fastapi import Depends, Request, Security
+from fastapi import Query, Request, Security
 from starlette.responses import Response
 
 from libs.contracts.identity import Scope
@@ -15,16 +15,12 @@ from services.gateway.entrypoints.http.authentication import by_api_key_or_publi
 from services.gateway.entrypoints.http.dependencies import UseCasesDep, wants_events
 from services.gateway.entrypoints.http.event_streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.queries import LastEventId
 from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer
 from services.gateway.entrypoints.http.reference.texts import TIMELINE, TIMELINE_EVENTS
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import EventPage
-from services.gateway.entrypoints.http.timeline_query import (
-    TimelineParameters,
-    TimelineRequest,
-    check_followed,
-    last_event_id,
-)
+from services.gateway.entrypoints.http.timeline_query import EventsQuery, last_event_id
 
 router = public_router("/events", "Events")
 _STREAM: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
@@ -41,21 +37,22 @@ _STREAM: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"timeline": 
 async def list_events(
     request: Request,
     caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.EVENTS_READ])],
-    wanted: Annotated[TimelineRequest, Depends(TimelineParameters())],
+    query: Annotated[EventsQuery, Query()],
     use: UseCasesDep,
+    last_seen: LastEventId = None,
 ) -> Response:
     if wants_events(request.headers.get("accept")):
-        check_followed(wanted)
+        query.check_followed()
         # A client that reconnects sends the same query again, and after which event it goes on.
-        seen = last_event_id(request.headers.get("last-event-id"))
-        after = wanted.after if seen is None else seen
-        events = _rendered(use.timeline.follow(caller, wanted.query, after=after), _form_for(caller, _streamed))
+        seen = last_event_id(last_seen)
+        after = query.after if seen is None else seen
+        events = _rendered(use.timeline.follow(caller, query.wanted, after=after), _form_for(caller, _streamed))
         return await use.streams.respond(events, caller)
     form = _form_for(caller, TimelineEvent.to_json)
-    if wanted.newest_first:
-        page = await use.timeline.page_back(caller, wanted.query, before=wanted.before, limit=wanted.limit)
+    if query.newest_first:
+        page = await use.timeline.page_back(caller, query.wanted, before=query.before, limit=query.limit)
     else:
-        page = await use.timeline.page(caller, wanted.query, after=wanted.after or 0, limit=wanted.limit)
+        page = await use.timeline.page(caller, query.wanted, after=query.after or 0, limit=query.limit)
     return json_answer(_page(page, form))
 
 

@@ -1,9 +1,10 @@
 """``/files/…``: documents of the company."""
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import orjson
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
+from pydantic import Field
 from starlette.responses import Response
 
 from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileText, UploadedFiles
@@ -14,39 +15,44 @@ from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Paging, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import TransferProxyDep, Upstream, created, json_answer, results_in
+from services.gateway.entrypoints.http.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
 from services.gateway.entrypoints.http.reference.described import answer, errors, file_answer
-from services.gateway.entrypoints.http.reference.parameters import also_takes, query_parameter
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.upload_stream import UploadBody, UploadStream
-from services.gateway.entrypoints.http.validation import MAX_OFFSET, number_of, query_values
 
 router = public_router("/files", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
-_FILTERS: Final = (
-    query_parameter("status", "Only files in this status.", type="string", enum=["active", "inactive"]),
-    query_parameter("tag", "Only files with this tag."),
-    query_parameter("collection_id", "Only files of this collection."),
-    query_parameter("name", "Only files with this in their name, in any case."),
-)
-
 _PART_CHARACTERS: Final = 100_000
 _MOST_CHARACTERS: Final = 1_000_000
-_PART: Final = (
-    query_parameter("offset", "Characters to skip.", type="integer", minimum=0, maximum=MAX_OFFSET, default=0),
-    query_parameter(
-        "limit", "Characters.", type="integer", minimum=1, maximum=_MOST_CHARACTERS, default=_PART_CHARACTERS
-    ),
-)
+_Characters = Annotated[
+    int,
+    Field(ge=1, le=_MOST_CHARACTERS),
+    whole_number("limit", 1, _MOST_CHARACTERS, _PART_CHARACTERS),
+    Query(description="Characters."),
+]
+_Skipped = Annotated[
+    int,
+    Field(ge=0, le=MAX_OFFSET),
+    whole_number("offset", 0, MAX_OFFSET, 0),
+    Query(description="Characters to skip."),
+]
+
+
+class FilesQuery(PageQuery):
+    status: OptionalText = Field(
+        None, description="Only files in this status.", json_schema_extra={"enum": ["active", "inactive"]}
+    )
+    tag: OptionalText = Field(None, description="Only files with this tag.")
+    collection_id: OptionalText = Field(None, description="Only files of this collection.")
+    name: OptionalText = Field(None, description="Only files with this in their name, in any case.")
 
 
 @router.get("/", summary="List files", responses={200: answer("Files, newest first.", FilePage)})
-async def list_files(
-    caller: Reader, page: Annotated[dict[str, Any], Depends(Paging(_FILTERS))], upstream: Upstream
-) -> Response:
-    return await upstream.get(caller, "ingestion", "/internal/files", page)
+async def list_files(caller: Reader, page: Annotated[FilesQuery, Query()], upstream: Upstream) -> Response:
+    return await upstream.get(caller, "ingestion", "/internal/files", page.params())
 
 
 @router.get("/{id:name}/", summary="Get a file's record", responses={200: answer("The record.", File), **errors(404)})
@@ -61,15 +67,16 @@ async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
         "The text as it was read for collections and knowledge bases, of which passages are parts. Read on with"
         " `offset`, until it reaches `characters`."
     ),
-    openapi_extra=also_takes(*_PART),
     responses={200: answer("A part of the text.", FileText), **errors(404, 409, 422)},
 )
-async def read_file_text(request: Request, id: str, caller: Reader, upstream: Upstream) -> Response:
-    given = query_values(request.scope["query_string"])
-    part = {
-        "offset": number_of(given, "offset", 0, 0, MAX_OFFSET),
-        "limit": number_of(given, "limit", _PART_CHARACTERS, 1, _MOST_CHARACTERS),
-    }
+async def read_file_text(
+    id: str,
+    caller: Reader,
+    upstream: Upstream,
+    offset: _Skipped = 0,
+    limit: _Characters = _PART_CHARACTERS,
+) -> Response:
+    part = {"offset": offset, "limit": limit}
     return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}/text", part)
 
 

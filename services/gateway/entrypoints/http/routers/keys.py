@@ -11,8 +11,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.schemas import (
@@ -63,7 +64,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
     responses={200: answer("Keys, newest first.", KeyPage)},
 )
 async def list_api_keys(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.keys.page(caller.identity, **page)
+    found = await use.keys.page(caller.identity, **page.params())
     shown = KeyPage(api_keys=[Key.model_validate(asdict(key)) for key in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 

@@ -30,8 +30,9 @@ from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, Unfiltered, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
+from services.gateway.entrypoints.http.queries import Page, Unfiltered
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 
@@ -51,7 +52,7 @@ class IngestBody(StrictModel):
     responses={200: answer("Knowledge bases, newest first.", KnowledgeBasePage)},
 )
 async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "ingestion", _BASE, page)
+    return await upstream.get(caller, "ingestion", _BASE, page.params())
 
 
 @router.get(
@@ -69,7 +70,7 @@ async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Up
     responses={200: answer("Files and how far each is.", DatasourcePage), **errors(404)},
 )
 async def list_datasources(kb_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/datasources", page)
+    return await upstream.get(caller, "ingestion", f"{_path(kb_id)}/datasources", page.params())
 
 
 @router.get(

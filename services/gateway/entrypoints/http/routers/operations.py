@@ -3,7 +3,7 @@
 from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import Depends, Security
+from fastapi import Query, Security
 from pydantic import BaseModel
 from starlette.responses import Response
 
@@ -12,12 +12,13 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import dead_letter_answers
 from services.gateway.entrypoints.http import operations_schemas as schemas
 from services.gateway.entrypoints.http.authentication import by_api_key
-from services.gateway.entrypoints.http.dependencies import Unfiltered, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
-from services.gateway.entrypoints.http.operations_query import DeadLetterParameters, cursor_of
+from services.gateway.entrypoints.http.operations_query import DeadLettersQuery, cursor_of
+from services.gateway.entrypoints.http.queries import Unfiltered
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
-from services.gateway.use_cases.dead_letters import DeadLetterPage, DeadLetterQuery
+from services.gateway.use_cases.dead_letters import DeadLetterPage
 from services.gateway.use_cases.health import HealthOfService
 
 router = public_router("/operations", "Operations")
@@ -64,10 +65,8 @@ async def list_consumers(_caller: Operator, _: Unfiltered, use: UseCasesDep) -> 
     ),
     responses={200: answer("Letters, newest first.", schemas.DeadLetterList), **errors(403)},
 )
-async def list_dead_letters(
-    caller: Caller, wanted: Annotated[DeadLetterQuery, Depends(DeadLetterParameters())], use: UseCasesDep
-) -> Response:
-    page = await use.dead_letters.page(caller.identity, wanted)
+async def list_dead_letters(caller: Caller, query: Annotated[DeadLettersQuery, Query()], use: UseCasesDep) -> Response:
+    page = await use.dead_letters.page(caller.identity, query.wanted)
     return _json(
         schemas.DeadLetterList(
             dead_letters=[dead_letter_answers.shown(each) for each in page.letters],

@@ -21,7 +21,6 @@ from services.gateway.entrypoints.http.authentication import by_api_key_or_publi
 from services.gateway.entrypoints.http.bodies import ParsedBody
 from services.gateway.entrypoints.http.dependencies import (
     IdempotentWrite,
-    Page,
     Preference,
     UseCasesDep,
     preference_of,
@@ -29,8 +28,8 @@ from services.gateway.entrypoints.http.dependencies import (
 )
 from services.gateway.entrypoints.http.event_streams import KEEP_ALIVE, MEDIA_TYPE, render_event
 from services.gateway.entrypoints.http.forwarding import Upstream, json_answer, turn_answer
+from services.gateway.entrypoints.http.queries import LastEventId, Page, Prefer
 from services.gateway.entrypoints.http.reference.described import EVENT_SCHEMA, answer, errors
-from services.gateway.entrypoints.http.reference.parameters import also_takes, reference_to
 from services.gateway.entrypoints.http.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
 from services.gateway.entrypoints.http.routing import PREFIX, public_router
 from services.gateway.entrypoints.http.schemas import TurnCancelledReply
@@ -54,7 +53,6 @@ _FOLLOWED: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"turn": {"
         202: answer("The turn goes on, or is waiting for an answer.", TurnAccepted, location=True),
         **errors(404, 409, 502),
     },
-    openapi_extra=also_takes(reference_to("Prefer")),
 )
 async def execute(
     request: Request,
@@ -63,9 +61,10 @@ async def execute(
     body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
     write: IdempotentWrite,
     use: UseCasesDep,
+    prefer: Prefer = None,
 ) -> Response:
     check_options(body.options, caller)
-    preference = preference_of(request.headers.get("prefer"))
+    preference = preference_of(prefer)
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}
         events = _events(use.turns, write, session_id, body, headers, _form_for(caller))
@@ -129,7 +128,7 @@ def _accepted(
 )
 async def list_messages(session_id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
     path = f"/internal/sessions/{id_of(session_id, 'session')}/messages"
-    return await upstream.get(caller, "runtime", path, page)
+    return await upstream.get(caller, "runtime", path, page.params())
 
 
 @router.get(
@@ -155,10 +154,10 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
         204: {"description": "The event of `Last-Event-ID` was the last one."},
         **errors(400, 404),
     },
-    openapi_extra=also_takes(reference_to("LastEventId")),
 )
-async def follow_turn(request: Request, session_id: str, turn_id: str, caller: Reader, use: UseCasesDep) -> Response:
-    seen = request.headers.get("last-event-id")
+async def follow_turn(
+    session_id: str, turn_id: str, caller: Reader, use: UseCasesDep, seen: LastEventId = None
+) -> Response:
     after = Cursor.parse(seen) if seen else START
     events = use.turns.follow(caller.identity, session_id, turn_id, after)
     return await use.streams.respond(_all_rendered(events, _form_for(caller)), caller)

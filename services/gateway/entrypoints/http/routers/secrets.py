@@ -14,8 +14,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, entity_in, json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 
@@ -32,7 +33,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
     responses={200: answer("Secrets, by name.", SecretPage)},
 )
 async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "registry", "/internal/company/secrets", page)
+    return await upstream.get(caller, "registry", "/internal/company/secrets", page.params())
 
 
 @router.get("/{name}/", summary="Get a secret", responses={200: answer("Its name and times.", Secret), **errors(404)})

@@ -24,8 +24,9 @@ from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.http.bodies import ParsedBody, ParsedObject
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 from services.gateway.entrypoints.http.validation import invalid
@@ -71,7 +72,7 @@ async def create_session(
 async def list_sessions(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])], page: Page, upstream: Upstream
 ) -> Response:
-    return await upstream.get(caller, "runtime", "/internal/sessions", page)
+    return await upstream.get(caller, "runtime", "/internal/sessions", page.params())
 
 
 @router.get("/{session_id}/", summary="Get a session", responses={200: answer("The session.", Session), **errors(404)})

@@ -25,8 +25,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.http import examples
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import Upstream, created, entity_in, json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import public_router
 
@@ -46,7 +47,7 @@ _TRIAL_SECONDS: Final = 140.0
 
 @router.get("/", summary="List toolsets", responses={200: answer("Toolsets, by name.", ToolsetPage)})
 async def list_toolsets(caller: Reader, page: Page, upstream: Upstream) -> Response:
-    return await upstream.get(caller, "registry", "/internal/company/toolsets", page)
+    return await upstream.get(caller, "registry", "/internal/company/toolsets", page.params())
 
 
 @router.get(

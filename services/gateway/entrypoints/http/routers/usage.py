@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from fastapi import Depends, Security
+from fastapi import Query, Security
 from starlette.responses import Response
 
 from libs.contracts.decimals import decimal_text
@@ -14,7 +14,7 @@ from services.gateway.entrypoints.http.dependencies import UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
 from services.gateway.entrypoints.http.reference.described import answer
 from services.gateway.entrypoints.http.routing import public_router
-from services.gateway.entrypoints.http.usage_query import UsageParameters, UsageRequest
+from services.gateway.entrypoints.http.usage_query import UsageQuery
 from services.gateway.entrypoints.http.usage_schemas import UsageItem, UsageReport, UsageTotals
 
 router = public_router("/usage", "Usage")
@@ -32,7 +32,7 @@ router = public_router("/usage", "Usage")
 )
 async def get_usage(
     caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.USAGE_READ])],
-    wanted: Annotated[UsageRequest, Depends(UsageParameters())],
+    wanted: Annotated[UsageQuery, Query()],
     use: UseCasesDep,
 ) -> Response:
     begin, end = wanted.span(use.now())

@@ -11,8 +11,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.webhooks import WebhookStatus
 from services.gateway.entrypoints.http.authentication import by_api_key
 from services.gateway.entrypoints.http.bodies import ParsedBody
-from services.gateway.entrypoints.http.dependencies import IdempotentWrite, Page, PlainWrite, UseCasesDep
+from services.gateway.entrypoints.http.dependencies import IdempotentWrite, PlainWrite, UseCasesDep
 from services.gateway.entrypoints.http.forwarding import json_answer
+from services.gateway.entrypoints.http.queries import Page
 from services.gateway.entrypoints.http.reference.described import answer, errors
 from services.gateway.entrypoints.http.routing import PREFIX, public_router
 from services.gateway.entrypoints.http.webhook_schemas import (
@@ -69,7 +70,7 @@ async def create_webhook(
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
 async def list_webhooks(caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.webhooks.page(caller.identity, **page)
+    found = await use.webhooks.page(caller.identity, **page.params())
     shown = WebhookPage(webhooks=[Webhook.model_validate(_fields(each)) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
@@ -145,7 +146,7 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, use: UseCa
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
 async def list_webhook_deliveries(id: str, caller: Reader, page: Page, use: UseCasesDep) -> Response:
-    found = await use.webhooks.deliveries(caller.identity, id, **page)
+    found = await use.webhooks.deliveries(caller.identity, id, **page.params())
     shown = DeliveryPage(deliveries=[_delivered(each) for each in found.items], **found.facts)
     return json_answer(shown.model_dump_json().encode())
 
@@ -177,6 +178,7 @@ def _fields(webhook: webhooks.Webhook) -> dict[str, object]:
         "description": webhook.description,
         "status": webhook.status,
         "disabled_reason": webhook.disabled_reason,
+        "failing_since": webhook.failing_since,
         "company_wide": webhook.sees_company,
         "user_id": webhook.user_id,
         "created_at": webhook.created_at,

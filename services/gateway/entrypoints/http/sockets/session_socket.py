@@ -34,6 +34,7 @@ from services.gateway.entrypoints.http.dependencies import UseCases, repeatable
 from services.gateway.entrypoints.http.errors import as_service_error, info_for
 from services.gateway.entrypoints.http.forwarding import Forwarder
 from services.gateway.entrypoints.http.metrics import OPEN_SOCKETS, REFUSALS
+from services.gateway.entrypoints.http.queries import NoQuery, query_values
 from services.gateway.entrypoints.http.routing import PREFIX
 from services.gateway.entrypoints.http.sockets.client_messages import (
     Cancel,
@@ -45,7 +46,6 @@ from services.gateway.entrypoints.http.sockets.client_messages import (
     message_of,
     values_in,
 )
-from services.gateway.entrypoints.http.validation import check_parameters
 from services.gateway.use_cases.submitted_turn import SubmittedTurn
 from services.gateway.use_cases.turns import scope_to_answer
 
@@ -90,7 +90,7 @@ async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, i
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
     caller = await state.authentication.authenticate(websocket, takes_public_keys=True, token=token)
     require_scopes(caller, [Scope.EVENTS_READ])
-    check_parameters(websocket.scope["query_string"], ())
+    NoQuery.model_validate(query_values(websocket.scope["query_string"]))
     session_id = id_of(websocket.path_params["session_id"], "session")
     forwarder: Forwarder = state.forwarder
     head: int = await state.use_cases.timeline.head(caller)

@@ -1,5 +1,5 @@
 /** An agent's configuration as YAML, validated as one types. */
-import { send, write } from "../../api/client.js";
+import { get, write } from "../../api/client.js";
 import { allows } from "../../api/session.js";
 import { html, useMemo, useRef, useState } from "../../app/html.js";
 import { go, hrefOf } from "../../app/router.js";
@@ -34,9 +34,17 @@ export function Editor({ agent, onSaved }) {
   const validation = useValidation(text);
   const field = useRef();
   const problems = saving.problems.length ? saving.problems : validation.problems;
-  const save = async () => {
+  const [newer, setNewer] = useState(null);
+  const save = async (isSure = false) => {
     setSaving({ busy: true, problems: [], said: "" });
     try {
+      const now = agent && !isSure ? await get(`/agent/${agent.id}/`) : agent;
+      if (now && now.updated_at !== agent.updated_at) {
+        setSaving({ busy: false, problems: [], said: "Not saved." });
+        setNewer(now);
+        return;
+      }
+      setNewer(null);
       const headers = { "content-type": "application/yaml" };
       const body = agent ? text + takenOut(agent.system_config, text) : text;
       const saved = await write(agent ? "PATCH" : "POST", agent ? `/agent/${agent.id}/` : "/agent/", body, { headers });
@@ -48,6 +56,15 @@ export function Editor({ agent, onSaved }) {
     } catch (problem) {
       setSaving({ busy: false, problems: problemsOf(problem, text), said: "" });
     }
+  };
+  const show = () => {
+    const next = toYaml(newer.system_config);
+    setText(next);
+    setStored(next);
+    forget();
+    setNewer(null);
+    setSaving({ busy: false, problems: [], said: "" });
+    onSaved(newer);
   };
   const change = (next) => {
     setText(next);
@@ -61,17 +78,30 @@ export function Editor({ agent, onSaved }) {
         aria-invalid=${problems.length > 0 ? "true" : undefined} aria-describedby="configuration-problems" onInput=${(event) => change(event.target.value)}></textarea>
       <div class="editor-actions">
         <button class="button" onClick=${validation.check}><${Icon} name="check" />Validate</button>
-        <button class="button primary" disabled=${saving.busy || !allows("agents:write")} onClick=${save}>Save</button>
+        <button class="button primary" disabled=${saving.busy || !allows("agents:write")} onClick=${() => save()}>Save</button>
         ${text !== stored && html`<button class="button" onClick=${() => change(stored)}>Discard changes</button>`}
         ${agent && html`<a class="button" href=${hrefOf("chat/", { agent: agent.id })}><${Icon} name="chat" />Talk to it</a>`}
         <span role="status">${saving.said || verdict}</span>
       </div>
+      ${newer && html`<${Newer} agent=${newer} onSave=${() => save(true)} onShow=${show} />`}
       <div id="configuration-problems" role="alert">
         <${ProblemList} problems=${problems} label="Errors" onLine=${(line) => showLine(field.current, line)} />
       </div>
       <${ProblemList} problems=${validation.warnings} label="Warnings" onLine=${(line) => showLine(field.current, line)} />
       <${ToolPicker} text=${text} onText=${change} />
       ${agent && html`<${Versions} agent=${agent} text=${text} />`}
+    </div>`;
+}
+
+/** Somebody else has saved it since it was opened here. */
+function Newer({ agent, onSave, onShow }) {
+  return html`
+    <div class="problem" role="alert">
+      <p>${agent.name} has been changed elsewhere since you opened it: it is version ${agent.version_number} now. Saving replaces that change.</p>
+      <p class="actions">
+        <button class="button small" onClick=${onShow}>Discard mine, show version ${agent.version_number}</button>
+        <button class="button small danger" onClick=${onSave}>Save anyway</button>
+      </p>
     </div>`;
 }
 

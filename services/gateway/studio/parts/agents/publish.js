@@ -57,7 +57,7 @@ function OwnSnippet({ agentKey }) {
 
 /** Connections have scopes, a quota and an end of their own, and end without the agent. */
 function Connections({ agent }) {
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: 200 }, { signal }));
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: 200 }, { signal }), "", { changes: "connection" });
   const [making, setMaking] = useState(false);
   const own = (page?.connections ?? []).filter(({ agent_id: id }) => id === agent.id);
   return html`

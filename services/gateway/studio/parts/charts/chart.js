@@ -65,7 +65,7 @@ function optionsOf(uPlot, series, colour, text, dates) {
     scales: { x: { time: true }, y: { range: (_, low, high) => [0, Math.max(high ?? 0, 1) * 1.08] } },
     axes: [
       { ...axis, grid: { show: false }, size: 28, space: 60, values: (_, moments) => moments.map((seconds) => momentOf(seconds, dates)) },
-      { ...axis, size: 52, space: 34, values: (_, values) => values.map((value) => text(value)) },
+      { ...axis, size: (_, labels) => widthOf(labels), space: 34, values: (_, values) => values.map((value) => text(value)) },
     ],
     series: [
       { label: dates ? "Day" : "At", value: (_, seconds) => (seconds === null ? "" : momentOf(seconds, dates)) },
@@ -81,6 +81,11 @@ function optionsOf(uPlot, series, colour, text, dates) {
       })),
     ],
   };
+}
+
+/** As wide as the longest of the labels, at 11 px. */
+function widthOf(labels) {
+  return Math.max(40, 18 + 6.5 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
 
 const TIME = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit", hour12: false });

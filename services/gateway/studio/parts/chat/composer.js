@@ -1,13 +1,24 @@
 /** Where messages are written: text, files by button, drop or paste; Enter sends. */
-import { html, useLayoutEffect, useRef } from "../../app/html.js";
+import { html, useEffect, useLayoutEffect, useRef } from "../../app/html.js";
 import { Icon } from "../icon.js";
 import { useDraft } from "../use_draft.js";
+
+let isFocusKept = false;
+
+/** Has the next composer focused where this one is: the first message of a chat leads to its session. */
+export function keepFocus() {
+  isFocusKept = document.activeElement?.closest(".composer") !== null;
+}
 
 /** `draft` names what is written here. */
 export function Composer({ draft, disabled, running, attachments, onSend, onStop }) {
   const [text, setText] = useDraft(draft);
   const field = useRef();
   const chooser = useRef();
+  useEffect(() => {
+    if (isFocusKept) field.current.focus();
+    isFocusKept = false;
+  }, []);
   // With what is sent, and not a moment after it: the conversation moves with the field's height.
   useLayoutEffect(() => {
     const { current } = field;

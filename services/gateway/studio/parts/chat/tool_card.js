@@ -4,6 +4,7 @@ import { html, useState } from "../../app/html.js";
 import { momentText } from "../../model/format.js";
 import { Icon } from "../icon.js";
 import { JsonView } from "../json_view.js";
+import { useStill } from "../use_still.js";
 
 const SAID = { running: "runs…", waiting: "waits for an answer", completed: "done", failed: "failed", unknown: "outcome unknown" };
 
@@ -51,11 +52,14 @@ function useAnswer(onResolve) {
 
 export function Approval({ onResolve }) {
   const [{ busy, problem }, answer] = useAnswer(onResolve);
+  const [buttons, isStill, check] = useStill();
   if (!allows("runtime:approve")) return html`<p class="muted">Somebody whose key has <code>runtime:approve</code> has to decide.</p>`;
+  // A click that was meant for what stood here a moment ago decides nothing; keys have no place (`detail` is 0).
+  const decide = ({ detail }, decision) => (detail === 0 || check()) && answer({ decision });
   return html`
-    <div class="tool-actions">
-      <button class="button primary" disabled=${busy} onClick=${() => answer({ decision: "approve" })}><${Icon} name="check" />Approve</button>
-      <button class="button danger" disabled=${busy} onClick=${() => answer({ decision: "deny" })}><${Icon} name="close" />Deny</button>
+    <div class="tool-actions" ref=${buttons}>
+      <button class="button primary" disabled=${busy} aria-disabled=${!isStill} onClick=${(event) => decide(event, "approve")}><${Icon} name="check" />Approve</button>
+      <button class="button danger" disabled=${busy} aria-disabled=${!isStill} onClick=${(event) => decide(event, "deny")}><${Icon} name="close" />Deny</button>
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}`;
 }

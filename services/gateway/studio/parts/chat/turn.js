@@ -4,13 +4,13 @@ import { allows } from "../../api/session.js";
 import { html, useState } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { momentText, numberText, plainText } from "../../model/format.js";
-import { Dialog } from "../dialog.js";
 import { Icon } from "../icon.js";
 import { late } from "../late.js";
 import { Markdown } from "../markdown.js";
 import { useNear } from "../use_near.js";
 
 const ToolCard = late(() => import("./tool_card.js").then((module) => module.ToolCard));
+const Citations = late(() => import("./citations.js").then((module) => module.Citations));
 const ArtifactCard = late(() => import("./artifact_card.js").then((module) => module.ArtifactCard));
 
 const STATES = {
@@ -55,7 +55,7 @@ function Turn({ turn, beginsNear, sessionId, onResolve, ...asking }) {
             ${step.calls.map((call) => html`<${ToolCard} key=${call.id} call=${call} onResolve=${(action, answer) => onResolve(turn, action, answer)} />`)}
           </div>`)}
         ${text && html`<${Text} text=${text} isNear=${isNear} growing=${writing} />`}
-        ${turn.hasEnded && html`<${Citations} citations=${turn.citations} />`}
+        ${turn.hasEnded && turn.citations.length > 0 && html`<${Citations} citations=${turn.citations} />`}
         ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${turn.sessionId ?? sessionId} artifact=${artifact} />`)}
         ${!writing && html`<${State} turn=${turn} />`}
       </div>
@@ -78,7 +78,7 @@ function Question({ turn, isNear, isBusy, onTryAgain, onSendAgain, onDiscard }) 
         ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
         ${turn.status === "refused"
           ? html`<button class="link" onClick=${() => onSendAgain(turn)}>Send it again</button><button class="link" onClick=${() => onDiscard(turn)}>Discard</button>`
-          : turn.id && turn.hasEnded && hasMessage && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
+          : turn.id && turn.hasEnded && hasMessage && onTryAgain && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
       </p>
     </div>`;
 }
@@ -95,24 +95,4 @@ function State({ turn }) {
   }
   if (turn.status === "running" && turn.calls.some(({ status }) => status === "running")) return null;
   return html`<p class=${`turn-facts ${turn.status}`}><span>${STATES[turn.status]}</span>${turn.status === "cancelled" && timeline}</p>`;
-}
-
-function Citations({ citations }) {
-  const [open, setOpen] = useState(null);
-  if (!citations.length) return null;
-  return html`
-    <ul class="citations" aria-label="Sources">
-      ${citations.map((citation, at) => html`
-        <li key=${at}><button onClick=${() => setOpen(citation)}><b>${at + 1}</b> ${placeOf(citation)}</button></li>`)}
-    </ul>
-    ${open && html`
-      <${Dialog} title=${placeOf(open)} onClose=${() => setOpen(null)}>
-        <p class="muted">${[open.knowledge_base_name, open.score != null && `score ${open.score.toFixed(2)}`].filter(Boolean).join(", ")}</p>
-        <blockquote class="passage">${open.passage}</blockquote>
-        ${open.file_id && allows("files:read") && html`<p><a href=${hrefOf(`files/${open.file_id}/`)}>Open the file</a></p>`}
-      <//>`}`;
-}
-
-function placeOf({ file_name: name, page, row }) {
-  return [name ?? "Passage", page != null && `page ${page}`, row != null && `row ${row}`].filter(Boolean).join(", ");
 }

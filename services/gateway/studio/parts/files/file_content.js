@@ -12,10 +12,11 @@ import { DocumentText } from "./document_text.js";
 const TABLE_BYTES = 300_000;
 const TEXTS = ["text/plain", "text/markdown", "text/html", "application/json"];
 
-export function FileContent({ file }) {
+export function FileContent({ file, passage = "" }) {
   const path = `/files/${file.id}/download/`;
   if (file.content_type.startsWith("image/")) return html`<${Picture} path=${path} name=${file.name} />`;
   if (file.content_type === "text/csv") return html`<${Table} path=${path} name=${file.name} />`;
+  if (passage) return html`<${DocumentText} fileId=${file.id} passage=${passage} />`;
   if (TEXTS.includes(file.content_type)) return html`<${TextView} path=${path} label=${`Text of ${file.name}`} />`;
   return html`<${DocumentText} fileId=${file.id} />`;
 }

@@ -16,7 +16,8 @@ import { FileContent } from "./file_content.js";
 import { TagsDialog } from "./tags_dialog.js";
 import { useCollections } from "./use_collections.js";
 
-export function FilePage({ id }) {
+/** `passage` is marked in the file's text. */
+export function FilePage({ id, passage }) {
   const path = `/files/${id}/`;
   const { value: file, problem, refresh } = useLoaded((signal) => get(path, {}, { signal }), id);
   const [open, setOpen] = useState(null);
@@ -36,7 +37,7 @@ export function FilePage({ id }) {
           <button class="button danger" onClick=${() => setOpen("delete")}>Delete</button>`}
       <//>
       <${Problem} of=${save.problem ?? status.problem ?? problem} />
-      ${file && html`<${Facts} file=${file} /><div class="file-content card"><${FileContent} file=${file} /></div>`}
+      ${file && html`<${Facts} file=${file} /><div class="file-content card"><${FileContent} file=${file} passage=${passage} /></div>`}
       ${open === "tags" && html`<${TagsDialog} files=${[file]} onClose=${() => setOpen(null)} onSaved=${async () => (setOpen(null), await refresh())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${file.name}?`} action="Delete" onClose=${() => setOpen(null)} onConfirm=${async () => (await write("DELETE", path), go("files/"))}>

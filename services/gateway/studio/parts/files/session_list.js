@@ -18,7 +18,7 @@ const COLUMNS = [
 
 export function SessionList() {
   const [offset, setOffset] = useState(0);
-  const { value: page, problem } = useLoaded((signal) => get("/sessions/", { limit: LIMIT, offset }, { signal }), offset);
+  const { value: page, problem } = useLoaded((signal) => get("/sessions/", { limit: LIMIT, offset }, { signal }), offset, { changes: "session" });
   return html`
     <${Problem} of=${problem} />
     ${page && html`

@@ -18,7 +18,7 @@ export function TagsDialog({ files, onSaved, onClose }) {
   return html`
     <${Dialog} title=${files.length === 1 ? `Tags of ${files[0].name}` : `Tags of ${files.length} files`} onClose=${onClose}>
       <form class="form" onSubmit=${submit}>
-        <${TextField} label="Tags" name="parameters" autofocus hint=${same ? "Separated by commas." : "Separated by commas. They replace the different ones that these files have."} problem=${problem} value=${text} onValue=${setText} />
+        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. They replace the different ones that these files have."} problem=${problem} value=${text} onValue=${setText} />
         <${Problem} of=${problem} shown=${["parameters"]} />
         <div class="dialog-actions">
           <button type="button" class="button" onClick=${onClose}>Cancel</button>

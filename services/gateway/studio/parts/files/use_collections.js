@@ -6,6 +6,6 @@ import { useLoaded } from "../use_loaded.js";
 const LIMIT = 200;
 
 export function useCollections() {
-  const { value } = useLoaded((signal) => (allows("files:read") ? get("/collections/", { limit: LIMIT }, { signal }) : { collections: [] }));
+  const { value } = useLoaded((signal) => (allows("files:read") ? get("/collections/", { limit: LIMIT }, { signal }) : { collections: [] }), "", { changes: "collection" });
   return value?.collections ?? null;
 }

@@ -9,7 +9,7 @@ export function useFiles(query, limit) {
   const key = JSON.stringify(query);
   const [filtered, setFiltered] = useState(key);
   const begin = filtered === key ? offset : 0;
-  const loaded = useLoaded((signal) => get("/files/", { ...query, limit, offset: begin }, { signal }), `${key}/${begin}`);
+  const loaded = useLoaded((signal) => get("/files/", { ...query, limit, offset: begin }, { signal }), `${key}/${begin}`, { changes: "file" });
   const [chosen, setChosen] = useState(new Set());
   const choose = (id, on) => setChosen((now) => (on ? new Set(now).add(id) : new Set([...now].filter((each) => each !== id))));
   const go = (next) => (setFiltered(key), setOffset(next));

@@ -25,7 +25,7 @@ export function NewKey({ onMade, onClose }) {
   return html`
     <${Dialog} title="New key" onClose=${onClose}>
       <form class="form" onSubmit=${submit}>
-        <${TextField} label="Name" name="name" required autofocus maxlength="200" problem=${problem} value=${name} onValue=${setName} />
+        <${TextField} label="Name" name="name" required maxlength="200" problem=${problem} value=${name} onValue=${setName} />
         <div class="form-row">
           <${ExpiryField} ...${end} onChange=${setEnd} problem=${problem} />
           <${TextField} label="Requests a minute" name="rate_limit" type="number" min="1" max="1000000" problem=${problem}

@@ -17,7 +17,7 @@ export function CollectionForm({ collection, onSaved, onClose }) {
   return html`
     <${Dialog} title=${collection ? "Change the collection" : "New collection"} onClose=${onClose}>
       <form class="form" onSubmit=${submit}>
-        <${TextField} label="Name" name="name" required autofocus maxlength="200" problem=${problem} value=${name} onValue=${setName} />
+        <${TextField} label="Name" name="name" required maxlength="200" problem=${problem} value=${name} onValue=${setName} />
         <${TextField} label="Description" name="description" maxlength="10000" problem=${problem} value=${description} onValue=${setDescription} />
         <${Problem} of=${problem} shown=${["name", "description"]} />
         <div class="dialog-actions">

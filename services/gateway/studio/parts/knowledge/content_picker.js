@@ -11,7 +11,7 @@ const LIMIT = 200;
 export function ContentPicker({ collections, onCollections, files, onFiles }) {
   const known = useCollections();
   const [filter, setFilter] = useState("");
-  const { value: page, problem } = useLoaded((signal) => get("/files/", { limit: LIMIT, name: filter.trim() }, { signal }), filter.trim());
+  const { value: page, problem } = useLoaded((signal) => get("/files/", { limit: LIMIT, name: filter.trim() }, { signal }), filter.trim(), { changes: "file" });
   const toggle = (chosen, id) => (chosen.includes(id) ? chosen.filter((each) => each !== id) : [...chosen, id]);
   return html`
     ${collections && known?.length > 0 && html`

@@ -21,6 +21,7 @@ export function Lag() {
         ${value && html`<span class="muted">${countText(value.lag, "message")} behind, looked at again every 10 s</span>`}
       </div>
       <${Problem} of=${problem} />
+      ${!value && !problem && html`<p class="empty">Reading the consumer groups…</p>`}
       ${value && html`<${DataTable} label="Consumer lag" items=${largest} keyOf=${({ group, topic }) => `${group} ${topic}`} columns=${columnsOf(most)} empty="No group has committed anything yet." />`}
     </section>`;
 }

@@ -1,7 +1,7 @@
 /** Events, a row each. */
 import { html, useEffect, useState } from "../../app/html.js";
 import { eventText, isFailure, serviceOf } from "../../model/event_text.js";
-import { clockText } from "../../model/format.js";
+import { whenText } from "../../model/moments.js";
 import { timeOf } from "../../model/times.js";
 import { ServiceChip } from "../chips.js";
 import { VirtualList } from "../virtual_list.js";
@@ -51,7 +51,7 @@ function EventRow({ event, index, active, selected, onSelect }) {
       tabindex=${active ? 0 : -1}
       onClick=${() => onSelect(event)}
     >
-      <time role="gridcell" datetime=${event.time}>${clockText(timeOf(event.time))}</time>
+      <time role="gridcell" datetime=${event.time}>${whenText(timeOf(event.time))}</time>
       <span role="gridcell"><${ServiceChip} service=${service} /></span>
       <span role="gridcell" class="event-type">${event.type}</span>
       <span role="gridcell" class="event-text">${eventText(event)}</span>

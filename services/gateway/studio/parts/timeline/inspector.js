@@ -2,7 +2,8 @@
 import { html, useEffect, useRef } from "../../app/html.js";
 import { hrefOf } from "../../app/router.js";
 import { LEGEND, serviceOf } from "../../model/event_text.js";
-import { clockText, durationText, momentText, numberText } from "../../model/format.js";
+import { durationText, numberText } from "../../model/format.js";
+import { exactText } from "../../model/moments.js";
 import { timeOf } from "../../model/times.js";
 import { CopyButton } from "../copy_button.js";
 import { Icon } from "../icon.js";
@@ -28,7 +29,7 @@ function EventDetails({ event }) {
     <h2>${event.type}</h2>
     <dl class="facts">
       <dt>Service</dt><dd><${ServiceChip} service=${serviceOf(event)} /></dd>
-      <dt>Time</dt><dd>${momentText(event.time)} <code>${event.time.slice(11, -1)}</code></dd>
+      <dt>Time</dt><dd><time datetime=${event.time} title=${`${event.time} (UTC)`}>${exactText(timeOf(event.time))}</time></dd>
       <dt>Position</dt><dd>${numberText(event.position)}</dd>
       <${Id} name="Correlation" value=${event.correlation_id} query="correlation_id" />
       <${Id} name="Session" value=${event.session_id} query="session_id" />
@@ -52,7 +53,7 @@ function SpanDetails({ span, now, onEvent, onZoom }) {
     <dl class="facts">
       <dt>Service</dt><dd><${ServiceChip} service=${span.service} /></dd>
       <dt>State</dt><dd class=${`state ${span.state}`}>${span.state}</dd>
-      <dt>Began</dt><dd>${clockText(span.start)}</dd>
+      <dt>Began</dt><dd>${exactText(span.start)}</dd>
       <dt>Took</dt><dd>${durationText((span.end ?? now) - span.start)}${span.end === null ? " so far" : ""}</dd>
       ${times.map(([kind, length]) => html`<dt key=${kind}><i class=${`bar ${kind} of-${span.service}`}></i>${LEGEND[kind]}</dt><dd>${durationText(length)}</dd>`)}
       ${span.usage && html`<dt>Tokens</dt><dd>${numberText(span.usage.input_tokens)} in, ${numberText(span.usage.output_tokens)} out</dd>`}

@@ -1,7 +1,7 @@
 /** What the timeline shows, in figures, and how it shows it. */
 import { html } from "../../app/html.js";
 import { serviceOf } from "../../model/event_text.js";
-import { durationText, numberText } from "../../model/format.js";
+import { countText, durationText, numberText } from "../../model/format.js";
 import { Icon } from "../icon.js";
 
 const SERVICES = ["gateway", "registry", "runtime", "ingestion", "artifacts"];
@@ -20,7 +20,7 @@ export function Toolbar({ state, isTrace, all, shown, waiting, trace, services, 
       <p class="figures" role="status">
         <span class=${state === "live" && !paused ? "dot good" : "dot"} aria-hidden="true"></span>
         <b>${state === "live" ? (paused ? `Paused${waiting ? `, ${numberText(waiting)} more` : ""}` : "Live") : state === "loading" ? "Reading" : "Stopped"}</b>
-        <span>${numberText(shown.length)} events</span>
+        <span>${countText(shown.length, "event")}</span>
         ${trace && isTrace && html`<${Totals} trace=${trace} />`}
       </p>
       <div class="services" role="group" aria-label="Services">

@@ -32,7 +32,7 @@ export function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
     <${Dialog} title=${budget ? `Change ${budget.description || "the budget"}` : "New budget"} onClose=${onClose}>
       <form class="form" onSubmit=${submit}>
         <p class="muted">When it is used up, new turns are refused until it renews. Of several that apply, each must have something left.</p>
-        <${TextField} label="Description" name="description" autofocus maxlength="1000" problem=${problem} value=${description} onValue=${set("description")} />
+        <${TextField} label="Description" name="description" maxlength="1000" problem=${problem} value=${description} onValue=${set("description")} />
         ${!budget && html`
           <div class="form-row">
             <${SelectField} label="Whose" value=${kind} onValue=${set("kind")} options=${KINDS} />

@@ -11,7 +11,7 @@ import { BudgetForm, PERIODS } from "./budget_form.js";
 
 /** `names` are those of users and keys, by id; `keys` are the API keys that can be seen. */
 export function Budgets({ names, keys }) {
-  const { value: page, problem, refresh } = useLoaded((signal) => get("/budgets/", { limit: 100 }, { signal }));
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/budgets/", { limit: 100 }, { signal }), "", { changes: "budget" });
   const [open, setOpen] = useState(null);
   const close = () => setOpen(null);
   return html`

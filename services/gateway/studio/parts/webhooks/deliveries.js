@@ -12,6 +12,7 @@ import { useLoaded } from "../use_loaded.js";
 import { useLookAgain } from "../use_look_again.js";
 
 const LIMIT = 25;
+const SHORT = 60;
 const LOOK_AGAIN_MS = 1_000;
 const IDLE_MS = 10_000;
 
@@ -53,6 +54,6 @@ function Answer({ delivery: { last_status: status, last_response: response, next
   const waits = state === "pending" && (next ? `next attempt ${momentText(next)}` : attempts === 0 ? "waits for its turn" : "");
   return html`
     ${status !== null && html`<b>${status}</b> `}
-    ${response && html`<details class="answer"><summary>${response.slice(0, 60)}</summary><pre class="json" tabindex="0" role="region" aria-label="Answer">${response}</pre></details>`}
+    ${response && html`<details class="answer"><summary>${response.length > SHORT ? `${response.slice(0, SHORT)}…` : response}</summary><pre class="json" tabindex="0" role="region" aria-label="Answer">${response}</pre></details>`}
     ${waits && html`<small class="muted">${waits}</small>`}`;
 }

@@ -21,7 +21,7 @@ export function WebhookForm({ webhook, onSaved, onClose }) {
   return html`
     <${Dialog} title=${webhook ? "Change the webhook" : "New webhook"} onClose=${onClose}>
       <form class="form" onSubmit=${submit}>
-        <${TextField} label="Address" name="url" type="url" required autofocus maxlength="2000" placeholder="https://example.com/hooks/agents"
+        <${TextField} label="Address" name="url" type="url" required maxlength="2000" placeholder="https://example.com/hooks/agents"
           hint="Called by POST. It must be public, unless the operator allows its network." problem=${problem} value=${url} onValue=${setUrl} />
         <${Field} label="Event types" name="event_types" hint="One a line: names, or prefixes that end in *." problem=${problem}>
           ${(given) => html`<textarea class="code" rows="4" required spellcheck="false" value=${types} onInput=${(event) => setTypes(event.target.value)} ...${given}></textarea>`}

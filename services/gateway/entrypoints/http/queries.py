@@ -1,0 +1,141 @@
+"""Queries and headers of operations, as models that read them as literally as bodies are read."""
+
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+from urllib.parse import parse_qsl
+
+from fastapi import Header, Query
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, WithJsonSchema, model_validator
+from pydantic.json_schema import SkipJsonSchema
+
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from services.gateway.entrypoints.http.reference import texts
+
+MAX_LIMIT: Final = 200
+DEFAULT_LIMIT: Final = 50
+MAX_OFFSET: Final = 2**31 - 1
+MAX_CURSOR: Final = 1_000
+PUBLIC_KEYS: Final = ("agent_key", "connection_key")
+_DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
+
+
+class QueryModel(BaseModel):
+    """Refuses parameters that it doesn't have: a misspelt filter would answer with everything.
+
+    Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first thing that
+    is wrong is told in its own words.
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_others(cls, given: dict[str, Any]) -> dict[str, Any]:
+        known = [field.alias or name for name, field in cls.model_fields.items()]
+        for name in given:
+            if name not in known and name not in PUBLIC_KEYS:
+                raise _unknown_parameter(name, known)
+        return given
+
+    def params(self) -> dict[str, Any]:
+        """The parameters that were given, or have defaults, for an upstream."""
+        return self.model_dump(by_alias=True, exclude_none=True)
+
+
+def whole_number(name: str, low: int, high: int, example: int) -> BeforeValidator:
+    """A whole number in ASCII digits, without a sign or spaces."""
+
+    def read(value: object) -> object:
+        # Defaults are numbers already.
+        return read_whole_number(name, value, low, high, example) if isinstance(value, str) else value
+
+    return BeforeValidator(read)
+
+
+def read_whole_number(name: str, text: str, low: int, high: int, example: int) -> int:
+    """Raises ``ValidationFailed``."""
+    if _DIGITS.fullmatch(text) and low <= int(text) <= high:
+        return int(text)
+    message = f"must be a whole number from {low} to {high}"
+    raise refused_parameter(name, message, f"{name}={example}", kind="int_range")
+
+
+def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invalid") -> ValidationFailed:
+    detail = ErrorDetail(loc=["query", name], type=kind, message=message, hint=hint)
+    return ValidationFailed(f"The query is not valid: {name} {message}.", details=[detail])
+
+
+def query_values(query: bytes) -> dict[str, str]:
+    """The query's parameters, for whoever isn't an operation; of one given twice, the last counts."""
+    return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
+
+
+def _unknown_parameter(name: str, known: Sequence[str]) -> ValidationFailed:
+    shown, message = name[:100], "there is no such parameter"
+    close = difflib.get_close_matches(shown, known, n=1)
+    hint = f"did you mean '{close[0]}'?" if close else f"these are taken: {', '.join(known) or 'none'}"
+    detail = ErrorDetail(loc=["query", shown], type="extra_forbidden", message=message, hint=hint)
+    return ValidationFailed(f"The query is not valid: {shown}: {message}.", details=[detail])
+
+
+def _storable(text: str) -> str:
+    # A value with a NUL is nothing's; PostgreSQL would refuse the whole statement for it.
+    return text.replace("\0", "\ufffd")
+
+
+def _cursor(text: str) -> str:
+    if not 0 < len(text) <= MAX_CURSOR:
+        message = f"must have 1 to {MAX_CURSOR} characters"
+        raise ValidationFailed(message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)])
+    return text
+
+
+Text = Annotated[str, AfterValidator(_storable)]
+OptionalText = Text | SkipJsonSchema[None]
+Limit = Annotated[int, Field(ge=1, le=MAX_LIMIT), whole_number("limit", 1, MAX_LIMIT, DEFAULT_LIMIT)]
+Offset = Annotated[
+    int, Field(ge=0, le=MAX_OFFSET, description="Items to skip."), whole_number("offset", 0, MAX_OFFSET, 0)
+]
+_Cursor = Annotated[str, AfterValidator(_cursor), WithJsonSchema({"maxLength": MAX_CURSOR})]
+
+
+class ShortPageQuery(QueryModel):
+    """A page of a list of so few that it has no cursors."""
+
+    limit: Limit = Field(DEFAULT_LIMIT, description="Items in the page.")
+    offset: Offset = 0
+
+
+class PageQuery(ShortPageQuery):
+    after: _Cursor | SkipJsonSchema[None] = Field(
+        None, serialization_alias="cursor", description="`next` of the page before, to go on behind it."
+    )
+
+
+class ArrayQuery(QueryModel):
+    """A list that is an array: ``limit`` is None for all of it."""
+
+    limit: Limit | SkipJsonSchema[None] = Field(None, description="Items in the page; all of them without it.")
+    offset: Offset = 0
+
+
+class NoQuery(QueryModel):
+    """The query of a list that comes whole."""
+
+
+Page = Annotated[PageQuery, Query()]
+ShortPage = Annotated[ShortPageQuery, Query()]
+ArrayPage = Annotated[ArrayQuery, Query()]
+Unfiltered = Annotated[NoQuery, Query()]
+
+_OptionalHeader = str | SkipJsonSchema[None]
+IdempotencyKey = Annotated[
+    _OptionalHeader,
+    Header(alias="Idempotency-Key", description=texts.IDEMPOTENCY, json_schema_extra={"pattern": "^[ -~]{1,200}$"}),
+]
+LastEventId = Annotated[_OptionalHeader, Header(alias="Last-Event-ID", description=texts.LAST_EVENT_ID)]
+Prefer = Annotated[
+    _OptionalHeader, Header(alias="Prefer", description=texts.PREFER, examples=["wait=30", "respond-async"])
+]
