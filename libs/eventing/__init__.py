@@ -4,17 +4,6 @@ from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
 from libs.eventing._commands import CommandRouter, enter_commands
 from libs.eventing._consumer import ConsumerLoop
-from libs.eventing._consumer_lag import GroupLag, PartitionLag, read_consumer_lag
-from libs.eventing._dead_letter import DeadLetter
-from libs.eventing._dead_letter_reader import (
-    DeadLetterReader,
-    DeadLetterTopic,
-    TopicContent,
-    dead_letter_topic_named,
-    dead_letter_topics,
-    open_dead_letters,
-)
-from libs.eventing._dead_letter_replay import Replay, ReplayOutcome, ReplayOvertaken, open_replay
 from libs.eventing._dead_letters import DeadLetters
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
@@ -32,7 +21,6 @@ from libs.eventing._messages import (
 from libs.eventing._metrics import count_removed, set_lag
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._relay import Relay
-from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
 from libs.eventing._request_reply import (
     CommandSender,
     LookUp,
@@ -53,14 +41,10 @@ __all__ = [
     "CommandRouter",
     "CommandSender",
     "ConsumerLoop",
-    "DeadLetter",
-    "DeadLetterReader",
-    "DeadLetterTopic",
     "DeadLetters",
     "EntityTable",
     "EventRouter",
     "Expiry",
-    "GroupLag",
     "IdentitySigner",
     "KafkaBus",
     "KafkaConnection",
@@ -68,42 +52,30 @@ __all__ = [
     "KafkaSettings",
     "LookUp",
     "MessageRefused",
-    "MetadataTooLong",
     "OffsetMove",
     "OnEvent",
     "Outbox",
     "OutboxMessage",
     "Overtaken",
     "Partition",
-    "PartitionLag",
     "PayloadReader",
     "PoisonMessage",
     "Producer",
     "ReadTooSlowly",
     "Record",
     "Relay",
-    "Replay",
-    "ReplayOffsets",
-    "ReplayOutcome",
-    "ReplayOvertaken",
     "Replication",
     "Replies",
     "ReplyState",
     "Retention",
     "RevokedKeys",
-    "TopicContent",
     "Transaction",
     "connection_diagnostics",
     "count_removed",
     "create_topics",
-    "dead_letter_topic_named",
-    "dead_letter_topics",
     "enter_commands",
     "envelope_of",
     "is_bus_outage",
     "member_client_id",
-    "open_dead_letters",
-    "open_replay",
-    "read_consumer_lag",
     "set_lag",
 ]

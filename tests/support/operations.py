@@ -10,17 +10,17 @@ from typing import Any
 import orjson
 
 from libs.contracts.errors import NotFound
-from libs.eventing import (
-    BusUnavailable,
+from libs.eventing import BusUnavailable
+from libs.eventing.dead_letters import (
     DeadLetter,
     DeadLetterTopic,
-    GroupLag,
     ReplayOffsets,
     ReplayOutcome,
     ReplayOvertaken,
     TopicContent,
     dead_letter_topic_named,
 )
+from libs.eventing.lag import GroupLag
 from services.gateway.domain.operations import ReplicaHealth
 
 BEGIN = datetime(2030, 1, 1, tzinfo=UTC)

@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tools.lint import sleeps, structure, vocabulary
+from tools.lint import private_members, sleeps, structure, vocabulary
 
-_RULES = (sleeps.findings, structure.findings, vocabulary.findings)
+_RULES = (private_members.findings, sleeps.findings, structure.findings, vocabulary.findings)
 
 
 def main() -> int:

@@ -10,7 +10,7 @@ import structlog
 
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identity import Identity
-from libs.eventing import (
+from libs.eventing.dead_letters import (
     DeadLetter,
     DeadLetterTopic,
     ReplayOutcome,

@@ -15,14 +15,10 @@ from cli.bus_address import BusAddress
 from cli.dlq import command
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import (
+from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
+from libs.eventing.dead_letters import (
     DeadLetterReader,
-    DeadLetters,
-    KafkaBus,
-    KafkaConnection,
-    Record,
     ReplayOvertaken,
-    create_topics,
     dead_letter_topic_named,
     open_dead_letters,
     open_replay,

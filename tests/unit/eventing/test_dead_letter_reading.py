@@ -5,7 +5,13 @@ import pytest
 from libs.contracts.errors import NotFound
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import TopicKind, with_dead_letters
-from libs.eventing import DeadLetter, MetadataTooLong, ReplayOffsets, dead_letter_topic_named, dead_letter_topics
+from libs.eventing.dead_letters import (
+    DeadLetter,
+    MetadataTooLong,
+    ReplayOffsets,
+    dead_letter_topic_named,
+    dead_letter_topics,
+)
 
 NOW = datetime(2026, 5, 4, 12, tzinfo=UTC)
 

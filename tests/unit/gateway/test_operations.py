@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.identity import Identity
-from libs.eventing import GroupLag, PartitionLag, ReplayOffsets, ReplayOvertaken
+from libs.eventing.dead_letters import ReplayOffsets, ReplayOvertaken
+from libs.eventing.lag import GroupLag, PartitionLag
 from libs.retry import RetryPolicy
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 from services.gateway.domain.operations import ReplicaHealth

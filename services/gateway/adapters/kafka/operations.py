@@ -4,18 +4,17 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
-from libs.eventing import (
+from libs.eventing import KafkaConnection
+from libs.eventing.dead_letters import (
     DeadLetter,
     DeadLetterReader,
     DeadLetterTopic,
-    GroupLag,
-    KafkaConnection,
     ReplayOutcome,
     TopicContent,
     open_dead_letters,
     open_replay,
-    read_consumer_lag,
 )
+from libs.eventing.lag import GroupLag, read_consumer_lag
 
 _CLIENT: Final = "aes-gateway-operations"
 

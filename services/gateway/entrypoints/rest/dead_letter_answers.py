@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import orjson
 
-from libs.eventing import DeadLetter
+from libs.eventing.dead_letters import DeadLetter
 from services.gateway.domain.masking import mask_text, mask_value
 from services.gateway.domain.operations import letter_id
 from services.gateway.entrypoints.rest import operations_schemas as schemas

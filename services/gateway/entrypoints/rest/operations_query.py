@@ -8,7 +8,7 @@ import orjson
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
-from libs.eventing import dead_letter_topics
+from libs.eventing.dead_letters import dead_letter_topics
 from services.gateway.entrypoints.door.queries import DEFAULT_LIMIT, Limit, QueryModel, refused_parameter
 from services.gateway.use_cases.dead_letters import DeadLetterQuery, Positions
 

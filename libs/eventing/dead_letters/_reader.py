@@ -14,9 +14,8 @@ from aiokafka.errors import KafkaError
 from libs.contracts.errors import NotFound
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
 from libs.eventing._bus import BusUnavailable
-from libs.eventing._dead_letter import DeadLetter
 from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
-from libs.eventing._replay_offsets import ReplayOffsets
+from libs.eventing.dead_letters._letter import DeadLetter, ReplayOffsets
 from libs.retry import RetryPolicy
 
 REPLAY_GROUP: Final = "dead-letter-replay"

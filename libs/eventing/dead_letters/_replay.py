@@ -12,9 +12,8 @@ from aiokafka.structs import OffsetAndMetadata
 
 from libs.contracts.errors import Conflict
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._dead_letter import DeadLetter
-from libs.eventing._dead_letter_reader import REPLAY_GROUP, DeadLetterReader, DeadLetterTopic
-from libs.eventing._replay_offsets import MetadataTooLong, ReplayOffsets
+from libs.eventing.dead_letters._letter import DeadLetter, MetadataTooLong, ReplayOffsets
+from libs.eventing.dead_letters._reader import REPLAY_GROUP, DeadLetterReader, DeadLetterTopic
 
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 
