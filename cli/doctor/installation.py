@@ -82,9 +82,12 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Installation:
         for service in SERVICES
         if (url := service.environment.get(f"AES_{service.name.upper()}_OBJECTS_URL"))
     }
+    # The password is made when Kafka is first started.
+    is_made = home.kafka_password_file.exists()
+    bus = embedded_bus(home, ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")) if is_made else None
     return Installation(
         title=f"the embedded stack in {home.root}",
-        bus=embedded_bus(home, ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")),
+        bus=bus,
         databases={name: postgres.url(name) for name in DATABASES},
         objects={**objects, **_of_services(environment, "OBJECTS_URL")},
         weaviate=_weaviate(environment),
