@@ -62,8 +62,8 @@ class TcpProxy:
                     group.create_task(self._forward(upstream, writer))
             finally:
                 downstream.close()
-        except (OSError, ExceptionGroup):
-            pass  # one of the two sides is gone: so is the connection
+        except* OSError:
+            pass  # One of the two sides is gone, and so is the connection.
         finally:
             self._connections.discard(connection)
             writer.close()
