@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import jsonschema_rs
 
-from libs.confined import ProcessKilled, answer_job, run_confined
+from libs.confined import OutOfMemory, ProcessKilled, answer_job, run_confined
 from libs.json_schema._findings import findings, validator_of
 
 _SECONDS: Final = 5.0
@@ -17,7 +17,7 @@ async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most:
     job = {"schema": schema, "value": value, "name": name, "most": most}
     try:
         answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)
-    except (TimeoutError, ProcessKilled):
+    except (TimeoutError, OutOfMemory, ProcessKilled):
         return [f"{name}: holding it against its schema takes too much time or memory"]
     found: list[str] = answer["findings"]
     return found

@@ -97,7 +97,7 @@ async def test_work_is_taken_by_streams(broker: SecuredKafka) -> None:
         raise AssertionError("there is no run in this test")
 
     given = broker.connection("ingestion-kafka")
-    streams = IngestionStreams(kafka=given, prefix="", process=1, items=take, run=no_run, batch=1, batches=1)
+    streams = IngestionStreams(kafka=given, prefix="", process=1, items=take, run=no_run, batches=1)
     serving = asyncio.create_task(streams.serve())
     producer = KafkaBus(given).producer()
     await producer.start()

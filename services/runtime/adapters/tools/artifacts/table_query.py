@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from libs.confined import JobRefused, ProcessKilled, run_confined
+from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
 from libs.contracts.api.artifacts import Artifact
 from libs.fairness import FairSemaphore, QueueFull
 from services.runtime.adapters.tools.artifacts.artifact_reading import ARTIFACT, artifact_lookup
@@ -96,10 +96,10 @@ class TableQuery:
         try:
             files = {file.name: file}
             return await run_confined(_WORKER, job, seconds=seconds, memory_bytes=memory_bytes, files=files)
+        except (OutOfMemory, TimeoutError):
+            raise ToolFailed(_GONE) from None
         except JobRefused as problem:
             raise ToolFailed(str(problem)) from None
-        except TimeoutError:
-            raise ToolFailed(_GONE) from None
         except ProcessKilled as killed:
             # A limit kills it; an error that the worker has no words for ends it with 1.
             raise ToolFailed(_GONE if killed.status < 0 else "the file could not be read as a table") from None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any, Final
 
-from libs.confined import JobRefused, ProcessKilled, run_confined
+from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
 from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.answer_text import decoded
@@ -80,9 +80,9 @@ class OpenApiTool:
 async def _compiled(job: JsonObject) -> dict[str, Any]:
     try:
         return await run_confined(_COMPILER, job, seconds=_COMPILE_SECONDS, memory_bytes=_MEMORY_BYTES)
+    except (OutOfMemory, ProcessKilled):
+        raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
     except JobRefused as problem:
         raise ToolsetUnusable(f"The OpenAPI document cannot be used: {problem}.") from None
     except TimeoutError:
         raise ToolsetUnusable(f"The OpenAPI document takes more than {_COMPILE_SECONDS:g} seconds to read.") from None
-    except ProcessKilled:
-        raise ToolsetUnusable("The OpenAPI document takes too much time or memory to read.") from None
