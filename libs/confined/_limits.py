@@ -24,7 +24,9 @@ class JobRefused(Exception):
     """The job cannot be done; the message is for the owner of what was given."""
 
 
-class OutOfMemory(JobRefused):
+class OutOfMemory(Exception):
+    """The limit of memory is reached. It is no refusal: the process must be killed."""
+
     def __init__(self) -> None:
         super().__init__("Reading it takes too much memory.")
 

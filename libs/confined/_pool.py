@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from libs.confined._frames import Job
-from libs.confined._limits import JobRefused, Limits, OutOfMemory, ProcessKilled, ProcessNotStarted
+from libs.confined._limits import JobRefused, Limits, ProcessKilled, ProcessNotStarted
 from libs.confined._process import ConfinedProcess
 from libs.fairness import FairSemaphore
 
@@ -78,8 +78,8 @@ class ConfinedPool:
             answer = await process.call(job, body, files=files)
             is_interrupted = False
             return answer
-        except JobRefused as refused:
-            is_interrupted = isinstance(refused, OutOfMemory)
+        except JobRefused:
+            is_interrupted = False
             raise
         finally:
             if process is not None and not is_interrupted and not self._is_used_up(process):

@@ -240,8 +240,8 @@ async def run_confined(
 ) -> Job:
     """Runs the module, which calls ``answer_job``, for one job within ``seconds`` of wall time.
 
-    The process knows copies of ``files`` under these names. Raises JobRefused, ProcessKilled and TimeoutError. A
-    cancelled call leaves no process.
+    The process knows copies of ``files`` under these names. Raises JobRefused, OutOfMemory, ProcessKilled and
+    TimeoutError. A cancelled call leaves no process.
     """
     limits = Limits(seconds=seconds, job_seconds=seconds, memory_bytes=memory_bytes)
     process = await ConfinedProcess.start(module, limits, cpu_seconds=seconds)

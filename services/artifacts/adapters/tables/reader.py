@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from libs.confined import JobRefused, ProcessKilled, run_confined
+from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
 from libs.contracts.api.artifacts import Sheet
 from libs.documents import DocumentUnreadable
 
@@ -28,7 +28,7 @@ class TableProcesses:
             answer = await run_confined(
                 _MODULE, job, seconds=self.seconds, memory_bytes=self.memory_bytes, files={_FILE: path}
             )
-        except JobRefused as refused:
+        except (JobRefused, OutOfMemory) as refused:
             raise DocumentUnreadable(str(refused)) from None
         except TimeoutError:
             raise DocumentUnreadable(f"Reading the file takes more than {self.seconds:g} seconds.") from None
