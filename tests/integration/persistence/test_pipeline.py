@@ -1,5 +1,6 @@
 """Transactions of one pipeline on a real server."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import psycopg
@@ -80,22 +81,40 @@ async def test_a_failure_of_the_block_itself_rolls_back_and_keeps_the_connection
 
 
 @pytest.mark.parametrize("known", [True, False], ids=["raised", "hidden-by-another-failure"])
-async def test_a_statement_behind_one_that_failed_is_not_taken_for_prepared(database: Database, known: bool) -> None:
+async def test_a_statement_behind_one_that_failed_is_not_taken_for_prepared(
+    database: Database, database_url: str, known: bool
+) -> None:
     await database.execute("ALTER TABLE things ADD CONSTRAINT once EXCLUDE (id WITH =)")
 
     async def add(number: int) -> list[tuple[int]]:
         async with database.pipelined() as connection:
             await connection.execute("INSERT INTO things VALUES (%s)", (number,))
             looking = await connection.execute("SELECT max(id) FROM things")
-            if not known and number == 0:
-                raise LookupError
         return await looking.fetchall()
 
-    await add(0) if known else await database.execute("INSERT INTO things VALUES (0)")
-    for number in range(1, _STATEMENTS_BEFORE_ONE_IS_PREPARED):
+    async def add_and_fail_first(number: int) -> None:
+        """The table is locked until the block has failed, so that the server's error can only come after that."""
+        async with await psycopg.AsyncConnection.connect(database_url) as other:
+            await other.execute("LOCK TABLE things")
+            unlocking = None
+            try:
+                async with database.pipelined() as connection:
+                    await connection.execute("INSERT INTO things VALUES (%s)", (number,))
+                    await connection.execute("SELECT max(id) FROM things")
+                    unlocking = asyncio.create_task(other.rollback())
+                    raise LookupError
+            finally:
+                if unlocking:
+                    await unlocking
+
+    for number in range(_STATEMENTS_BEFORE_ONE_IS_PREPARED):
         await add(number)
-    with pytest.raises(psycopg.errors.ExclusionViolation if known else LookupError):
-        await add(0)
+    if known:
+        with pytest.raises(psycopg.errors.ExclusionViolation):
+            await add(0)
+    else:
+        with pytest.raises(LookupError):
+            await add_and_fail_first(0)
     assert await add(9) == [(9,)]
 
 
