@@ -18,7 +18,7 @@ MOST_BYTES = 300_000
 MOST_BYTES_OF_THE_WIDGET = 40_000
 MOST_FILES_OF_A_PAGE = 60
 MOST_BYTES_OF_A_PAGE = 100_000
-PAGES = [path.stem for path in (FOLDER / "pages").iterdir()]
+PAGES = [path.stem for path in (FOLDER / "studio/pages").iterdir()]
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ async def test_a_page_names_all_that_it_begins_with_and_little_else(client: http
     """A browser that is far away waits for each file that is named late, and for each that is named too much."""
     page = await client.get(f"/studio/{name}/" if name else "/studio/", headers={"accept-encoding": "gzip"})
     named = set(re.findall(r'(?:href|src)="([^"]+)"', page.text))
-    begins = {"/app/main.js", *([f"/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
+    begins = {"/studio/main.js", *([f"/studio/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
     modules = {path for path in named if not path.endswith((".css", ".svg"))}
     assert begins <= {path.removeprefix(f"/studio/assets/{load().version}") for path in modules}
     assert modules == await modules_from(client, modules), "nothing is found only when it is imported"
@@ -85,7 +85,7 @@ async def test_the_page_comes_from_nowhere_else(client: httpx.AsyncClient) -> No
 
 
 async def test_a_file_is_sent_compressed_to_who_takes_it_and_not_again_to_who_has_it(client: httpx.AsyncClient) -> None:
-    path = f"/studio/assets/{load().version}/app/main.js"
+    path = f"/studio/assets/{load().version}/studio/main.js"
     plain = await client.get(path, headers={"accept-encoding": "identity"})
     packed = await client.get(path, headers={"accept-encoding": "br, gzip"})
     assert "content-encoding" not in plain.headers
@@ -97,12 +97,13 @@ async def test_a_file_is_sent_compressed_to_who_takes_it_and_not_again_to_who_ha
 
 async def test_a_file_of_another_release_is_served_and_not_kept(client: httpx.AsyncClient) -> None:
     """Two replicas may be of two releases while one is replaced."""
-    reply = await client.get("/studio/assets/0123456789abcdef/app/main.js")
+    reply = await client.get("/studio/assets/0123456789abcdef/studio/main.js")
     assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-store")
 
 
 @pytest.mark.parametrize(
-    "path", ["app/nothing.js", "index.html", "vendor/manifest.json", "../bootstrap.py", "%2e%2e/bootstrap.py", ""]
+    "path",
+    ["studio/nothing.js", "studio/index.html", "vendor/manifest.json", "../bootstrap.py", "%2e%2e/bootstrap.py", ""],
 )
 async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
     reply = await client.get(f"/studio/assets/{load().version}/{path}")

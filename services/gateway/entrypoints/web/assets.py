@@ -1,4 +1,4 @@
-"""The files of the studio and of the chat for web pages: read once, compressed once, named by one hash over all."""
+"""The files of `web/`, the studio and the widget: read once, compressed once, named by one hash over all."""
 
 import gzip
 import hashlib
@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-FOLDER: Final = Path(__file__).parents[2] / "studio"
+FOLDER: Final = Path(__file__).parents[4] / "web"
 PREFIX: Final = "/studio"
 NO_PAGE: Final = "*"
 """Stands for every address that names no page."""
@@ -23,11 +23,13 @@ _MEDIA_TYPES: Final = {
     ".svg": "image/svg+xml",
 }
 _HEAD: Final = "<!-- head: styles, import map and modules, as the gateway knows them -->"
-_THEME: Final = "app/theme.js"
+_MAIN: Final = "studio/main.js"
+_PAGES: Final = "studio/pages/"
+_THEME: Final = "studio/theme.js"
 _STYLES: Final = "styles.css"
 _IMPORT: Final = re.compile(r"""\bfrom ?["']([^"']+)["']""")
 _WIDGET: Final = "widget/"
-_STYLE_ORDER: Final = ("vendor/", "styles/tokens", "styles/base")
+_STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +70,12 @@ def load() -> Studio:
     version = hashlib.sha256("".join(f"{path}{asset.etag}" for path, asset in assets.items()).encode()).hexdigest()[:16]
     base = f"{PREFIX}/assets/{version}"
     import_map = _import_map(base)
-    template = (FOLDER / "index.html").read_text()
+    template = (FOLDER / "studio/index.html").read_text()
     loader = (FOLDER / _WIDGET / "loader.js").read_text().replace("{{assets}}", base)
     imports = _imports(files)
     return Studio(
         pages={
-            segment: _page(template, base, theme, import_map, _modules_of(imports, ["app/main.js", *page]))
+            segment: _page(template, base, theme, import_map, _modules_of(imports, [_MAIN, *page]))
             for segment, page in _page_modules(files).items()
         },
         policy=_policy(theme, import_map),
@@ -102,7 +104,7 @@ def _import_map(base: str) -> str:
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
     """Modules that the application imports for an address, by its first part: `pages/chat.js` for `chat/…`."""
-    named = {posixpath.splitext(path)[0].removeprefix("pages/"): [path] for path in files if path.startswith("pages/")}
+    named = {posixpath.splitext(path)[0].removeprefix(_PAGES): [path] for path in files if path.startswith(_PAGES)}
     return {**named, "": named["overview"], NO_PAGE: []}
 
 
@@ -136,7 +138,7 @@ def _page(template: str, base: str, theme: str, import_map: str, modules: Sequen
         f'<link rel="stylesheet" href="{base}/{_STYLES}">',
         f'<script type="importmap">{import_map}</script>',
         *(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules),
-        f'<script type="module" src="{base}/app/main.js"></script>',
+        f'<script type="module" src="{base}/{_MAIN}"></script>',
     )
     text = template.replace(_HEAD, "\n".join(head)).replace("{{assets}}", base)
     return _asset(text.encode(), "text/html; charset=utf-8")
