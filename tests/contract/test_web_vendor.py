@@ -5,7 +5,7 @@ import hashlib
 from services.gateway.entrypoints.web.assets import FOLDER, vendored
 
 VENDOR = FOLDER / "vendor"
-FREE = {"MIT", "Apache-2.0", "MPL-2.0 OR Apache-2.0"}
+FREE = {"MIT", "Apache-2.0"}
 
 
 def test_every_vendored_file_is_the_one_of_the_manifest() -> None:

@@ -44,7 +44,7 @@ button:disabled { opacity: .55; cursor: default; }
 .greeting, .markdown { overflow-wrap: anywhere; }
 .greeting { margin: 0 0 1rem; white-space: pre-wrap; }
 .markdown > :first-child { margin-top: 0; }
-p, ul, ol, pre, blockquote, .table { margin: 0 0 .6rem; }
+p, ul, ol, pre, blockquote, .wide { margin: 0 0 .6rem; }
 ul, ol { padding-left: 1.4em; }
 h3, h4, h5, h6 { margin: .9rem 0 .4rem; font-size: 1em; }
 code, pre { font: .87em ui-monospace, "SF Mono", "DejaVu Sans Mono", Menlo, Consolas, monospace; }
@@ -53,12 +53,12 @@ pre { padding: .6rem; border-radius: 8px; background: var(--sunken); overflow-x:
 blockquote { padding-left: .8rem; border-left: 3px solid var(--line-strong); color: var(--muted); }
 hr { border: 0; border-top: 1px solid var(--line); }
 a { color: inherit; text-decoration: underline; text-underline-offset: .15em; }
-.table { overflow-x: auto; }
+.wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9em; }
 th, td { padding: .25rem .5rem; border: 1px solid var(--line); text-align: left; }
 th { background: var(--sunken); }
-.center { text-align: center; }
-.end { text-align: right; }
+.markdown [align="center"] { text-align: center; }
+.markdown [align="right"] { text-align: right; }
 .note { margin: 0 0 .5rem; color: var(--muted); font-size: .85em; }
 .note b { font-weight: 550; overflow-wrap: anywhere; }
 .problem { margin: 0 0 .6rem; padding: .5rem .7rem; border-radius: 8px; background: var(--danger-soft); color: var(--danger); overflow-wrap: anywhere; }

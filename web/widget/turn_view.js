@@ -1,6 +1,6 @@
 /** A message and what became of it, as a visitor sees it. */
 import { element } from "./element.js";
-import { Markdown } from "./markdown.js";
+import { Blocks } from "../chat/markdown.js";
 
 const STATES = {
   sending: "Sending…",
@@ -8,6 +8,15 @@ const STATES = {
   running: "Working…",
   cancelled: "This answer was stopped.",
 };
+
+class MarkdownView {
+  #blocks = new Blocks();
+  node = element("div", { className: "markdown" });
+
+  show(text) {
+    this.#blocks.show(this.node, text);
+  }
+}
 
 export class TurnView {
   #texts = new Map();
@@ -17,7 +26,7 @@ export class TurnView {
     this.#download = onDownload;
     this.question = element("div", { className: "question" });
     this.steps = element("div");
-    this.answer = new Markdown();
+    this.answer = new MarkdownView();
     this.facts = element("div");
     this.node = element("article", { className: "turn" }, this.question, this.steps, this.answer.node, this.facts);
     this.show(turn);
@@ -38,7 +47,7 @@ export class TurnView {
   #step({ number, text }) {
     let view = this.#texts.get(number);
     if (!view) {
-      view = new Markdown();
+      view = new MarkdownView();
       this.#texts.set(number, view);
       this.steps.append(view.node);
     }

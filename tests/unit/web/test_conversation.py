@@ -1,11 +1,8 @@
 """A conversation is the same whichever way its parts arrive."""
 
-import json
 from typing import Any
 
-import pytest
-
-from tests.unit.web.conftest import Run, in_world
+from tests.unit.web.conftest import Run
 
 Event = tuple[str, dict[str, Any]]
 SHOWN = """(() => {
@@ -87,25 +84,6 @@ def test_a_failure_says_why(run: Run) -> None:
     assert (found["status"], found["problem"]) == ("failed", "The model's provider failed.")
 
 
-def test_a_long_text_is_read_part_by_part(run: Run) -> None:
-    text = "\n\n".join(f"Paragraph {n}{' and more' * 100}" for n in range(100))
-    render = """
-      const { render, h } = await import("preact");
-      const box = document.createElement("div");
-      render(h(m.Markdown, { text: given }), box);
-      const shown = () => [...box.querySelectorAll("p")];
-      const atOnce = shown().length;
-      const whole = box.textContent.length;
-      await until(() => shown().length === 100);
-      return { atOnce, whole, texts: shown().map((each) => each.textContent) };
-    """
-    found = run("studio/parts/markdown.js", in_world(render), text)
-    assert 0 < found["atOnce"] < 50
-    # What is not read yet stands there as it was written.
-    assert found["whole"] >= len(text.replace("\n", ""))
-    assert found["texts"] == text.split("\n\n")
-
-
 def test_what_is_known_about_a_file_outlasts_reading_its_message_again(run: Run) -> None:
     blocks = [{"type": "text", "text": "x"}, {"type": "file", "source": {"artifact_id": "a"}}]
     message = {"role": "user", "turn_id": "t", "content": "x", "timestamp": "2026", "content_blocks": blocks}
@@ -161,33 +139,6 @@ def test_turns_come_in_the_order_of_their_messages_and_those_without_one_last(ru
     assert run("model/conversation.js", ordered, messages) == ["half", "a", "b", "unknown"]
 
 
-def test_html_in_markdown_is_text_and_links_lead_to_the_web_only(run: Run) -> None:
-    hostile = (
-        "# Title\n<script>document.title='x'</script> <img src=x onerror=alert(1)>\n\n"
-        "![picture](https://elsewhere.example/p.png) [js](javascript:alert(1)) [data](data:text/html,x) "
-        "[ok](https://a.example)\n\n"
-        "<a href='https://a.example' onclick='alert(1)' style='position:fixed'>styled</a>\n\n"
-        "| a | b |\n|---|---|\n| 1 | 2 |\n"
-    )
-    render = """(async () => {
-      const { render, h } = await import("preact");
-      render(h(m.Markdown, { text: given }), document.body);
-      const attributes = [...document.body.querySelectorAll("*")].flatMap((each) => each.getAttributeNames());
-      return {
-        tags: [...new Set([...document.body.querySelectorAll("*")].map((each) => each.localName))],
-        links: [...document.body.querySelectorAll("a[href]")].map((each) => each.getAttribute("href")),
-        attributes: [...new Set(attributes)], text: document.body.textContent, title: document.title,
-      };
-    })()"""
-    found = run("studio/parts/markdown.js", f"await {render}", hostile)
-    assert not {"script", "img", "iframe", "style"} & set(found["tags"])
-    assert {"h3", "table", "td"} <= set(found["tags"])
-    assert set(found["links"]) <= {"https://elsewhere.example/p.png", "https://a.example"}
-    assert set(found["attributes"]) <= {"class", "href", "target", "rel", "tabindex", "align"}, json.dumps(found)
-    assert "<script>document.title='x'</script>" in found["text"]
-    assert found["title"] == "tests"
-
-
 def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) -> None:
     message = "A budget of the company is used up: cost 25 of 1; it renews at 2026-12-01T00:00:00.000000Z"
     problem = {"message": f"{message}.", "details": [{"message": message}, {"message": "Ask for more."}]}
@@ -198,61 +149,6 @@ def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) 
     assert said.endswith("Ask for more.")
     assert "T00:00" not in said
     assert "2026" in said
-
-
-MARKDOWN = """(async () => {
-  const { render, h } = await import("preact");
-  const box = document.createElement("div");
-  render(h(m.Markdown, { text: given }), box);
-  const found = box.firstChild.innerHTML;
-  render(null, box);
-  return found;
-})()"""
-
-
-def rendered(run: Run, text: str) -> str:
-    html: str = run("studio/parts/markdown.js", f"await {MARKDOWN}", text)
-    return html.replace("\n", "")
-
-
-def test_a_numbered_list_keeps_its_numbers_and_columns_their_alignment(run: Run) -> None:
-    assert '<ol start="5">' in rendered(run, "5. five\n6. six")
-    table = rendered(run, "| a | b | c |\n|:--|:-:|--:|\n| 1 | 2 | 3 |")
-    assert '<td align="left">1</td><td align="center">2</td><td align="right">3</td>' in table
-
-
-def test_links_that_lead_nowhere_are_text(run: Run) -> None:
-    assert rendered(run, "[a](/there) [b](javascript:x) [c](https://c.example)").startswith("<p>a b <a ")
-
-
-FORMULAS = (
-    (r"so $r(t)\,p(t)\,dt$ it is", r"$r(t)\,p(t)\,dt$"),
-    (r"with \(a_1^2 * b_2 * c\)", r"\(a_1^2 * b_2 * c\)"),
-    ("$$\na_1 \\\\\n\n- b_2 \\,\n$$", "$$\na_1 \\\\\n\n- b_2 \\,\n$$"),
-    ("text\n\\[\nx \\\\ y\n\\]\nmore", "\\[\nx \\\\ y\n\\]"),
-    (r"a line with $$x\,y$$ in it", r"$$x\,y$$"),
-)
-
-
-@pytest.mark.parametrize("module", ["studio/parts/markdown.js", "widget/markdown.js"])
-@pytest.mark.parametrize(("text", "formula"), FORMULAS)
-def test_formulas_stay_as_they_were_written(run: Run, module: str, text: str, formula: str) -> None:
-    shown_text = """(async () => {
-      const { render, h } = await import("preact");
-      const box = document.createElement("div");
-      if (m.Markdown.prototype?.show) {
-        const markdown = new m.Markdown();
-        markdown.show(given);
-        box.append(markdown.node);
-      } else render(h(m.Markdown, { text: given }), box);
-      return [...box.querySelectorAll("code")].map((each) => each.textContent.trim());
-    })()"""
-    assert run(module, f"await {shown_text}", text) == [formula]
-
-
-@pytest.mark.parametrize("text", ["It costs $5 and $10.", "US$5 (US$6)", "$5-$10", "$HOME/$USER", r"\$5 and 5\$"])
-def test_money_and_variables_are_no_formulas(run: Run, text: str) -> None:
-    assert "<code>" not in rendered(run, text)
 
 
 GIVEN = """(async () => {
