@@ -73,8 +73,8 @@ def turns(
     _report(json_output, measure)
 
 
-@app.command()
-def growth(
+@app.command("growth")
+def scaling(
     scale: Annotated[
         float, typer.Option("--scale", min=0.002, max=10, help="Millions of sessions, of ten turns each.")
     ] = 1.0,
@@ -86,7 +86,7 @@ def growth(
     Starts two stacks of its own and ends them. A million sessions have ten million turns and fifty million events, and
     come with a million passages of other knowledge bases: 52 GB. More than fits on the disk is refused.
     """
-    from benchmarks.growth import run
+    from benchmarks.scaling import run
 
     _report(json_output, lambda: run(round(scale * 1_000_000), rounds, note))
 

@@ -40,7 +40,7 @@ class Scenario:
     tool: str = ""
     """The tool that every turn calls once: of the agent, and of the reference app where its agents have it."""
     protocol: Protocol = "native"
-    """How the service is asked. OpenAI's requests begin a session of their own with each turn."""
+    """The API by which the service is asked. OpenAI's requests begin a session of their own with each turn."""
     turns_per_session: int = 20
     """A fresh session follows, so that the history stays bounded."""
     opens_sessions: bool = False

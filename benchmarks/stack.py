@@ -1,4 +1,4 @@
-"""What a benchmark runs: an embedded stack in a home of its own, as shipped, and processes beside it."""
+"""The processes of a benchmark: an embedded stack in a home of its own, as shipped, and others beside it."""
 
 import asyncio
 import fcntl

@@ -35,7 +35,7 @@ class Window:
     elsewhere: float = 0.0
     """Cores that were busy with something that is not part of the measurement."""
     creation_p50: float | None = None
-    """Of the sessions that were created while the clock ran."""
+    """Milliseconds in which a session was created, while the clock ran."""
 
     @classmethod
     def of(

@@ -7,8 +7,8 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 import pytest_asyncio
 
-from benchmarks.growth import Purges, database_at
-from benchmarks.growth_rows import EVENTS_OF_A_TURN, TURNS_OF_A_SESSION, KnowledgeBase, Rows, Sessions, Stores, execute
+from benchmarks.scaling import Purges, database_at
+from benchmarks.scaling_rows import EVENTS_OF_A_TURN, TURNS_OF_A_SESSION, KnowledgeBase, Rows, Sessions, Stores, execute
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
@@ -17,6 +17,7 @@ from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.bootstrap import MIGRATIONS as INGESTION
 from services.ingestion.domain.engines import IndexedChunk, Query
+from services.ingestion.domain.ranking import search
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME
 from tests.support.generated_rows import fill
@@ -93,7 +94,7 @@ async def test_copies_of_a_knowledge_base_are_searched(stores: Stores) -> None:
         assert len(copies) == 3
         for (index_id,) in copies:
             for query in (Query("lighthouse", vector, "semantic", 10), Query("lighthouse", None, "keyword", 10)):
-                [hit] = await engine.search(index_id, query)
+                [hit] = await search(engine, index_id, query)
                 assert hit.file_id != FILE
                 names = execute(stores.ingestion, "SELECT name FROM files WHERE id = %s", (hit.file_id,))
                 assert names == [("tower.md",)]

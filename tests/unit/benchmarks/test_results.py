@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import fair, growth, ingest, machine, rest, search, turns
+from benchmarks import fair, ingest, machine, rest, scaling, search, turns
 from benchmarks.command import app
 from benchmarks.report import Result
 
@@ -30,7 +30,7 @@ def bench(monkeypatch: pytest.MonkeyPatch, module: ModuleType, result: Result, *
     ("module", "result", "arguments"),
     [
         (turns, Result({"windows": []}, {}), ["turns"]),
-        (growth, growth.result(1000, 20, 10**9, [(FIGURES, FIGURES)]), ["growth"]),
+        (scaling, scaling.result(1000, 20, 10**9, [(FIGURES, FIGURES)]), ["growth"]),
         (fair, FAIR, ["fair"]),
         (rest, rest.result(5.0, FIGURES, FIGURES, FIGURES, FIGURES, FIGURES), ["rest"]),
         (search, Result({"quality": []}, {}), ["search"]),
