@@ -1,4 +1,4 @@
-"""What commands work on: the installation that the AES_… variables name, else the embedded stack."""
+"""The installation that commands work on: the one that the AES_… variables name, else the embedded stack."""
 
 import os
 from collections.abc import Mapping

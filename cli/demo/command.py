@@ -88,7 +88,7 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
             steps.talk_about(screen, client, step, letter, agent, base)
             for step, letter, agent in zip((3, 4), "AB", agents, strict=True)
         ]
-        talk, saved = steps.hand_over_files(screen, client, clerk, home.root / "demo")
+        talk, saved = steps.exchange_files(screen, client, clerk, home.root / "demo")
         talks += [talk, steps.answer_actions(screen, client, cashier, stack.restart)]
         messages = steps.show_history(screen, talks)
         events = steps.show_timeline(screen, client, correlation_id, base, talks)

@@ -203,7 +203,7 @@ def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Ag
     return talk
 
 
-def hand_over_files(screen: Screen, client: Client, clerk: Agent, directory: Path) -> tuple[Talk, list[Path]]:
+def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path) -> tuple[Talk, list[Path]]:
     """Uploads files, asks about them and downloads what the agent makes; also returns the downloaded files."""
     talk = _opened(screen, client, 5, "C", clerk, "POST /api/v1/sessions/{session_id}/artifacts/")
     for question, path in zip(clerk.part.questions, _HANDED_OVER, strict=True):

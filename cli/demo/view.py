@@ -1,4 +1,4 @@
-"""What the demo prints: headings, marks, and conversations as they come; styled on a terminal, plain elsewhere."""
+"""Prints headings, marks, and conversations as they come; styled on a terminal, plain elsewhere."""
 
 import json
 import sys

@@ -48,8 +48,10 @@ async def get(url: str, path: str) -> tuple[int, bytes]:
         raise ValueError(f"{url!r} is no address of a service")
     secured = ssl.create_default_context() if parts.scheme == "https" else None
     port = parts.port or (443 if secured else 80)
-    patience = 1.0 if secured else None
-    reader, writer = await asyncio.open_connection(parts.hostname, port, ssl=secured, ssl_shutdown_timeout=patience)
+    shutdown_seconds = 1.0 if secured else None
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=secured, ssl_shutdown_timeout=shutdown_seconds
+    )
     try:
         # The old version of the protocol keeps answers in one piece.
         question = f"GET {parts.path.rstrip('/')}{path} HTTP/1.0\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n\r\n"

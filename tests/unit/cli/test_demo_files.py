@@ -43,7 +43,7 @@ def hold(service: FakeService, place: Path) -> tuple[Any, list[Path], str]:
     out = io.StringIO()
     screen = Screen(console=Console(file=out, width=80, highlight=False))
     clerk = steps.Agent.load(steps.CLERK, None)
-    talk, saved = steps.hand_over_files(screen, blocking(service), clerk, place)
+    talk, saved = steps.exchange_files(screen, blocking(service), clerk, place)
     return talk, saved, out.getvalue()
 
 
