@@ -306,8 +306,6 @@ def _dependencies(
 ) -> Dependencies:
     webhook_client = HttpWebhookClient(settings.allowed_addresses())
     service.on_stop(webhook_client.close)
-    service_health = HttpServiceHealth(settings.replica_addresses())
-    service.on_stop(service_health.close)
     operators_kafka = settings.operator_kafka()
     # Some connections are left to readers and to the processes of all.
     idempotency = PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1))
@@ -324,7 +322,7 @@ def _dependencies(
         webhooks=PostgresWebhooks(service.database, service.outbox),
         webhook_client=webhook_client,
         cipher=settings.secret_cipher(),
-        service_health=service_health,
+        service_health=HttpServiceHealth(settings.replica_addresses()),
         consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
         dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
         shared_limits=shared_limits,
