@@ -20,6 +20,7 @@ from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.bootstrap import MIGRATIONS as INGESTION
 from services.ingestion.domain.engines import IndexedChunk, Mode, Query
+from services.ingestion.domain.ranking import search
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME
 from tests.support.generated_rows import fill
@@ -118,7 +119,7 @@ async def test_copies_of_a_knowledge_base_are_searched(stores: Stores, mode: Mod
         assert len(copies) == 3
         for _, index_id in copies:
             vector = None if mode == "keyword" else (await embedder.embed(["lighthouse"]))[0]
-            [hit] = await engine.search(index_id, Query("lighthouse", vector, mode, 10))
+            [hit] = await search(engine, index_id, Query("lighthouse", vector, mode, 10))
             names = rows(stores.ingestion, f"SELECT name FROM files WHERE id = '{hit.file_id}'")
             assert names == [("tower.md",)]
             assert hit.file_id != FILE
