@@ -30,7 +30,7 @@ from deploy.local.state import StackState
 Say = Callable[[str], None]
 _DATABASE = "reference"
 _POLL_SECONDS = 0.1
-_START_SECONDS = 30
+_START_SECONDS = 120
 _LONGEST_LINE = 64 * 1024 * 1024
 
 
