@@ -893,6 +893,25 @@ class ConsumerStates(Model):
     measured_at: datetime
 
 
+class Failure(Model):
+    """An event that reports an internal error. ``cause`` is the type and place of the exception behind it."""
+
+    service: str
+    type: str
+    subject: str
+    company_id: str
+    correlation_id: str
+    at: datetime
+    cause: str
+
+
+class FailureList(Model):
+    """``unreachable`` services could not be asked."""
+
+    failures: list[Failure]
+    unreachable: list[str]
+
+
 class DeadLetterCause(Model):
     """``code`` is the error's name, or ``poison_message`` for one that could not be read."""
 
