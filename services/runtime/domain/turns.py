@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from libs.contracts.api.sessions import TurnOptions, Usage
+from libs.contracts.api.sessions import BlockedBy, TurnOptions, Usage
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
 from libs.contracts.errors import InternalError, ServiceError, cause_of
 from libs.contracts.events.runtime import (
@@ -64,13 +64,14 @@ class Submission:
         """With the owner of its session, who may see the events."""
         return replace(self, message_context=replace(self.message_context, owner_id=owner_id))
 
-    def queued(self, position: int) -> Draft:
+    def queued(self, position: int, blocked_by: BlockedBy | None = None) -> Draft:
         return self._draft(
             TurnQueued(
                 session_id=self.session_id,
                 turn_id=self.turn_id,
                 position=position,
                 user_message_id=self.user_message_id,
+                blocked_by=blocked_by,
             )
         )
 
