@@ -3,7 +3,7 @@ import { send } from "./client.js";
 import { setWaiting } from "./network.js";
 import { endWith } from "./session.js";
 import { whileSeen } from "./sight.js";
-import { beginning, followBy } from "./streams.js";
+import { beginning, followBy } from "./requests.js";
 
 const LONGEST_AWAY_MS = 180_000;
 

@@ -1,6 +1,6 @@
 /** What waits for a connection, so that the frame can say so. */
 import { Store } from "../store.js";
-import { sleep } from "./sleep.js";
+import { sleep } from "./requests.js";
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 8_000;

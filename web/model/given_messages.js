@@ -1,5 +1,5 @@
 /** Messages of a conversation that took place elsewhere: they are of no turn, and have no events. */
-import { Turn } from "./conversation.js";
+import { Turn } from "../chat/conversation.js";
 
 export class GivenMessages {
   #byPlace = new Map();

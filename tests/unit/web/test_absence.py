@@ -116,7 +116,7 @@ def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> No
       const methods = new Set(requests.slice(0, -1).map(({ method }) => method));
       return { before: [...methods], last: [method, path], status: talk.turns[0].status };
     """
-    found = run("model/talk.js", in_world(sending))
+    found = run("chat/conversation.js", in_world(sending))
     assert found == {"before": ["POST"], "last": ["GET", "/runtime/s/turns/t/events/"], "status": "cancelled"}
 
 
@@ -299,7 +299,7 @@ def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> No
       const { waitingStreams } = await import("/api/network.js");
       return { most, asked: asked(), isWaiting: waitingStreams.value.size > 0, attached: talk.turns[0].attachments };
     """
-    found = run("model/talk.js", in_world(nameless))
+    found = run("chat/conversation.js", in_world(nameless))
     assert found == {"most": 1, "asked": 2, "isWaiting": False, "attached": [{"id": "a", "name": "", "artifact": None}]}
 
 
@@ -325,6 +325,6 @@ def test_files_of_the_session_it_was_forked_from_are_found_and_gone_ones_asked_f
       const shown = talk.turns[0].attachments.map(({ name, artifact }) => [name, artifact?.session_id ?? null]);
       return { shown, asked: requests.map(({ path }) => path).filter((path) => path.includes("artifacts")) };
     """
-    found = run("model/talk.js", in_world(forked))
+    found = run("chat/conversation.js", in_world(forked))
     assert found["shown"] == [["own.md", "s"], ["old.md", "origin"], ["gone.md", None]]
     assert found["asked"] == ["/sessions/s/artifacts/", "/artifacts/old/", "/artifacts/gone/"]

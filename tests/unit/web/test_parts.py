@@ -51,9 +51,9 @@ def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
       const artifact = { artifact_id: "a", name: "seen.png" };
       const files = [{ id: 1, name: "seen.png", state: "ready", artifact }];
       const add = (chosen) => added.push(...chosen.map(({ name }) => name));
-      const attachments = { files, add, clear: () => sent.push("clear") };
+      const attached = { all: files, add, clear: () => sent.push("clear") };
       const onSend = (text, ready) => sent.push([text, ready.map(({ name }) => name)]);
-      render(h(m.Composer, { draft: "pasted", attachments, onSend }), box);
+      render(h(m.Composer, { text: "", onText: () => {}, files: attached, onSend }), box);
       const clipboardData = new DataTransfer();
       clipboardData.items.add(new File(["x"], "shot.png", { type: "image/png" }));
       const field = box.querySelector("textarea");
@@ -62,7 +62,7 @@ def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
       field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
       return end({ added, sent });
     """
-    assert run("studio/parts/chat/composer.js", in_world(DRAWN + pasted)) == {
+    assert run("chat/composer.js", in_world(DRAWN + pasted)) == {
         "added": ["shot.png"],
         "sent": ["clear", ["", ["seen.png"]]],
     }

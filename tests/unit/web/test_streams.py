@@ -18,11 +18,11 @@ def test_events_are_the_same_whatever_the_pieces(run: Run, size: int, end: str) 
     text = STREAM.replace("\n", end)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     parse = "(() => { const parser = new m.SseParser(); return given.flatMap((piece) => parser.feed(piece)); })()"
-    assert run("api/sse.js", parse, pieces) == EVENTS
+    assert run("api/requests.js", parse, pieces) == EVENTS
 
 
 def test_an_event_that_is_not_complete_waits(run: Run) -> None:
-    assert run("api/sse.js", "new m.SseParser().feed('id: 1\\ndata: x\\n')") == []
+    assert run("api/requests.js", "new m.SseParser().feed('id: 1\\ndata: x\\n')") == []
 
 
 @pytest.mark.parametrize(("wanted", "first", "asked"), [(3, 6, 2), (100, 0, 5)])

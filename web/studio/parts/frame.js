@@ -1,7 +1,7 @@
 /** What every page stands in: navigation, who is signed in, the state of the connection. */
 import { waitingStreams } from "../../api/network.js";
 import { session, signOut } from "../../api/session.js";
-import { sleep } from "../../api/sleep.js";
+import { sleep } from "../../api/requests.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { componentOf, fetchPage, pageAt, pagesFor } from "../pages.js";
 import { address, BASE, hrefOf, segmentsOf } from "../router.js";

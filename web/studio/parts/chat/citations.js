@@ -1,5 +1,6 @@
 /** The passages that an answer rests on. */
 import { allows } from "../../../api/session.js";
+import { placeOf } from "../../../chat/log.js";
 import { html, useState } from "../../../html.js";
 import { hrefOf } from "../../router.js";
 import { Dialog } from "../dialog.js";
@@ -20,8 +21,4 @@ export function Citations({ citations }) {
         <blockquote class="passage">${open.passage}</blockquote>
         ${open.file_id && allows("files:read") && html`<p><a href=${hrefOf(`files/${open.file_id}/`, { passage: open.passage.slice(0, PASSAGE) })}>Open the file</a></p>`}
       <//>`}`;
-}
-
-function placeOf({ file_name: name, page, row }) {
-  return [name ?? "Passage", page != null && `page ${page}`, row != null && `row ${row}`].filter(Boolean).join(", ");
 }

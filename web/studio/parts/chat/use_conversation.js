@@ -2,11 +2,11 @@
 import { read, send, write } from "../../../api/client.js";
 import { follow, followEvents } from "../../../api/follow.js";
 import { allows, session } from "../../../api/session.js";
-import { sleep } from "../../../api/sleep.js";
+import { sleep } from "../../../api/requests.js";
 import { useEffect, useRef, useState } from "../../../html.js";
 import { GivenMessages } from "../../../model/given_messages.js";
 import { newestEvents } from "../../../model/newest_events.js";
-import { sentenceOf, Talk } from "../../../model/talk.js";
+import { sentenceOf, Talk } from "../../../chat/conversation.js";
 import { forgetUnsent, keepUnsent, unsentOf } from "../../../model/unsent.js";
 
 const PAINT_MS = 50;

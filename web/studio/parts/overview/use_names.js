@@ -1,7 +1,7 @@
 /** The agents of the sessions that are shown: of the newest sessions at once, of a few others one after the other. */
 import { read } from "../../../api/client.js";
 import { allows } from "../../../api/session.js";
-import { sleep } from "../../../api/sleep.js";
+import { sleep } from "../../../api/requests.js";
 import { useEffect, useRef, useState } from "../../../html.js";
 
 const NEWEST = 100;
