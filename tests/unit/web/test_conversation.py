@@ -184,7 +184,7 @@ def test_messages_from_elsewhere_are_shown_with_their_calls(run: Run) -> None:
         message("user", "Thanks", turn="t"),
         message("assistant", "Gladly", turn="t"),
     ]
-    shown_turns = run("model/given_messages.js", f"await {GIVEN}", messages)
+    shown_turns = run("model/messages.js", f"await {GIVEN}", messages)
     told = {"id": None, "status": "completed"}
     assert shown_turns == [
         {**told, "content": "Hello", "text": "Hi.", "calls": []},

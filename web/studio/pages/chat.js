@@ -1,22 +1,16 @@
 /** Talk to an agent, and see what it does. The address holds the session. */
-import { get, randomKey, write } from "../../api/client.js";
-import { persist } from "../../api/network.js";
+import { allows, get, persist, randomKey, write } from "../../api/client.js";
 import { checkSize } from "../../api/requests.js";
-import { allows } from "../../api/session.js";
-import { upload } from "../../api/upload.js";
+import { upload } from "../../api/uploads.js";
 import { Composer, useAttachments } from "../../chat/composer.js";
 import { Log } from "../../chat/log.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
-import { go, hrefOf } from "../router.js";
 import { MOUNT } from "../parts/chat/mount.js";
 import { handOver, useConversation } from "../parts/chat/use_conversation.js";
-import { Icon } from "../parts/icon.js";
-import { late } from "../parts/late.js";
-import { useAction } from "../parts/use_action.js";
-import { useLoaded } from "../parts/use_loaded.js";
-import { moveDraft, useDraft } from "../parts/use_draft.js";
-import { useDrop } from "../parts/use_drop.js";
+import { late, moveDraft, useAction, useDraft, useDrop, useLoaded } from "../parts/hooks.js";
+import { Icon } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 const TryAgain = late(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
 const SESSIONS = 30;

@@ -2,12 +2,12 @@
 import { html } from "../../../html.js";
 import { momentText, numberText, plainText } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";
-import { Icon } from "../icon.js";
-import { late } from "../late.js";
+import { late } from "../hooks.js";
+import { Icon } from "../views.js";
 
-const ToolCard = late(() => import("./tool_card.js").then((module) => module.ToolCard));
-const Citations = late(() => import("./citations.js").then((module) => module.Citations));
-const ArtifactCard = late(() => import("./artifact_card.js").then((module) => module.ArtifactCard));
+const ToolCard = late(() => import("./details.js").then((module) => module.ToolCard));
+const Citations = late(() => import("./details.js").then((module) => module.Citations));
+const ArtifactCard = late(() => import("./details.js").then((module) => module.ArtifactCard));
 
 const STATES = {
   sending: "Sending…",
