@@ -11,7 +11,8 @@ from typing import Final
 from cli.backup.manifest import checksum
 from cli.backup.steps import Steps
 from deploy.local.errors import StackError
-from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Written, open_store
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 
 _AT_ONCE: Final = 16
 # Reading an object occupies one thread and writing it another, which waits for the first.

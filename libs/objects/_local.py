@@ -10,13 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, ParamSpec, TypeVar
 
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.objects._store import (
     PIECE_BYTES,
     Entry,
     ObjectMissing,
     Pieces,
-    StoreUnavailable,
     Written,
     checked,
     checked_prefix,

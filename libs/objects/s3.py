@@ -14,13 +14,13 @@ import urllib3
 from minio import Minio
 from minio.error import MinioException, S3Error
 
+from libs.contracts.errors import StoreUnavailable
 from libs.objects._pipe import Pipe
 from libs.objects._store import (
     PIECE_BYTES,
     Entry,
     ObjectMissing,
     Pieces,
-    StoreUnavailable,
     Written,
     checked,
     checked_prefix,

@@ -10,7 +10,8 @@ from typing import Final
 
 import structlog
 
-from libs.objects import ObjectStore, StoreUnavailable, open_store
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
 from libs.service_defaults import API, Service

@@ -9,13 +9,13 @@ import structlog
 
 from libs import tracing
 from libs.contracts.api.artifacts import ArtifactPreview, Sheet
-from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable, StoreBusy, StoreUnavailable
+from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.messages import Event, MessageContext
 from libs.documents import DocumentUnreadable
 from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
-from libs.persistence import LeasedWork, retry_until_available
+from libs.persistence import LeasedWork, is_unreachable, retry_until_available
 from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
@@ -77,7 +77,8 @@ class ReadTables:
             _log.warning("tables.bytes_missing", artifact_id=artifact_id)
             return partial(self.jobs.postpone, job.lease, _MISSING_SECONDS, counts=True)
         except Exception as problem:
-            counts = not _is_outage(problem)
+            # Lock contention counts: a deadlock may be of the work's own making.
+            counts = not is_unreachable(problem)
             if counts:
                 _log.exception("tables.not_read", artifact_id=artifact_id)
             else:
@@ -112,11 +113,6 @@ class ReadTables:
             if await self.writer(transaction).failed(job.artifact.id, error, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
         _log.info("artifact.failed", artifact_id=job.artifact.id)
-
-
-def _is_outage(problem: Exception) -> bool:
-    """Lock contention is none: a deadlock may be of the work's own making."""
-    return isinstance(problem, ServiceUnavailable | StoreUnavailable) and not isinstance(problem, StoreBusy)
 
 
 def _span(job: TableJob) -> tracing.Span:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from libs.contracts.api.file_names import safe_name
 from libs.contracts.api.file_types import type_of
 from libs.contracts.commands.ingestion import CopyArtifact
+from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
 from libs.contracts.events.ingestion import FileUploaded
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
@@ -34,8 +35,11 @@ class FetchArtifact:
         try:
             async with self.source.content(command.session_id, command.artifact_id, context.identity) as pieces:
                 written = await self.store.put(original_key(blob_id), pieces)
-        except BaseException:
+        except BaseException as problem:
             await self.uploads.abandon([blob_id])
+            if isinstance(problem, StoreUnavailable):
+                # Whoever waits for the copy is told at once; a command that meets an outage would be retried.
+                raise ServiceUnavailable("The object store does not answer.", retry_after=2) from problem
             raise
         return NewFile(
             id=command.file_id,

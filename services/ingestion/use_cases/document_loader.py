@@ -9,10 +9,9 @@ from typing import Final
 import structlog
 
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
-from libs.persistence import retry_until_available
+from libs.persistence import is_outage, retry_until_available
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.files import TextKey, UnparsedText, original_key, text_key
-from services.ingestion.domain.outages import is_outage
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.files import Texts
 from services.ingestion.domain.runs import ClaimedItem

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from libs.objects import Entry, StoreUnavailable, one_piece, open_store
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import Entry, one_piece, open_store
 from libs.objects.s3 import S3Objects, S3Settings
 
 
