@@ -90,7 +90,7 @@ class LocalObjects:
         path = self._path(key)
         await _in_thread(self._delete, path)
 
-    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:  # noqa: ARG002
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:  # noqa: ARG002
         checked(key)
         return None
 

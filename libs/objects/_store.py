@@ -65,8 +65,10 @@ class ObjectStore(Protocol):
     async def delete(self, key: str) -> None:
         """Removes the object if it exists."""
 
-    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
         """A URL from which anybody can download the object for that long, with these headers.
+
+        Its parameter ``x-label`` says what it was made for: S3 servers ignore parameters that begin with ``x-``.
 
         None for a store without HTTP. The object is not looked up, so it may be missing.
         """

@@ -8,6 +8,7 @@ from typing import Any, Final
 import structlog
 
 from libs import tracing
+from libs.blobs import derived_key, original_key
 from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
@@ -16,7 +17,7 @@ from libs.documents import DocumentUnreadable
 from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
 from libs.persistence import LeasedWork, is_unreachable, retry_until_available
-from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
+from services.artifacts.domain.artifacts import StoredArtifact
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
 _PROGRESS_AT_START: Final = 10
@@ -86,11 +87,12 @@ class ReadTables:
             return partial(self.jobs.postpone, job.lease, _POSTPONE_SECONDS, counts=counts)
 
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
-        async with self.store.as_file(original_key(artifact.id)) as path:
+        async with self.store.as_file(original_key(artifact.blob_id)) as path:
             sheets = await self.reader.read(path, artifact.content_type)
         if sheets is not None:
             kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
-            await self.store.put(tables_key(artifact.id), one_piece(kept))
+            key = derived_key(artifact.blob_id, "tables", artifact.content_type)
+            await self.store.put(key, one_piece(kept))
         return sheets
 
     async def _record_begin(self, job: TableJob) -> None:

@@ -2,12 +2,13 @@
 
 from dataclasses import dataclass
 
+from libs.blobs import derived_key
 from libs.contracts.api.files import FileText
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, read_all
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.files import FileNotFound, StoredFile, text_key
+from services.ingestion.domain.files import FileNotFound, StoredFile
 from services.ingestion.domain.ports.files import FileReader, Texts
 
 
@@ -35,6 +36,8 @@ class ReadFileText:
         if state is None or state.state != "parsed":
             raise Conflict("The file has not been read yet. Files of collections and knowledge bases are.")
         try:
-            return ParsedDocument.from_bytes(await read_all(self.store, text_key(file.text)))
+            return ParsedDocument.from_bytes(
+                await read_all(self.store, derived_key(file.blob_id, "text", file.content_type))
+            )
         except ObjectMissing:
             raise Conflict("The file's text is gone; the next ingestion reads it again.") from None

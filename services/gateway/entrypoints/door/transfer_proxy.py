@@ -9,10 +9,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from libs.blobs.forms import boundary_of
 from libs.contracts.errors import RangeNotSatisfiable, ServiceError
 from libs.service_defaults import UpstreamClient, UpstreamStream
 from libs.service_defaults.internal_calls import refusal
-from libs.service_defaults.uploads import boundary_of
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.errors import refusal as refused
 from services.gateway.entrypoints.door.streams import no_body
