@@ -54,6 +54,7 @@ COPY cli /app/cli
 COPY clients/python/aes_client /app/aes_client
 COPY deploy /app/deploy
 COPY examples /app/examples
+COPY web /app/web
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash -s /app -p /app /app \
     && find /app -exec touch --no-dereference --date=@${SOURCE_DATE_EPOCH} {} +
 
@@ -89,6 +90,7 @@ COPY --from=code /app/services/__init__.py /app/services/
 FROM service AS gateway
 COPY --from=gateway-packages /opt/own /opt/own
 COPY --from=code /app/services/gateway /app/services/gateway
+COPY --from=code /app/web /app/web
 ENV AES_GATEWAY_HOST=0.0.0.0 AES_GATEWAY_PORT=8000
 ENTRYPOINT ["python", "-m", "services.gateway"]
 

@@ -11,6 +11,7 @@ from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedder
 from services.ingestion.domain.engines import Engine, Hit, IndexedChunk, Mode, Query
+from services.ingestion.domain.ranking import search
 
 BATCH = 256
 # Several chunks of one document may come before the tenth document.
@@ -53,7 +54,7 @@ async def _fill(engine: Engine, embedder: Embedder, index_id: str, labelled: Lab
 
 async def _search(engine: Engine, embedder: Embedder, index_id: str, text: str, mode: Mode) -> list[Hit]:
     vector = None if mode == "keyword" else (await embedder.embed([text]))[0]
-    return await engine.search(index_id, Query(text, vector, mode, DEPTH * _CHUNKS_FOR_A_DOCUMENT))
+    return await search(engine, index_id, Query(text, vector, mode, DEPTH * _CHUNKS_FOR_A_DOCUMENT))
 
 
 def _documents(hits: Sequence[Hit]) -> list[str]:

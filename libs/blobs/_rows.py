@@ -1,4 +1,4 @@
-"""What an owner of files says of their blobs inside its transactions."""
+"""References of an owner to the blobs of its files, changed inside its transactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

@@ -66,10 +66,9 @@ from services.ingestion.use_cases.lost_indexes import LostIndexes
 from services.ingestion.use_cases.parse_ahead import ParseAhead
 from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
-from services.ingestion.use_cases.read_file_text import ReadFileText
+from services.ingestion.use_cases.read_text import ReadArtifactText, ReadFileText
 from services.ingestion.use_cases.renew_leases import RenewLeases
-from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
-from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
+from services.ingestion.use_cases.search import SearchArtifacts, SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 

@@ -14,12 +14,12 @@ SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
 ROOMS = {"adapters", "domain", "entrypoints", "migrations", "use_cases"}
 FILES = {"__init__", "__main__", "bootstrap", "settings"}
 # Beside these, ingestion is a Faust application, the gateway and the runtime are administered by the command line, and
-# the gateway has the browser application, which is no Python, and packages for the protocols of other clients.
+# the gateway has a package for each protocol of other clients.
 ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
 ROOMS_OF_THE_GATEWAY = {"door", "rest", "web", "a2a", "ag_ui", "mcp", "openai"}
 OF_ONE_SERVICE = {
     "ingestion": {"streams", "watchdog"},
-    "gateway": {"administration", "studio", *ROOMS_OF_THE_GATEWAY},
+    "gateway": {"administration", *ROOMS_OF_THE_GATEWAY},
     "runtime": {"administration"},
 }
 

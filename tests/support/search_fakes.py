@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -11,6 +12,7 @@ from libs.contracts.api.knowledge import ChunkingStrategy, SearchFilters
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.engines import (
     EVERY_FILE,
+    Candidate,
     EngineUnavailable,
     FileSelection,
     Hit,
@@ -19,6 +21,30 @@ from services.ingestion.domain.engines import (
     Query,
 )
 from services.ingestion.domain.knowledge_bases import IndexSettings, LiveIndex
+
+
+@dataclass
+class MemorySearching:
+    chunks: dict[tuple[str, str], IndexedChunk]
+
+    async def candidates(self, query: Query) -> list[Candidate]:
+        selection, words = query.files, set(query.text.lower().split())
+        found = []
+        for key, each in self.chunks.items():
+            if each.file_id in selection.without or (selection.only is not None and each.file_id not in selection.only):
+                continue
+            cosine = None if query.vector is None else float(query.vector @ each.vector)
+            shared = len(words & set(each.text.lower().split()))
+            if cosine or shared:
+                found.append(Candidate(key, each.position, cosine, None if query.mode == "semantic" else shared))
+        return found
+
+    async def hits(self, scores: Mapping[tuple[str, str], float]) -> list[Hit]:
+        return [
+            Hit(p.chunk_id, p.file_id, p.text, score, p.start, p.end, p.page, p.row)
+            for key, score in scores.items()
+            if (p := self.chunks.get(key))
+        ]
 
 
 class MemoryEngine:
@@ -58,16 +84,9 @@ class MemoryEngine:
         own = [each for each in self._of(index_id).values() if each.file_id == file_id]
         return [each.chunk_id for each in sorted(own, key=lambda each: each.position)]
 
-    async def search(self, index_id: str, query: Query) -> list[Hit]:
-        selection = query.files
-        among = [
-            each
-            for each in self._of(index_id).values()
-            if each.file_id not in selection.without and (selection.only is None or each.file_id in selection.only)
-        ]
-        scored = [(self._score(each, query), each) for each in among]
-        best = sorted((pair for pair in scored if pair[0] > 0), key=lambda pair: -pair[0])[: query.top_k]
-        return [Hit(p.chunk_id, p.file_id, p.text, score, p.start, p.end, p.page, p.row) for score, p in best]
+    @asynccontextmanager
+    async def searching(self, index_id: str) -> AsyncIterator[MemorySearching]:
+        yield MemorySearching(self._of(index_id))
 
     async def ping(self) -> None:
         if self.down:
@@ -82,12 +101,6 @@ class MemoryEngine:
         if index_id not in self.indexes:
             raise IndexMissing(index_id)
         return self.indexes[index_id]
-
-    def _score(self, chunk: IndexedChunk, query: Query) -> float:
-        words = set(query.text.lower().split())
-        keyword = len(words & set(chunk.text.lower().split())) / len(words) if words else 0.0
-        cosine = 0.0 if query.vector is None else max(0.0, float(query.vector @ chunk.vector))
-        return {"keyword": keyword, "semantic": cosine, "hybrid": (keyword + cosine) / 2}[query.mode]
 
 
 @dataclass

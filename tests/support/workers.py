@@ -39,7 +39,7 @@ TOGETHER: Final = {
     "tests/e2e/": "first stack",
     "tests/integration/ingestion/engines/": "engines",
     "tests/integration/secured/": "secured",
-    "tests/unit/gateway/studio/": "browser",
+    "tests/unit/web/": "browser",
     "tests/unit/suite/test_kept_browser.py": "browser",
 }
 """Tests below these places share servers, a browser, or what is read once: one worker runs all of each group.
@@ -47,7 +47,7 @@ TOGETHER: Final = {
 Of two places that fit, the first one counts."""
 _SERVICES_PER_MODULE: Final = "tests/integration/"
 """Below it one worker runs all of a file, whose tests share services that start once per module."""
-_ORDER: Final = ("tests/e2e/", "tests/unit/gateway/studio/", _SERVICES_PER_MODULE, "tests/contract/", "")
+_ORDER: Final = ("tests/e2e/", "tests/unit/web/", _SERVICES_PER_MODULE, "tests/contract/", "")
 """The order of groups: those that keep one worker busy longest begin, and single quick tests fill the gaps."""
 _SLOWEST_SHOWN: Final = 10
 _MOST_WORKERS: Final = 4

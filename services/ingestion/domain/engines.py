@@ -1,8 +1,9 @@
 """Port of search engines."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Literal, Protocol, Self
+from typing import Final, Literal, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +13,9 @@ from services.ingestion.domain.documents import Chunk, TermCounts
 
 Vector = npt.NDArray[np.float32]
 Mode = Literal["hybrid", "semantic", "keyword"]
+ChunkKey = tuple[str, str]
+"""The ids of a file and of a chunk in it."""
+_LEAST_DEPTH: Final = 100
 
 
 class IndexMissing(Exception):
@@ -86,6 +90,22 @@ class Query:
     top_k: int
     files: FileSelection = EVERY_FILE
 
+    @property
+    def depth(self) -> int:
+        """Number of candidates that each way of searching contributes."""
+        return max(_LEAST_DEPTH, 3 * self.top_k) if self.mode == "hybrid" else self.top_k
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A chunk among the best by meaning or by words. A score is None where the engine did not compare it that way."""
+
+    key: ChunkKey
+    position: int
+    cosine: float | None
+    words: float | None
+    """BM25, where 1 is a chunk with common words alone that repeats all of the query's."""
+
 
 @dataclass(frozen=True, slots=True)
 class Hit:
@@ -99,6 +119,16 @@ class Hit:
     end: int
     page: int | None = None
     row: int | None = None
+
+
+class Searching(Protocol):
+    """Searches one index."""
+
+    async def candidates(self, query: Query) -> list[Candidate]:
+        """The best ``query.depth`` chunks by meaning, by words or by either, as the mode says. In no order."""
+
+    async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
+        """These chunks with their scores, in this order, without those deleted meanwhile."""
 
 
 class Engine(Protocol):
@@ -146,8 +176,8 @@ class Engine(Protocol):
     async def chunk_ids(self, index_id: str, file_id: str) -> list[str]:
         """Chunk ids of one file, in the order of their positions. Raises ``IndexMissing``."""
 
-    async def search(self, index_id: str, query: Query) -> list[Hit]:
-        """At most ``query.top_k`` chunks, best first. Raises ``IndexMissing``."""
+    def searching(self, index_id: str) -> AbstractAsyncContextManager[Searching]:
+        """Keeps one connection until it exits. Raises ``IndexMissing``."""
 
     async def ping(self) -> None:
         """Raises ``EngineUnavailable``."""

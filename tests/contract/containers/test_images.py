@@ -65,6 +65,10 @@ def test_an_image_has_its_own_service_and_no_other(service: str) -> None:
     assert stages()[f"{service}-packages"].all("RUN")[-1] == f"install-packages {service} /opt/own"
 
 
+def test_only_the_gateway_brings_the_files_that_browsers_load() -> None:
+    assert [target for target in sorted(TARGETS) if "/app/web" in copied(target, "code")] == ["gateway"]
+
+
 def test_the_command_line_brings_the_client_that_it_calls_the_api_with() -> None:
     assert "/app/aes_client" in copied("cli", "code")
 

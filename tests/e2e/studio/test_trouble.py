@@ -246,7 +246,7 @@ def test_back_and_forward_lead_through_pages(open_page: Open, http: httpx.Client
     expect(page.get_by_role("treeitem").first).to_be_visible()
 
 
-@pytest.mark.slow(covered_by="unit/gateway/studio/test_conversation.py::test_a_long_text_is_read_part_by_part")
+@pytest.mark.slow(covered_by="unit/web/test_markdown.py::test_a_long_text_is_read_part_by_part")
 def test_five_megabytes_of_history_are_read_part_by_part(open_page: Open, http: httpx.Client) -> None:
     session = http.post("/sessions/", json=configuration(model="openai:stub-echo")).json()["session_id"]
     text = "\n\n".join(f"Paragraph {n} with **bold** words, and {'more ' * 70}\n\n- one\n- two" for n in range(100))

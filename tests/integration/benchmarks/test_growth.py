@@ -20,6 +20,7 @@ from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.bootstrap import MIGRATIONS as INGESTION
 from services.ingestion.domain.engines import IndexedChunk, Mode, Query
+from services.ingestion.domain.ranking import search
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME
 from tests.support.generated_rows import fill
@@ -45,7 +46,7 @@ async def stores(infrastructure: Infrastructure) -> AsyncIterator[Stores]:
 
 @pytest_asyncio.fixture
 async def runtime(stores: Stores) -> AsyncIterator[Database]:
-    database = Database(stores.runtime, name="test")
+    database = Database(stores.runtime, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()
@@ -53,7 +54,7 @@ async def runtime(stores: Stores) -> AsyncIterator[Database]:
 
 @pytest_asyncio.fixture
 async def grown(stores: Stores) -> Stores:
-    database = Database(stores.gateway, name="test")
+    database = Database(stores.gateway, name="test", timeout=30.0)
     await database.open()
     for age in range(30):
         await PostgresTimelinePartitions(database).make(today() - timedelta(days=age))
@@ -104,7 +105,7 @@ async def test_a_purge_leaves_what_has_not_expired(grown: Stores) -> None:
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
 async def test_copies_of_a_knowledge_base_are_searched(stores: Stores, mode: Mode) -> None:
-    database = Database(stores.ingestion, name="test")
+    database = Database(stores.ingestion, name="test", timeout=30.0)
     await database.open()
     try:
         engine, embedder = PgvectorEngine(database), StaticEmbedder()
@@ -118,7 +119,7 @@ async def test_copies_of_a_knowledge_base_are_searched(stores: Stores, mode: Mod
         assert len(copies) == 3
         for _, index_id in copies:
             vector = None if mode == "keyword" else (await embedder.embed(["lighthouse"]))[0]
-            [hit] = await engine.search(index_id, Query("lighthouse", vector, mode, 10))
+            [hit] = await search(engine, index_id, Query("lighthouse", vector, mode, 10))
             names = rows(stores.ingestion, f"SELECT name FROM files WHERE id = '{hit.file_id}'")
             assert names == [("tower.md",)]
             assert hit.file_id != FILE

@@ -12,13 +12,13 @@ from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
 from services.gateway.entrypoints.web.application import StudioApplication, widget_script
-from services.gateway.entrypoints.web.assets import FOLDER, load, vendored
+from services.gateway.entrypoints.web.assets import FOLDER, load
 
 MOST_BYTES = 300_000
-MOST_BYTES_OF_THE_WIDGET = 40_000
+MOST_BYTES_OF_THE_WIDGET = 45_000
 MOST_FILES_OF_A_PAGE = 60
 MOST_BYTES_OF_A_PAGE = 100_000
-PAGES = [path.stem for path in (FOLDER / "pages").iterdir()]
+PAGES = [path.stem for path in (FOLDER / "studio/pages").iterdir()]
 
 
 @pytest.fixture
@@ -45,10 +45,11 @@ async def test_the_policy_allows_no_script_but_files_and_those_of_the_page(clien
     page = await client.get("/studio/")
     policy = dict(part.split(" ", 1) for part in page.headers["content-security-policy"].split("; "))
     assert policy["default-src"] == "'none'"
-    within = re.findall(r"<script(?: type=\"importmap\")?>(.*?)</script>", page.text, re.DOTALL)
+    within = re.findall(r"<script>(.*?)</script>", page.text, re.DOTALL)
     hashes = [b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in within]
     assert policy["script-src"] == " ".join(["'self'", *(f"'sha256-{each}'" for each in hashes)])
     assert (policy["style-src"], policy["connect-src"], policy["frame-ancestors"]) == ("'self'", "'self'", "'none'")
+    assert (policy["require-trusted-types-for"], policy["trusted-types"]) == ("'script'", "'none'")
     assert not [value for value in policy.values() if "unsafe" in value or "http" in value or "*" in value]
 
 
@@ -68,7 +69,7 @@ async def test_a_page_names_all_that_it_begins_with_and_little_else(client: http
     """A browser that is far away waits for each file that is named late, and for each that is named too much."""
     page = await client.get(f"/studio/{name}/" if name else "/studio/", headers={"accept-encoding": "gzip"})
     named = set(re.findall(r'(?:href|src)="([^"]+)"', page.text))
-    begins = {"/app/main.js", *([f"/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
+    begins = {"/studio/main.js", *([f"/studio/pages/{name or 'overview'}.js"] if name != "nothing" else [])}
     modules = {path for path in named if not path.endswith((".css", ".svg"))}
     assert begins <= {path.removeprefix(f"/studio/assets/{load().version}") for path in modules}
     assert modules == await modules_from(client, modules), "nothing is found only when it is imported"
@@ -85,7 +86,7 @@ async def test_the_page_comes_from_nowhere_else(client: httpx.AsyncClient) -> No
 
 
 async def test_a_file_is_sent_compressed_to_who_takes_it_and_not_again_to_who_has_it(client: httpx.AsyncClient) -> None:
-    path = f"/studio/assets/{load().version}/app/main.js"
+    path = f"/studio/assets/{load().version}/studio/main.js"
     plain = await client.get(path, headers={"accept-encoding": "identity"})
     packed = await client.get(path, headers={"accept-encoding": "br, gzip"})
     assert "content-encoding" not in plain.headers
@@ -97,12 +98,13 @@ async def test_a_file_is_sent_compressed_to_who_takes_it_and_not_again_to_who_ha
 
 async def test_a_file_of_another_release_is_served_and_not_kept(client: httpx.AsyncClient) -> None:
     """Two replicas may be of two releases while one is replaced."""
-    reply = await client.get("/studio/assets/0123456789abcdef/app/main.js")
+    reply = await client.get("/studio/assets/0123456789abcdef/studio/main.js")
     assert (reply.status_code, reply.headers["cache-control"]) == (200, "no-store")
 
 
 @pytest.mark.parametrize(
-    "path", ["app/nothing.js", "index.html", "vendor/manifest.json", "../bootstrap.py", "%2e%2e/bootstrap.py", ""]
+    "path",
+    ["studio/nothing.js", "studio/index.html", "vendor/manifest.json", "../bootstrap.py", "%2e%2e/bootstrap.py", ""],
 )
 async def test_nothing_else_is_served(client: httpx.AsyncClient, path: str) -> None:
     reply = await client.get(f"/studio/assets/{load().version}/{path}")
@@ -142,25 +144,20 @@ async def test_the_chat_is_small_and_needs_no_names_of_the_page(client: httpx.As
 
 
 async def modules_of_the_widget(client: httpx.AsyncClient) -> set[str]:
-    """A name without a path would need an import map of the page."""
     return await modules_from(client, {"/widget.js"}) - {"/widget.js"}
 
 
 async def modules_from(client: httpx.AsyncClient, roots: set[str]) -> set[str]:
     """The modules, what they import, and so on."""
-    names = {
-        name: f"/studio/assets/{load().version}/vendor/{path}"
-        for package in vendored()
-        for name, path in package["imports"].items()
-    }
     found, waiting = set(roots), list(roots)
     while waiting:
         path = waiting.pop()
         text = (await client.get(path)).text
+        for name in re.findall(r"""(?:\bfrom ?|\bimport\((?:new URL\()?)["']([^"']+)["']""", text):
+            # Any other name would need an import map of the page.
+            assert name.startswith((".", "/")), f"{path}: {name}"
         for name in re.findall(r"""(?:\bfrom ?|\bimport\(new URL\()["']([^"']+)["']""", text):
-            if path.startswith("/widget") or "/widget/" in path:
-                assert name.startswith((".", "/")), name
-            module = str(httpx.URL(f"http://studio.test{path}").join(names.get(name, name)).path)
+            module = str(httpx.URL(f"http://studio.test{path}").join(name).path)
             if module not in found:
                 found.add(module)
                 waiting.append(module)

@@ -1,4 +1,4 @@
-"""The files of the studio and of the chat for web pages: read once, compressed once, named by one hash over all."""
+"""The files of `web/`, the studio and the widget: read once, compressed once, named by one hash over all."""
 
 import gzip
 import hashlib
@@ -8,11 +8,11 @@ import re
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
-FOLDER: Final = Path(__file__).parents[2] / "studio"
+FOLDER: Final = Path(__file__).parents[4] / "web"
 PREFIX: Final = "/studio"
 NO_PAGE: Final = "*"
 """Stands for every address that names no page."""
@@ -22,12 +22,14 @@ _MEDIA_TYPES: Final = {
     ".mjs": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
 }
-_HEAD: Final = "<!-- head: styles, import map and modules, as the gateway knows them -->"
-_THEME: Final = "app/theme.js"
+_HEAD: Final = "<!-- head: styles and modules, as the gateway knows them -->"
+_MAIN: Final = "studio/main.js"
+_PAGES: Final = "studio/pages/"
+_THEME: Final = "studio/theme.js"
 _STYLES: Final = "styles.css"
-_IMPORT: Final = re.compile(r"""\bfrom ?["']([^"']+)["']""")
+_IMPORT: Final = re.compile(r"""(\bfrom ?|\bimport\()(["'])([^"']+)\2""")
 _WIDGET: Final = "widget/"
-_STYLE_ORDER: Final = ("vendor/", "styles/tokens", "styles/base")
+_STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,20 +65,20 @@ def load() -> Studio:
     }
     styles = sorted((path for path in files if path.endswith(".css")), key=_style_order)
     files[_STYLES] = b"\n".join(files.pop(path) for path in styles)
+    files |= _resolved(files)
     theme = files.pop(_THEME).decode()
     assets = {path: _asset(content, _MEDIA_TYPES[posixpath.splitext(path)[1]]) for path, content in files.items()}
     version = hashlib.sha256("".join(f"{path}{asset.etag}" for path, asset in assets.items()).encode()).hexdigest()[:16]
     base = f"{PREFIX}/assets/{version}"
-    import_map = _import_map(base)
-    template = (FOLDER / "index.html").read_text()
+    template = (FOLDER / "studio/index.html").read_text()
     loader = (FOLDER / _WIDGET / "loader.js").read_text().replace("{{assets}}", base)
     imports = _imports(files)
     return Studio(
         pages={
-            segment: _page(template, base, theme, import_map, _modules_of(imports, ["app/main.js", *page]))
+            segment: _page(template, base, theme, _modules_of(imports, [_MAIN, *page]))
             for segment, page in _page_modules(files).items()
         },
-        policy=_policy(theme, import_map),
+        policy=_policy(theme),
         widget=_asset(loader.encode(), _MEDIA_TYPES[".js"]),
         assets=assets,
         version=version,
@@ -95,25 +97,37 @@ def _asset(content: bytes, media_type: str) -> Asset:
     return Asset(media_type, content, compressed, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
-def _import_map(base: str) -> str:
-    names = {name: f"{base}/vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
-    return json.dumps({"imports": names}, separators=(",", ":"))
+def _resolved(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The modules with paths in place of packages' names, so that no page needs an import map."""
+    packages = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
+
+    def resolve(path: str, found: re.Match[str]) -> str:
+        before, quote, name = found.groups()
+        if name not in packages:
+            return found[0]
+        relative = posixpath.relpath(packages[name], posixpath.dirname(path) or ".")
+        return f"{before}{quote}{relative if relative.startswith('.') else f'./{relative}'}{quote}"
+
+    return {
+        path: _IMPORT.sub(partial(resolve, path), content.decode()).encode()
+        for path, content in files.items()
+        if path.endswith((".js", ".mjs"))
+    }
 
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:
     """Modules that the application imports for an address, by its first part: `pages/chat.js` for `chat/…`."""
-    named = {posixpath.splitext(path)[0].removeprefix("pages/"): [path] for path in files if path.startswith("pages/")}
+    named = {posixpath.splitext(path)[0].removeprefix(_PAGES): [path] for path in files if path.startswith(_PAGES)}
     return {**named, "": named["overview"], NO_PAGE: []}
 
 
 def _imports(files: Mapping[str, bytes]) -> dict[str, list[str]]:
     """The imports of each module, but for those that run only when they are needed."""
-    bare = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
     found = {}
     for path, content in files.items():
         if path.endswith((".js", ".mjs")):
-            folder, names = posixpath.dirname(path), _IMPORT.findall(content.decode())
-            paths = (bare.get(name) or posixpath.normpath(posixpath.join(folder, name)) for name in names)
+            names = [name for before, _, name in _IMPORT.findall(content.decode()) if before.startswith("from")]
+            paths = (posixpath.normpath(posixpath.join(posixpath.dirname(path), name)) for name in names)
             found[path] = [imported for imported in paths if imported in files]
     return found
 
@@ -126,7 +140,7 @@ def _modules_of(imports: Mapping[str, Sequence[str]], roots: Sequence[str]) -> l
     return found
 
 
-def _page(template: str, base: str, theme: str, import_map: str, modules: Sequence[str]) -> Asset:
+def _page(template: str, base: str, theme: str, modules: Sequence[str]) -> Asset:
     """The document, which holds what decides its look: the first paint waits for the styles alone.
 
     It names the modules that are needed at once, because a browser would find each only after its importer.
@@ -134,9 +148,8 @@ def _page(template: str, base: str, theme: str, import_map: str, modules: Sequen
     head = (
         f"<script>{theme}</script>",
         f'<link rel="stylesheet" href="{base}/{_STYLES}">',
-        f'<script type="importmap">{import_map}</script>',
         *(f'<link rel="modulepreload" href="{base}/{path}">' for path in modules),
-        f'<script type="module" src="{base}/app/main.js"></script>',
+        f'<script type="module" src="{base}/{_MAIN}"></script>',
     )
     text = template.replace(_HEAD, "\n".join(head)).replace("{{assets}}", base)
     return _asset(text.encode(), "text/html; charset=utf-8")
@@ -148,14 +161,13 @@ def _style_order(path: str) -> tuple[int, str]:
     return rank, path
 
 
-def _policy(*scripts: str) -> str:
-    """Nothing but files of this address, and the scripts within the page, named by their hashes."""
-    hashes = (b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-    allowed = " ".join(f"'sha256-{each}'" for each in hashes)
+def _policy(theme: str) -> str:
+    """Nothing but files of this address, and the script within the page, named by its hash."""
+    allowed = b64encode(hashlib.sha256(theme.encode()).digest()).decode()
     return "; ".join(
         (
             "default-src 'none'",
-            f"script-src 'self' {allowed}",
+            f"script-src 'self' 'sha256-{allowed}'",
             "style-src 'self'",
             "img-src 'self' blob: data:",
             "connect-src 'self'",
@@ -163,6 +175,6 @@ def _policy(*scripts: str) -> str:
             "form-action 'none'",
             "frame-ancestors 'none'",
             "require-trusted-types-for 'script'",
-            "trusted-types dompurify",
+            "trusted-types 'none'",
         )
     )

@@ -67,6 +67,6 @@ def _norm(length: int, average_length: float) -> float:
     return K1 * (1 - B + B * length / average_length)
 
 
-def best_possible(query: TermWeights) -> float:
-    """Upper bound of a chunk's score."""
-    return float(query.weights.sum()) * (K1 + 1)
+def relative(score: float, terms: int) -> float:
+    """A score of a query with so many terms, where 1 is what common ones reach at their best."""
+    return score / ((K1 + 1) * max(terms, 1))

@@ -1,12 +1,12 @@
 """Ports of knowledge bases and their ingestion: database and bus."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Protocol
 
-from libs.contracts.api.knowledge import KnowledgeBaseStatus
+from libs.contracts.api.knowledge import KnowledgeBaseStatus, SearchFilters
 from libs.contracts.api.pages import Page
 from libs.fairness import Capacity
-from services.ingestion.domain.engines import Engine
+from services.ingestion.domain.engines import Engine, FileSelection
 from services.ingestion.domain.files import UnparsedText
 from services.ingestion.domain.knowledge_bases import (
     KnowledgeBaseView,
@@ -31,7 +31,22 @@ Engines = Mapping[str, Engine]
 """The engines of this installation by name."""
 
 
-class KnowledgeBaseReader(Protocol):
+class LiveIndexes(Protocol):
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+        """The index to search, with its settings; None for an unknown knowledge base."""
+
+
+class SearchableFiles(Protocol):
+    """Committed files with their current names, tags, collections and statuses."""
+
+    async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
+        """Active files that match: of any of the collections, any of the files, with any of the tags."""
+
+    async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+        """Names of the active files among these; deleted and inactive ones are left out."""
+
+
+class KnowledgeBaseReader(LiveIndexes, Protocol):
     """Committed knowledge bases. Deleted ones and those of other companies are not found."""
 
     async def get(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None: ...
@@ -49,9 +64,6 @@ class KnowledgeBaseReader(Protocol):
         cursor: str | None = None,
     ) -> Page[KnowledgeBaseView]:
         """Newest first unless told otherwise; of those ``after`` one of them, if it is given."""
-
-    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
-        """The index to search, with its settings; None for an unknown knowledge base."""
 
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Query
 
 from libs.contracts.api.artifacts import ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import Caller, Offset
-from services.ingestion.use_cases.search_artifacts import ReadArtifactText, SearchArtifacts
+from services.ingestion.use_cases.read_text import ReadArtifactText
+from services.ingestion.use_cases.search import SearchArtifacts
 
 
 def artifact_texts_router(read: ReadArtifactText, search: SearchArtifacts) -> APIRouter:

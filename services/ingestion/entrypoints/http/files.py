@@ -16,7 +16,7 @@ from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.ingestion.domain.files import FileNotFound, StoredFile
 from services.ingestion.domain.ports.files import FileFilter, FileReader
-from services.ingestion.use_cases.read_file_text import ReadFileText
+from services.ingestion.use_cases.read_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
 
 Order = Literal["asc", "desc"]

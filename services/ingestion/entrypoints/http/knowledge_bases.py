@@ -17,7 +17,7 @@ from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
 from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
 from services.ingestion.entrypoints.http.files import Order
-from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
+from services.ingestion.use_cases.search import SearchKnowledgeBase
 
 _MESSAGES: Final = {
     "pending": "The ingestion has not begun.",

@@ -7,6 +7,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.engines import Engine, Hit, IndexedChunk, IndexMissing, Mode
+from services.ingestion.domain.ranking import search
 from tests.support.chunks import CITY, DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
 MODES: tuple[Mode, ...] = ("semantic", "keyword", "hybrid")
@@ -32,21 +33,21 @@ async def filled(engine: Engine, index_id: str, chunks: Sequence[IndexedChunk] =
 
 async def test_finds_by_meaning_what_shares_no_word_with_the_query(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    hits = await engine.search(index_id, query("alpine", MOUNTAIN, mode="semantic", top_k=2))
+    hits = await search(engine, index_id, query("alpine", MOUNTAIN, mode="semantic", top_k=2))
     assert set(ids(hits)) == {"summit", "hut"}
     assert all(hit.score > 0.99 for hit in hits)
 
 
 async def test_finds_by_words_in_any_form_case_and_accent(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    found = ids(await engine.search(index_id, query("WALKS súmmits", mode="keyword")))
+    found = ids(await search(engine, index_id, query("WALKS súmmits", mode="keyword")))
     assert set(found) == {"summit", "hut"}
 
 
 async def test_a_keyword_search_finds_nothing_where_no_word_occurs(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    assert await engine.search(index_id, query("volcano", mode="keyword")) == []
-    assert await engine.search(index_id, query("the and of", mode="keyword")) == []
+    assert await search(engine, index_id, query("volcano", mode="keyword")) == []
+    assert await search(engine, index_id, query("the and of", mode="keyword")) == []
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -54,7 +55,7 @@ async def test_an_index_without_a_single_term_is_completed_and_searched(
     engine: Engine, index_id: str, mode: Mode
 ) -> None:
     await filled(engine, index_id, [chunk("signs", "--- *** ???", SEA), chunk("word", "before", CITY, position=1)])
-    hits = await engine.search(index_id, query("ferry", SEA, mode=mode))
+    hits = await search(engine, index_id, query("ferry", SEA, mode=mode))
     assert ids(hits)[:1] == ([] if mode == "keyword" else ["signs"])
 
 
@@ -73,32 +74,32 @@ async def test_what_is_written_another_way_is_found_first(
     engine: Engine, index_id: str, asked: str, first: str, other: str
 ) -> None:
     await filled(engine, index_id, [chunk("other", other, SEA, position=0), chunk("first", first, SEA, position=1)])
-    assert ids(await engine.search(index_id, query(asked, mode="keyword")))[:1] == ["first"]
+    assert ids(await search(engine, index_id, query(asked, mode="keyword")))[:1] == ["first"]
 
 
 async def test_rare_words_count_more_than_common_ones(engine: Engine, index_id: str) -> None:
     common = [chunk(f"c{n}", f"invoice number {n} of the year", SEA, file_id=f"f{n}") for n in range(30)]
     rare = chunk("rare", "a giraffe of the year", SEA, file_id="zoo")
     await filled(engine, index_id, [*common, rare])
-    assert ids(await engine.search(index_id, query("invoice year giraffe", mode="keyword", top_k=1))) == ["rare"]
+    assert ids(await search(engine, index_id, query("invoice year giraffe", mode="keyword", top_k=1))) == ["rare"]
 
 
 async def test_hybrid_puts_first_what_both_ways_find(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    hits = await engine.search(index_id, query("walkers sleep", MOUNTAIN))
+    hits = await search(engine, index_id, query("walkers sleep", MOUNTAIN))
     assert ids(hits)[:2] == ["hut", "summit"]
     assert [hit.score for hit in hits] == sorted((hit.score for hit in hits), reverse=True)
 
 
 async def test_hybrid_without_a_telling_word_goes_by_meaning(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    assert ids(await engine.search(index_id, query("the of", CITY, top_k=1))) == ["tram"]
+    assert ids(await search(engine, index_id, query("the of", CITY, top_k=1))) == ["tram"]
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_scores_are_between_zero_and_one(engine: Engine, index_id: str, mode: Mode) -> None:
     await filled(engine, index_id)
-    hits = await engine.search(index_id, query("summit hut walking", MOUNTAIN, mode=mode))
+    hits = await search(engine, index_id, query("summit hut walking", MOUNTAIN, mode=mode))
     assert hits
     assert all(0 <= hit.score <= 1 for hit in hits)
 
@@ -106,24 +107,24 @@ async def test_scores_are_between_zero_and_one(engine: Engine, index_id: str, mo
 @pytest.mark.parametrize("mode", MODES)
 async def test_answers_no_more_than_asked_for(engine: Engine, index_id: str, mode: Mode) -> None:
     await filled(engine, index_id, [chunk(f"p{n}", "ferry", SEA, position=n) for n in range(20)])
-    assert len(await engine.search(index_id, query("ferry", SEA, mode=mode, top_k=3))) == 3
+    assert len(await search(engine, index_id, query("ferry", SEA, mode=mode, top_k=3))) == 3
 
 
 @pytest.mark.parametrize("mode", MODES)
 async def test_looks_only_at_the_selected_files(engine: Engine, index_id: str, mode: Mode) -> None:
     await filled(engine, index_id)
     asked = "leave summit"
-    only = await engine.search(index_id, query(asked, SEA, mode=mode, only={"timetable", "unknown"}))
+    only = await search(engine, index_id, query(asked, SEA, mode=mode, only={"timetable", "unknown"}))
     assert set(ids(only)) == {"harbour", "tram"}
-    without = await engine.search(index_id, query(asked, SEA, mode=mode, without={"timetable"}))
+    without = await search(engine, index_id, query(asked, SEA, mode=mode, without={"timetable"}))
     assert without
     assert {hit.file_id for hit in without} == {"hikes"}
-    assert await engine.search(index_id, query(asked, SEA, mode=mode, only=set())) == []
+    assert await search(engine, index_id, query(asked, SEA, mode=mode, only=set())) == []
 
 
 async def test_a_hit_says_where_its_passage_is(engine: Engine, index_id: str) -> None:
     await filled(engine, index_id)
-    [hit] = await engine.search(index_id, query("hut", mode="keyword"))
+    [hit] = await search(engine, index_id, query("hut", mode="keyword"))
     assert (hit.file_id, hit.text, hit.page, hit.row) == ("hikes", HUT.text, 2, None)
     assert (hit.start, hit.end) == (HUT.start, HUT.end)
 
@@ -146,13 +147,13 @@ async def test_writes_after_finishing_are_found(engine: Engine, index_id: str) -
     await filled(engine, index_id)
     late = chunk("late", "A lighthouse marks the cape.", SEA, file_id="late")
     await filled(engine, index_id, [late])
-    assert ids(await engine.search(index_id, query("lighthouse", mode="keyword"))) == ["late"]
-    assert "late" in ids(await engine.search(index_id, query("cape", SEA, mode="semantic", top_k=2)))
+    assert ids(await search(engine, index_id, query("lighthouse", mode="keyword"))) == ["late"]
+    assert "late" in ids(await search(engine, index_id, query("cape", SEA, mode="semantic", top_k=2)))
 
 
 async def test_passages_are_found_before_finishing(engine: Engine, index_id: str) -> None:
     await engine.write(index_id, ALL)
-    assert ids(await engine.search(index_id, query("tram", CITY, top_k=1))) == ["tram"]
+    assert ids(await search(engine, index_id, query("tram", CITY, top_k=1))) == ["tram"]
 
 
 async def test_deleted_files_are_gone(engine: Engine, index_id: str) -> None:
@@ -161,7 +162,7 @@ async def test_deleted_files_are_gone(engine: Engine, index_id: str) -> None:
     assert await engine.count(index_id) == 2
     assert await engine.chunk_ids(index_id, "hikes") == []
     for mode in MODES:
-        hits = await engine.search(index_id, query("summit leave", MOUNTAIN, mode=mode))
+        hits = await search(engine, index_id, query("summit leave", MOUNTAIN, mode=mode))
         assert set(ids(hits)) <= {"harbour", "tram"}
 
 
@@ -172,7 +173,7 @@ async def test_indexes_know_nothing_of_each_other(engine: Engine, index_id: str)
         await filled(engine, index_id)
         await engine.write(other, [chunk("other", "summit", [1, 0, 0], file_id="hikes")])
         await engine.delete_files(index_id, ["hikes"])
-        assert ids(await engine.search(other, query("summit", [1, 0, 0]))) == ["other"]
+        assert ids(await search(engine, other, query("summit", [1, 0, 0]))) == ["other"]
     finally:
         await engine.drop_index(other)
 
@@ -186,7 +187,7 @@ async def test_a_dropped_index_is_gone_and_late_calls_say_so(engine: Engine) -> 
         await engine.write(gone, ALL)
     for mode in MODES:
         with pytest.raises(IndexMissing):
-            await engine.search(gone, query("summit", MOUNTAIN, mode=mode))
+            await search(engine, gone, query("summit", MOUNTAIN, mode=mode))
     with pytest.raises(IndexMissing):
         await engine.count(gone)
     with pytest.raises(IndexMissing):
@@ -215,7 +216,7 @@ async def test_any_text_can_be_indexed(engine: Engine, index_id: str) -> None:
     texts = ["zero \x00 byte", "東京は日本の首都です", "one\ntwo\ttabs \\N \\.", "🎉 " * 50, "x" * 100_000]
     await filled(engine, index_id, [chunk(f"t{n}", text, SEA, position=n) for n, text in enumerate(texts)])
     assert await engine.count(index_id) == len(texts)
-    assert ids(await engine.search(index_id, query("日本", mode="keyword"))) == ["t1"]
+    assert ids(await search(engine, index_id, query("日本", mode="keyword"))) == ["t1"]
 
 
 async def test_a_working_engine_answers(engine: Engine) -> None:

@@ -12,6 +12,7 @@ from services.ingestion.adapters.engines.pgvector import bulk_append, recompute_
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk
+from services.ingestion.domain.ranking import search
 from tests.support.chunks import DIMENSIONS, MOUNTAIN, SEA, chunk, query
 
 INDEX = "index"
@@ -38,7 +39,8 @@ async def answers(engine: PgvectorEngine, mode: str) -> list[list[str]]:
     found = []
     for _ in range(20):
         asked = " ".join(chance.choices(WORDS, k=4))
-        hits = await engine.search(
+        hits = await search(
+            engine,
             INDEX,
             query(asked, [chance.gauss(0, 1) for _ in range(DIMENSIONS)], mode=mode, top_k=10),  # type: ignore[arg-type]
         )
@@ -81,7 +83,7 @@ async def frequent(engine: PgvectorEngine) -> list[list[str]]:
     """Answers to words that are in a third of the chunks each, or in more."""
     asked = [" ".join(WORDS[n : n + 1 + n % 3]) for n in range(12)]
     return [
-        [hit.chunk_id for hit in await engine.search(INDEX, query(each, mode="keyword", top_k=10))] for each in asked
+        [hit.chunk_id for hit in await search(engine, INDEX, query(each, mode="keyword", top_k=10))] for each in asked
     ]
 
 
@@ -150,8 +152,8 @@ async def test_passages_written_early_weigh_like_those_written_late(database: Da
     await apart.write("apart", long)
     await apart.finish("apart")
     asked = query(" ".join(WORDS[1:4]), mode="keyword", top_k=50)
-    expected = {hit.chunk_id: hit.score for hit in await once.search("once", asked)}
-    found = {hit.chunk_id: hit.score for hit in await apart.search("apart", asked)}
+    expected = {hit.chunk_id: hit.score for hit in await search(once, "once", asked)}
+    found = {hit.chunk_id: hit.score for hit in await search(apart, "apart", asked)}
     shared = expected.keys() & found.keys()
     assert len(shared) > 40
     assert all(found[each] == pytest.approx(expected[each], rel=2 * recompute_weights._TOLERATED) for each in shared)
@@ -162,7 +164,7 @@ async def test_a_narrow_filter_finds_everything_in_spite_of_the_graph(database: 
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, [*some(500, seed=1, words=10), chunk("far", "lonely", MOUNTAIN, file_id="rare")])
     await engine.finish(INDEX)
-    hits = await engine.search(INDEX, query("anything", SEA, mode="semantic", only={"rare"}))
+    hits = await search(engine, INDEX, query("anything", SEA, mode="semantic", only={"rare"}))
     assert [hit.chunk_id for hit in hits] == ["far"]
 
 
@@ -184,10 +186,10 @@ async def test_rarity_follows_what_was_added(database: Database) -> None:
     await engine.write(INDEX, [chunk(f"a{n}", "apple", SEA, position=n) for n in range(5)])
     await engine.write(INDEX, [chunk("p", "pear", SEA, position=9)])
     await engine.finish(INDEX)
-    assert [h.chunk_id for h in await engine.search(INDEX, query("apple pear", mode="keyword", top_k=1))] == ["p"]
+    assert [h.chunk_id for h in await search(engine, INDEX, query("apple pear", mode="keyword", top_k=1))] == ["p"]
     await engine.write(INDEX, [chunk(f"b{n}", "pear", SEA, position=20 + n) for n in range(40)])
     await engine.finish(INDEX)
-    best = await engine.search(INDEX, query("apple pear", mode="keyword", top_k=1))
+    best = await search(engine, INDEX, query("apple pear", mode="keyword", top_k=1))
     assert best[0].text == "apple"
 
 
@@ -209,7 +211,7 @@ async def test_long_vectors_are_stored_and_found(database: Database, dimensions:
     vectors = [chance.normal(size=dimensions).tolist() for _ in range(20)]
     await engine.write(INDEX, [chunk(f"p{n}", "text", each, position=n) for n, each in enumerate(vectors)])
     await engine.finish(INDEX)
-    [hit] = await engine.search(INDEX, query("none", vectors[7], mode="semantic", top_k=1))
+    [hit] = await search(engine, INDEX, query("none", vectors[7], mode="semantic", top_k=1))
     assert hit.chunk_id == "p7"
 
 

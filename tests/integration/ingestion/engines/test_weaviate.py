@@ -17,6 +17,7 @@ from libs.contracts.identifiers import new_id
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
+from services.ingestion.domain.ranking import search
 from tests.servers.go import WEAVIATE, cached
 from tests.servers.weaviate import WeaviateServer
 from tests.support.chunks import DIMENSIONS, SEA, chunk, query
@@ -45,7 +46,7 @@ async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one
         running.process.wait()
         for call in (
             engine.write(index_id, PASSAGES),
-            engine.search(index_id, query("ferry", SEA)),
+            search(engine, index_id, query("ferry", SEA)),
             engine.count(index_id),
             engine.ping(),
         ):
@@ -56,7 +57,7 @@ async def test_a_killed_server_is_an_outage_and_loses_nothing_and_an_emptied_one
         await _until_answered(lambda: engine.finish(index_id))
         assert await _until_answered(lambda: engine.count(index_id)) == len(PASSAGES)
         everything = query("ferry", mode="keyword", top_k=100)
-        assert len(await _until_answered(lambda: engine.search(index_id, everything))) == len(PASSAGES)
+        assert len(await _until_answered(lambda: search(engine, index_id, everything))) == len(PASSAGES)
         running.stop()
         await asyncio.to_thread(shutil.rmtree, tmp_path / "data")
         running = await start(server, quiet)
@@ -91,7 +92,7 @@ async def test_keyword_scores_are_right_once_finished(weaviate: WeaviateEngine) 
     chunks = [chunk(f"long{n}", f"harbour {long}", SEA, file_id=f"l{n}") for n in range(20)]
     await weaviate.write(index_id, [*chunks, chunk("short", "harbour crane", SEA, file_id="s")])
     await weaviate.finish(index_id)
-    hits = await weaviate.search(index_id, query("harbour", mode="keyword", top_k=3))
+    hits = await search(weaviate, index_id, query("harbour", mode="keyword", top_k=3))
     assert hits[0].chunk_id == "short"
     assert hits[0].score > 1.5 * hits[1].score
     await weaviate.drop_index(index_id)

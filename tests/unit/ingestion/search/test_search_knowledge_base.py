@@ -8,10 +8,17 @@ from libs.contracts.api.knowledge import SearchBody
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.engines import FileSelection, IndexedChunk
-from services.ingestion.use_cases import search_deadline
-from services.ingestion.use_cases.search_knowledge_base import SearchKnowledgeBase
+from services.ingestion.use_cases import search
+from services.ingestion.use_cases.search import SearchKnowledgeBase
 from tests.support.registry import identity
-from tests.support.search_fakes import MemoryEngine, NamedFiles, SettledIndexes, WordEmbedder, live_index
+from tests.support.search_fakes import (
+    MemoryEngine,
+    MemorySearching,
+    NamedFiles,
+    SettledIndexes,
+    WordEmbedder,
+    live_index,
+)
 
 TEXTS = {"ferry": "the ferry leaves at seven", "tram": "the tram leaves often", "hut": "a hut in the mountains"}
 CALLER = identity()
@@ -137,13 +144,13 @@ async def test_outages_are_told_as_such(office: Office) -> None:
 async def test_a_search_ends_before_its_caller_gives_up_and_names_what_does_not_answer(
     office: Office, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(search_deadline, "_SECONDS", 0.05)
+    monkeypatch.setattr(search, "_SECONDS", 0.05)
 
     async def hang(*_: object) -> NoReturn:
         await asyncio.Event().wait()
         raise AssertionError
 
-    monkeypatch.setattr(office.engine, "search", hang)
+    monkeypatch.setattr(MemorySearching, "candidates", hang)
     with pytest.raises(ServiceUnavailable, match="the engine pgvector does not answer in time"):
         await office.found("ferry")
     monkeypatch.setattr(office.embedder, "embed", hang)

@@ -13,16 +13,14 @@ from libs.retry import RetryPolicy
 from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.pgvector.build_indexes import finish
 from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
-from services.ingestion.adapters.engines.pgvector.searching import search
+from services.ingestion.adapters.engines.pgvector.searching import PgvectorSearching
 from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.adapters.engines.pgvector.writing import delete_files, prepare, write
 from services.ingestion.domain.engines import (
     EngineConflict,
     EngineUnavailable,
-    Hit,
     IndexedChunk,
     IndexMissing,
-    Query,
 )
 
 # Below this size a full scan takes milliseconds, is exact and costs writers nothing.
@@ -115,11 +113,10 @@ class PgvectorEngine:
             found = await connection.execute(statement.format(index.table.name), (file_id,), prepare=False)
             return [row[0] for row in await found.fetchall()]
 
-    async def search(self, index_id: str, query: Query) -> list[Hit]:
-        if query.files.is_empty:
-            return []
+    @asynccontextmanager
+    async def searching(self, index_id: str) -> AsyncIterator[PgvectorSearching]:
         async with self._connected(index_id) as connection:
-            return await search(connection, self._analysis, index_id, query)
+            yield PgvectorSearching(connection, await required(connection, index_id), self._analysis)
 
     async def ping(self) -> None:
         async with self._connected() as connection:

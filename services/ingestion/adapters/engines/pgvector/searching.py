@@ -1,131 +1,143 @@
-"""Searches one index, in one statement on one state of it."""
+"""Searches one index."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
 
 import numpy as np
-from psycopg.sql import SQL, Composable, Composed, Literal, Placeholder
+from psycopg.sql import NULL, SQL, Composable, Composed, Literal, Placeholder
 
 from libs.persistence import Connection
 from services.ingestion.adapters.engines.analysis import Analysis
-from services.ingestion.adapters.engines.bm25 import TermWeights, best_possible, counted, query_weights
+from services.ingestion.adapters.engines.bm25 import TermWeights, counted, query_weights, relative
 from services.ingestion.adapters.engines.pgvector.binary import dense_literal, sparse_literal
-from services.ingestion.adapters.engines.pgvector.catalog import Index, required
+from services.ingestion.adapters.engines.pgvector.catalog import Index
 from services.ingestion.adapters.engines.pgvector.statements import (
-    HYBRID,
-    KEYWORD,
-    KEYWORD_CANDIDATES,
-    KEYWORD_CANDIDATES_BY_WORDS,
-    SEMANTIC,
-    SEMANTIC_CANDIDATES,
+    BY_MEANING,
+    BY_WORDS,
+    CANDIDATES,
+    COSINE,
+    HITS,
+    WORDS,
 )
 from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords, telling_words
 from services.ingestion.adapters.engines.pgvector.term_levels import numbers_of
-from services.ingestion.domain.engines import FileSelection, Hit, Query
-from services.ingestion.domain.search import SEMANTIC_SHARE, candidates
+from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection, Hit, Query
 
 # Up to this number, comparing all beats a graph walk that mostly meets other files.
-_FEW_CHUNKS = 10_000
-_SAMPLE = 3000
+_FEW_CHUNKS: Final = 10_000
+_LEAST_WALK: Final = 200
+_MOST_WALK: Final = 1000
+_SAMPLE: Final = 3000
 # From here on half of the work is more than what starting other processes for it costs.
-_MANY_CHUNKS = 4_000
+_MANY_CHUNKS: Final = 4_000
 
 
-async def search(connection: Connection, analysis: Analysis, index_id: str, query: Query) -> list[Hit]:
-    index = await required(connection, index_id)
-    words, seen = await _words(connection, analysis, index, query)
-    if query.mode == "keyword" and words is None:
-        return []
-    telling = telling_words(words, seen) if words is not None and index.has_words else None
-    async with connection.transaction():
-        walk = query.mode != "keyword" and index.has_graph and await _graph_pays(connection, index, query.files)
-        await _prepare(connection, index, query, telling, walk=walk)
-        hits = await _hits(connection, index, query, words, telling)
-        if telling is not None and query.mode == "keyword" and len(hits) < query.top_k:
-            # Few chunks have these words: others have only words that do not tell much.
-            await _prepare(connection, index, query, None, walk=walk)
-            hits = await _hits(connection, index, query, words, None)
-        return hits
+@dataclass(frozen=True, slots=True)
+class PgvectorSearching:
+    connection: Connection
+    index: Index
+    analysis: Analysis
 
+    async def candidates(self, query: Query) -> list[Candidate]:
+        """In one statement on one state of the index."""
+        counts = counted(self.analysis.terms(query.text)) if query.mode != "semantic" else {}
+        if query.mode == "keyword" and not counts:
+            return []
+        words, telling = None, None
+        if counts:
+            seen = await _frequencies(self.connection, self.index, sorted(counts))
+            words = query_weights(counts, seen.of_terms, seen.chunks)
+            telling = telling_words(words, seen) if self.index.has_words else None
+        async with self.connection.transaction():
+            found = await self._found(query, words, telling)
+            if telling is not None and query.mode == "keyword" and len(found) < query.top_k:
+                # Few chunks have these words: others have only words that do not tell much.
+                found = await self._found(query, words, None)
+        number = sum(counts.values())
+        return [
+            Candidate((file_id, chunk_id), position, cosine, None if score is None else relative(score, number))
+            for file_id, chunk_id, position, cosine, score in found
+        ]
 
-async def _hits(
-    connection: Connection, index: Index, query: Query, words: TermWeights | None, telling: TellingWords | None
-) -> list[Hit]:
-    statement, parameters = _statement(index, query, words, telling)
-    found = await connection.execute(statement, parameters, prepare=False)
-    return [_hit(row) for row in await found.fetchall()]
+    async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
+        keys = [[key[part] for key in scores] for part in (0, 1)]
+        rows = await self.connection.execute(HITS.format(table=self.index.table.name), keys, prepare=False)
+        found = {(row[0], row[1]): row[2:] for row in await rows.fetchall()}
+        return [
+            Hit(chunk_id, file_id, text, score, start, end, page, row)
+            for (file_id, chunk_id), score in scores.items()
+            if (file_id, chunk_id) in found
+            for text, start, end, page, row in [found[file_id, chunk_id]]
+        ]
 
+    async def _found(
+        self, query: Query, words: TermWeights | None, telling: TellingWords | None
+    ) -> Sequence[Sequence[Any]]:
+        walk = query.mode != "keyword" and self.index.has_graph and await self._graph_pays(query.files)
+        await self._prepare(query, telling, walk=walk)
+        statement, parameters = _statement(self.index, query, words, telling)
+        rows = await self.connection.execute(statement, parameters, prepare=False)
+        return await rows.fetchall()
 
-async def _words(
-    connection: Connection, analysis: Analysis, index: Index, query: Query
-) -> tuple[TermWeights | None, Frequencies]:
-    counts = counted(analysis.terms(query.text)) if query.mode != "semantic" else {}
-    if not counts:
-        return None, Frequencies({}, 0)
-    seen = await _frequencies(connection, index, sorted(counts))
-    return query_weights(counts, seen.of_terms, seen.chunks), seen
+    async def _graph_pays(self, files: FileSelection) -> bool:
+        if files.only is None:
+            return True
+        found = await self.connection.execute(
+            SQL("SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) LIMIT {}) AS selected").format(
+                self.index.table.name, Literal(_FEW_CHUNKS + 1)
+            ),
+            (list(files.only),),
+            prepare=False,
+        )
+        [[count]] = await found.fetchall()
+        return bool(count > _FEW_CHUNKS)
 
-
-async def _graph_pays(connection: Connection, index: Index, files: FileSelection) -> bool:
-    if files.only is None:
-        return True
-    found = await connection.execute(
-        SQL("SELECT count(*) FROM (SELECT FROM {} WHERE file_id = ANY(%s) LIMIT {}) AS selected").format(
-            index.table.name, Literal(_FEW_CHUNKS + 1)
-        ),
-        (list(files.only),),
-        prepare=False,
-    )
-    [[count]] = await found.fetchall()
-    return bool(count > _FEW_CHUNKS)
-
-
-async def _prepare(
-    connection: Connection, index: Index, query: Query, telling: TellingWords | None, *, walk: bool
-) -> None:
-    scored = index.chunks if telling is None else telling.expected
-    settings = {
-        "hnsw.ef_search": str(min(1000, 2 * candidates(query.top_k))),
-        # The graph walk goes on until it has met enough chunks of the selected files.
-        "hnsw.iterative_scan": "strict_order",
-        # Off leaves bitmap scans for files and words; only the graph is scanned in order.
-        "enable_indexscan": "on" if walk else "off",
-        # How many chunks have the words is known better here than by the planner's statistics.
-        "enable_seqscan": "off" if telling is not None else "on",
-    }
-    if query.mode == "keyword" and scored >= _MANY_CHUNKS:
-        # The planner knows nothing of what comparing a chunk's words costs, and would do all of it in one process. A
-        # hybrid search has a part that is better done in one.
-        settings |= {"parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
-    chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
-    await connection.execute(SQL("SELECT " + chosen))
+    async def _prepare(self, query: Query, telling: TellingWords | None, *, walk: bool) -> None:
+        scored = self.index.chunks if telling is None else telling.expected
+        settings = {
+            "hnsw.ef_search": str(min(_MOST_WALK, max(_LEAST_WALK, 6 * query.top_k))),
+            # The graph walk goes on until it has met enough chunks of the selected files.
+            "hnsw.iterative_scan": "strict_order",
+            # Off leaves bitmap scans for files and words; only the graph is scanned in order.
+            "enable_indexscan": "on" if walk else "off",
+            # How many chunks have the words is known better here than by the planner's statistics.
+            "enable_seqscan": "off" if telling is not None else "on",
+        }
+        if query.mode == "keyword" and scored >= _MANY_CHUNKS:
+            # The planner knows nothing of what comparing a chunk's words costs, and would do all of it in one process.
+            # A hybrid search has a part that is better done in one.
+            settings |= {"parallel_setup_cost": "0", "parallel_tuple_cost": "0"}
+        chosen = ", ".join(f"set_config('{name}', '{value}', true)" for name, value in settings.items())
+        await self.connection.execute(SQL("SELECT " + chosen))
 
 
 def _statement(
     index: Index, query: Query, words: TermWeights | None, telling: TellingWords | None
 ) -> tuple[Composed, dict[str, Any]]:
     files, parameters = _files(query.files)
-    if query.vector is not None:
-        parameters["vector"] = dense_literal(query.vector)
-    by_words: Composable = KEYWORD_CANDIDATES
-    if words is not None:
-        parameters |= {"words": sparse_literal(words), "bound": best_possible(words)}
     having: Composable = SQL("true")
     if telling is not None:
-        by_words = KEYWORD_CANDIDATES_BY_WORDS
         having, arrays = _having(telling)
         parameters |= arrays
-    wanted = {"semantic": SEMANTIC, "keyword": KEYWORD, "hybrid": HYBRID if words is not None else SEMANTIC}
-    pieces = {
-        "table": index.table.name,
-        "files": files,
-        "having": having,
-        "depth": Literal(candidates(query.top_k)),
-        "limit": Literal(query.top_k),
-        "share": Literal(SEMANTIC_SHARE),
-    }
-    statement = wanted[query.mode].format(
-        **pieces, by_meaning=SEMANTIC_CANDIDATES.format(**pieces), by_words=SQL(by_words.as_string()).format(**pieces)
+    ways = {}
+    if query.mode != "keyword":
+        assert query.vector is not None
+        ways["by_meaning"] = BY_MEANING
+        parameters["vector"] = dense_literal(query.vector)
+    if words is not None:
+        ways["by_words"] = BY_WORDS
+        parameters["words"] = sparse_literal(words)
+    pieces = {"table": index.table.name, "files": files, "having": having, "depth": Literal(query.depth)}
+    materialized = (
+        SQL("{} AS MATERIALIZED ({})").format(SQL(name), way.format(**pieces)) for name, way in ways.items()
+    )
+    statement = CANDIDATES.format(
+        ways=SQL(", ").join(materialized),
+        places=SQL(" UNION ").join(SQL("SELECT place FROM {}").format(SQL(name)) for name in ways),
+        cosine=COSINE if "by_meaning" in ways else NULL,
+        words=WORDS if "by_words" in ways else NULL,
+        table=index.table.name,
     )
     return statement, parameters
 
@@ -151,13 +163,6 @@ def _files(selection: FileSelection) -> tuple[Composable, dict[str, Any]]:
         conditions.append("file_id <> ALL(%(without)s)")
         parameters["without"] = list(selection.without)
     return SQL(" AND ".join(conditions)), parameters
-
-
-def _hit(row: Sequence[Any]) -> Hit:
-    score = min(max(float(row[0]), 0.0), 1.0)
-    return Hit(
-        chunk_id=row[1], file_id=row[2], text=row[3], score=score, start=row[4], end=row[5], page=row[6], row=row[7]
-    )
 
 
 async def _frequencies(connection: Connection, index: Index, terms: Sequence[int]) -> Frequencies:

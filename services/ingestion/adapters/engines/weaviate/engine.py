@@ -1,8 +1,8 @@
 """Search engine in a Weaviate server: a tenant for each index."""
 
 import asyncio
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 
 from weaviate.classes.query import Filter
 from weaviate.classes.tenants import Tenant
@@ -12,8 +12,8 @@ from weaviate.exceptions import WeaviateInsertManyAllFailedError
 from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.weaviate.connection import Address, Connection
 from services.ingestion.adapters.engines.weaviate.schema import object_of, refusal
-from services.ingestion.adapters.engines.weaviate.searching import search
-from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing, Query
+from services.ingestion.adapters.engines.weaviate.searching import WeaviateSearching
+from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk, IndexMissing
 
 _MOST_OBJECTS = 200
 # Weaviate finds no more than 10,000 objects at once, and deletes no more.
@@ -107,11 +107,10 @@ class WeaviateEngine:
                     break
         return [chunk_id for _, chunk_id in sorted(found)]
 
-    async def search(self, index_id: str, query: Query) -> list[Hit]:
-        if query.files.is_empty:
-            return []
+    @asynccontextmanager
+    async def searching(self, index_id: str) -> AsyncIterator[WeaviateSearching]:
         async with self._connection.collection(index_id, writes=False) as collection:
-            return await search(collection.with_tenant(index_id), self._analysis, query)
+            yield WeaviateSearching(collection.with_tenant(index_id), self._analysis)
 
     async def ping(self) -> None:
         await self._connection.ping()

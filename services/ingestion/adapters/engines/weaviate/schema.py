@@ -21,6 +21,7 @@ from services.ingestion.adapters.engines.bm25 import K1, B
 from services.ingestion.domain.engines import EngineUnavailable, Hit, IndexedChunk, IndexMissing
 
 COLLECTION: Final = "AesPassages"
+KEY = ["chunk_id", "file_id", "position"]
 RETURNED = ["chunk_id", "file_id", "content", "start_offset", "end_offset", "page", "row_number"]
 
 _PROPERTIES = [

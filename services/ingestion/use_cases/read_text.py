@@ -1,0 +1,60 @@
+"""Reads texts that were parsed, of which passages of search results are parts."""
+
+from dataclasses import dataclass
+
+from libs.blobs import derived_key
+from libs.contracts.api.artifacts import ArtifactText
+from libs.contracts.api.files import FileText
+from libs.contracts.errors import Conflict
+from libs.contracts.identity import Identity
+from libs.objects import ObjectMissing, ObjectStore, read_all
+from services.ingestion.domain.artifacts import ArtifactLocator, ArtifactNotFound, artifact_text_key
+from services.ingestion.domain.documents import ParsedDocument
+from services.ingestion.domain.files import FileNotFound
+from services.ingestion.domain.ports.files import FileReader, Texts
+
+
+@dataclass(frozen=True, slots=True)
+class ReadFileText:
+    files: FileReader
+    texts: Texts
+    store: ObjectStore
+
+    async def __call__(self, caller: Identity, file_id: str, *, offset: int, limit: int) -> FileText:
+        """A part of the text. Raises ``FileNotFound``, and ``Conflict`` when there is no text (yet)."""
+        file = await self.files.get(caller.company_id, file_id)
+        if file is None:
+            raise FileNotFound
+        state = (await self.texts.states([file.text])).get(file.text)
+        if state is not None and state.failure is not None:
+            raise Conflict(f"The file has no text: {state.failure.message}")
+        if state is None or state.state != "parsed":
+            raise Conflict("The file has not been read yet. Files of collections and knowledge bases are.")
+        try:
+            text = await _text(self.store, derived_key(file.blob_id, "text", file.content_type))
+        except ObjectMissing:
+            raise Conflict("The file's text is gone; the next ingestion reads it again.") from None
+        return FileText(file_id=file.id, text=text[offset : offset + limit], offset=offset, characters=len(text))
+
+
+@dataclass(frozen=True, slots=True)
+class ReadArtifactText:
+    """The artifacts service decides who may see an artifact; here only companies are kept apart."""
+
+    places: ArtifactLocator
+    store: ObjectStore
+
+    async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:
+        """A part of the text. Raises ``ArtifactNotFound``."""
+        if artifact_id not in await self.places.places(caller.company_id, [artifact_id]):
+            raise ArtifactNotFound
+        try:
+            text = await _text(self.store, artifact_text_key(artifact_id))
+        except ObjectMissing:
+            raise ArtifactNotFound from None
+        part = text[offset : offset + limit]
+        return ArtifactText(artifact_id=artifact_id, text=part, offset=offset, characters=len(text))
+
+
+async def _text(store: ObjectStore, key: str) -> str:
+    return ParsedDocument.from_bytes(await read_all(store, key)).text

@@ -1,0 +1,175 @@
+"""Searches knowledge bases and documents of sessions for the passages that fit a query best."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody
+from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig, SearchBody, SearchReply
+from libs.contracts.api.sessions import Citation
+from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
+from libs.contracts.identity import Identity
+from libs.retry import RetryPolicy
+from services.ingestion.domain.artifacts import ArtifactLocator, IndexPlace
+from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
+from services.ingestion.domain.engines import EngineUnavailable, FileSelection, Hit, IndexMissing, Query, Vector
+from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
+from services.ingestion.domain.ports.knowledge_bases import Engines, LiveIndexes, SearchableFiles
+from services.ingestion.domain.ranking import search
+from services.ingestion.use_cases.settings_resolver import SettingsResolver
+
+# Callers of the internal API wait for 5 s; after that they could only say that ingestion does not answer.
+_SECONDS: Final = 4.0
+_RETRY_AFTER: Final = 5
+_RECREATED_AFTER: Final = 30
+# A run may switch the index between the lookup and the search; once per request is rare enough.
+_RETRY: Final = RetryPolicy(first=0.0, attempts=2)
+
+
+class SearchDeadline:
+    """Ends a search before its caller gives up, and says which part of it did not answer."""
+
+    def __init__(self) -> None:
+        self._ends = asyncio.get_running_loop().time() + _SECONDS
+
+    @asynccontextmanager
+    async def waiting_for(self, part: str) -> AsyncIterator[None]:
+        """Raises ``ServiceUnavailable`` at the deadline, and for what the part raises."""
+        try:
+            async with asyncio.timeout_at(self._ends):
+                yield
+        except TimeoutError as problem:
+            message = f"The search failed: {part} does not answer in time."
+            raise ServiceUnavailable(message, retry_after=_RETRY_AFTER) from problem
+        except (EngineUnavailable, EmbeddingUnavailable) as problem:
+            raise ServiceUnavailable(f"The search failed: {problem}.", retry_after=_RETRY_AFTER) from problem
+        except EmbeddingRefused as problem:
+            detail = ErrorDetail(loc=["query"], type="not_embedded", message=str(problem))
+            raise ValidationFailed("The query cannot be searched by meaning.", details=[detail]) from problem
+
+
+async def _vector(deadline: SearchDeadline, embedders: Embedders, settings: IndexSettings, query: str) -> Vector:
+    async with deadline.waiting_for(f"the embedding provider {settings.provider}"):
+        embedder = await embedders.embedder(settings.provider, settings.model, settings.dimensions)
+        vector: Vector = (await embedder.embed([query]))[0]
+        return vector
+
+
+@dataclass(frozen=True, slots=True)
+class SearchKnowledgeBase:
+    """Finds nothing in a knowledge base before its first ingestion."""
+
+    indexes: LiveIndexes
+    files: SearchableFiles
+    engines: Engines
+    embedders: Embedders
+
+    async def __call__(self, caller: Identity, knowledge_base_id: str, body: SearchBody) -> SearchReply:
+        deadline = SearchDeadline()
+        try:
+            results = await _RETRY.run(
+                lambda: self._search(caller.company_id, knowledge_base_id, body, deadline), on=IndexMissing
+            )
+        except IndexMissing:
+            raise ServiceUnavailable(
+                "The search engine does not have this knowledge base's index, which will be made anew.",
+                retry_after=_RECREATED_AFTER,
+            ) from None
+        return SearchReply(query=body.query, mode=body.mode, results=results)
+
+    async def _search(
+        self, company_id: str, knowledge_base_id: str, body: SearchBody, deadline: SearchDeadline
+    ) -> list[Citation]:
+        index = await self.indexes.live_index(company_id, knowledge_base_id)
+        if index is None:
+            raise KnowledgeBaseNotFound
+        if index.given_up:
+            raise ServiceUnavailable(
+                "The search engine has lost this knowledge base's index; it is being made anew.",
+                retry_after=_RECREATED_AFTER,
+            )
+        if index.index_id is None:
+            return []
+        engine = self.engines.get(index.settings.engine)
+        if engine is None:
+            raise ServiceUnavailable(f"The engine {index.settings.engine} is not configured here.")
+        files = await self.files.select(company_id, index.index_id, body.filters)
+        if files.is_empty:
+            return []
+        vector = None
+        if body.mode != "keyword":
+            vector = await _vector(deadline, self.embedders, index.settings, body.query)
+        async with deadline.waiting_for(f"the engine {index.settings.engine}"):
+            hits = await search(engine, index.index_id, Query(body.query, vector, body.mode, body.top_k, files))
+        least = body.min_score or 0.0
+        return await self._citations(company_id, index, [hit for hit in hits if hit.score >= least])
+
+    async def _citations(self, company_id: str, index: LiveIndex, hits: Sequence[Hit]) -> list[Citation]:
+        names = await self.files.names(company_id, {hit.file_id for hit in hits})
+        return [
+            Citation(
+                knowledge_base_id=index.knowledge_base_id,
+                knowledge_base_name=index.name,
+                file_id=hit.file_id,
+                file_name=names[hit.file_id],
+                page=hit.page,
+                row=hit.row,
+                passage=hit.text,
+                score=round(hit.score, 6),
+            )
+            for hit in hits
+            # Others were deleted during the search.
+            if hit.file_id in names
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchArtifacts:
+    """Searches the named documents of a company, as far as they are indexed."""
+
+    places: ArtifactLocator
+    embedders: Embedders
+    engines: Engines
+    resolver: SettingsResolver
+
+    async def __call__(self, caller: Identity, body: ArtifactSearchBody) -> ArtifactPassages:
+        """Best passages first. Raises ``ServiceUnavailable`` and ``ValidationFailed``."""
+        places = await self.places.places(caller.company_id, body.artifact_ids or [])
+        if any(placed.lost for placed in places.values()):
+            raise _documents_lost()
+        by_index: dict[IndexPlace, set[str]] = {}
+        for artifact_id, placed in places.items():
+            by_index.setdefault(placed.place, set()).add(artifact_id)
+        found = await self._search(by_index, body) if by_index else []
+        found.sort(key=lambda each: each.score, reverse=True)
+        return ArtifactPassages(results=found[: body.top_k])
+
+    async def _search(self, by_index: Mapping[IndexPlace, set[str]], body: ArtifactSearchBody) -> list[ArtifactPassage]:
+        deadline, vector = SearchDeadline(), None
+        if body.mode != "keyword":
+            async with deadline.waiting_for("the embedding provider"):
+                settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
+            vector = await _vector(deadline, self.embedders, settings, body.query)
+        found: list[ArtifactPassage] = []
+        for place, artifact_ids in by_index.items():
+            query = Query(body.query, vector, body.mode, body.top_k, FileSelection(only=frozenset(artifact_ids)))
+            try:
+                async with deadline.waiting_for(f"the engine {place.engine}"):
+                    hits = await search(self.engines[place.engine], place.index_id, query)
+            except IndexMissing:
+                raise _documents_lost() from None
+            found += [
+                ArtifactPassage(
+                    artifact_id=hit.file_id, passage=hit.text, score=round(hit.score, 6), page=hit.page, row=hit.row
+                )
+                for hit in hits
+            ]
+        return found
+
+
+def _documents_lost() -> ServiceUnavailable:
+    return ServiceUnavailable(
+        "The search engine has lost these documents; they are being indexed again.", retry_after=_RECREATED_AFTER
+    )

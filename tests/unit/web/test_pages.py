@@ -1,0 +1,277 @@
+"""Pages with a service that is made of functions: what they show, and where the focus is."""
+
+from tests.unit.web.conftest import Run, in_world
+
+DRAWN = """
+  const { render, h } = await import("preact");
+  const { session } = await import("/api/session.js");
+  const signIn = (...scopes) => session.set({ state: "in", me: { scopes }, problem: "" });
+  sessionStorage.clear();
+  const box = document.createElement("div");
+  document.body.append(box);
+  const show = (segments, query = "") => render(h(m.default, { segments, query: new URLSearchParams(query) }), box);
+  const end = (found) => {
+    render(null, box);
+    box.remove();
+    sessionStorage.clear();
+    history.replaceState(null, "", "/");
+    session.set({ state: "out", me: null, problem: "" });
+    return found;
+  };
+  const button = (text) => [...box.querySelectorAll("button")].find((each) => each.textContent === text);
+"""
+
+
+def test_sessions_beyond_the_200th_are_reached(run: Run) -> None:
+    many = """
+      signIn("sessions:read");
+      serve(({ path, query }) => {
+        const [from, limit] = [Number(query.offset ?? 0), Number(query.limit)];
+        const created_at = "2026-01-01T00:00:00Z";
+        const all = Array.from({ length: 244 }, (_, at) => ({ session_id: `s${at}`, created_at }));
+        return Response.json({ sessions: all.slice(from, from + limit), total: all.length });
+      });
+      show([]);
+      const shown = () => box.querySelectorAll(".sessions li").length;
+      for (let before = 0; shown() < 244; ) {
+        await until(() => shown() > before && button("Show more"));
+        before = shown();
+        button("Show more").click();
+        await until(() => shown() > before);
+      }
+      return end({ shown: shown(), more: Boolean(button("Show more")) });
+    """
+    assert run("studio/pages/chat.js", in_world(DRAWN + many)) == {"shown": 244, "more": False}
+
+
+def test_a_reading_key_reads_a_conversation(run: Run) -> None:
+    reading = """
+      signIn("sessions:read");
+      const said = [["user", "Hello"], ["assistant", "Hi."]];
+      const messages = said.map(([role, content]) => ({ id: role, role, content, turn_id: "t", timestamp: "2026" }));
+      serve(({ path }) => {
+        if (path.endsWith("/messages/")) return Response.json({ messages, total: 2 });
+        return Response.json(path === "/sessions/s/" ? { session_id: "s" } : { sessions: [], total: 0 });
+      });
+      show(["s"]);
+      await until(() => box.textContent.includes("Hi."));
+      const { pagesFor } = await import("/studio/pages.js");
+      const isThere = pagesFor(["sessions:read"]).some(({ path }) => path === "chat/");
+      const writes = box.querySelectorAll("textarea").length;
+      return end({ isThere, writes, again: Boolean(button("Try again from here")) });
+    """
+    assert run("studio/pages/chat.js", in_world(DRAWN + reading)) == {"isThere": True, "writes": 0, "again": False}
+
+
+def test_the_first_message_keeps_the_focus_and_what_is_written_meanwhile(run: Run) -> None:
+    first = """
+      signIn("agents:read", "sessions:read", "runtime:execute");
+      let made;
+      serve(({ method, path }, signal) => {
+        if (method === "POST" && path === "/sessions/") {
+          return new Promise((resolve) => (made = () => resolve(Response.json({ session_id: "s" }))));
+        }
+        if (path.endsWith("/execute/")) return stream(signal, { location: "/api/v1/runtime/s/turns/t/events/" });
+        if (path === "/agent/") return Response.json([{ id: "a", name: "Harbour" }]);
+        if (path.endsWith("/messages/")) return Response.json({ messages: [], total: 0 });
+        return Response.json(path === "/sessions/s/" ? { session_id: "s", agent_id: "a" } : { sessions: [], total: 0 });
+      });
+      history.replaceState(null, "", "/studio/chat/");
+      show([]);
+      const field = () => box.querySelector("textarea");
+      await until(() => box.querySelector("option"));
+      field().focus();
+      const write = (text) => ((field().value = text), field().dispatchEvent(new Event("input", { bubbles: true })));
+      write("Hello");
+      await elapse(100);
+      field().dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+      await until(() => made);
+      write("and then");
+      made();
+      await until(() => location.pathname === "/studio/chat/s/");
+      const before = field();
+      show(["s"]);
+      await until(() => field() && field() !== before);
+      await elapse(100);
+      return end({ isFocused: document.activeElement === field(), written: field().value });
+    """
+    assert run("studio/pages/chat.js", in_world(DRAWN + first)) == {"isFocused": True, "written": "and then"}
+
+
+def test_what_is_written_goes_along_to_another_agent(run: Run) -> None:
+    chosen = """
+      signIn("agents:read", "sessions:read", "runtime:execute");
+      serve(({ path }, signal) => {
+        if (path === "/agent/") return Response.json(["a", "b"].map((id) => ({ id, name: id })));
+        if (path.endsWith("/messages/")) return Response.json({ messages: [], total: 0 });
+        return Response.json(path === "/sessions/s/" ? { session_id: "s", agent_id: "a" } : { sessions: [], total: 0 });
+      });
+      show(["s"]);
+      await until(() => box.querySelectorAll("option").length === 2 && box.querySelector("textarea"));
+      const field = box.querySelector("textarea");
+      field.value = "half written";
+      field.dispatchEvent(new Event("input", { bubbles: true }));
+      const agents = box.querySelector("select");
+      agents.value = "b";
+      agents.dispatchEvent(new Event("change", { bubbles: true }));
+      await until(() => location.search === "?agent=b");
+      show([], "agent=b");
+      await until(() => box.querySelector("textarea") !== field);
+      const moved = box.querySelector("textarea").value;
+      show(["s"]);
+      await until(() => box.querySelector("textarea")?.value === "");
+      return end(moved);
+    """
+    assert run("studio/pages/chat.js", in_world(DRAWN + chosen)) == "half written"
+
+
+def test_a_session_that_is_not_there_offers_nothing(run: Run) -> None:
+    unknown = """
+      signIn("agents:read", "sessions:read", "runtime:execute");
+      const nothing = { error: { type: "not_found", message: "There is no session with this id." } };
+      serve(({ path }) => {
+        if (path === "/agent/") return Response.json([{ id: "a", name: "Harbour" }]);
+        if (path === "/sessions/") return Response.json({ sessions: [], total: 0 });
+        return Response.json(nothing, { status: 404 });
+      });
+      show(["s"]);
+      await until(() => box.textContent.includes("There is no session"));
+      const links = [...box.querySelectorAll("a")].map((each) => each.textContent);
+      return end({ links, fields: box.querySelectorAll("textarea").length });
+    """
+    found = run("studio/pages/chat.js", in_world(DRAWN + unknown))
+    assert found == {"links": ["New chat", "Begin a new chat"], "fields": 0}
+
+
+def test_a_citation_is_marked_in_its_file(run: Run) -> None:
+    cited = """
+      signIn("files:read");
+      const text = `${"Before it. ".repeat(50)}The harbour master\nis Ingrid. After it.`;
+      const file = {
+        id: "f", name: "notes.txt", content_type: "text/plain", size: 9, sha256: "5f", status: "active",
+        tags: [], collection_ids: [], created_at: "2026-01-01T00:00:00Z",
+      };
+      serve(({ path }) => {
+        if (path === "/files/f/text/") return Response.json({ text, characters: text.length });
+        return Response.json(path === "/files/f/" ? file : { collections: [], knowledge_bases: [], total: 0 });
+      });
+      show(["f"], new URLSearchParams({ passage: "The harbour master is Ingrid." }));
+      await until(() => box.querySelector("mark"));
+      return end(box.querySelector("mark").textContent);
+    """
+    assert run("studio/pages/files.js", in_world(DRAWN + cited)) == "The harbour master\nis Ingrid."
+
+
+def test_a_webhook_that_delivers_nothing_is_not_called_enabled(run: Run) -> None:
+    failing = """
+      signIn("webhooks:read");
+      const webhook = (id, failing_since) => ({
+        id, url: `https://example.com/${id}`, event_types: ["*"], description: "", status: "enabled", failing_since,
+        created_at: "2026-01-01T00:00:00Z",
+      });
+      const webhooks = [webhook("a", null), webhook("b", "2026-01-01T00:00:00Z")];
+      serve(() => Response.json({ webhooks, total: 2 }));
+      show([]);
+      const chips = () => [...box.querySelectorAll(".chip")].map((each) => each.textContent);
+      const states = () => chips().filter((each) => each !== "*");
+      await until(() => states().length);
+      return end(states());
+    """
+    assert run("studio/pages/webhooks.js", in_world(DRAWN + failing)) == ["enabled", "failing"]
+
+
+def test_consumer_lag_says_that_it_is_read(run: Run) -> None:
+    slow = """
+      let answer;
+      serve(() => new Promise((resolve) => (answer = () => resolve(Response.json({ lag: 0, consumers: [] })))));
+      render(h(m.Lag), box);
+      await until(() => answer);
+      const meanwhile = box.textContent;
+      answer();
+      await until(() => box.textContent.includes("0 messages behind"));
+      return end({ meanwhile, afterwards: box.textContent });
+    """
+    found = run("studio/parts/operators/lag.js", in_world(DRAWN + slow))
+    assert "Reading" in found["meanwhile"]
+    assert "Reading" not in found["afterwards"]
+
+
+def test_a_single_event_is_counted_as_one(run: Run) -> None:
+    counted = """
+      const figures = (shown) => {
+        render(h(m.Toolbar, { state: "live", all: [], shown, services: new Set(), view: [0, 1] }), box);
+        return box.querySelector(".figures").textContent;
+      };
+      return end([figures([{}]), figures([{}, {}])]);
+    """
+    one, two = run("studio/parts/timeline/toolbar.js", in_world(DRAWN + counted))
+    assert one.endswith("1 event")
+    assert two.endswith("2 events")
+
+
+def test_labels_of_an_axis_have_room(run: Run) -> None:
+    drawn = """
+      const series = [{ label: "in", values: [12_345_678, 23_456_789], colour: "gateway" }];
+      render(h(m.Chart, { title: "Tokens", summary: "", times: [1, 86_401], series, dates: true }), box);
+      await until(() => box.querySelectorAll(".u-axis").length === 2);
+      const text = document.createElement("canvas").getContext("2d");
+      text.font = "11px system-ui, sans-serif";
+      const [, axis] = box.querySelectorAll(".u-axis");
+      return end({ room: axis.getBoundingClientRect().width, needed: text.measureText("20,000,000").width });
+    """
+    found = run("studio/parts/charts/chart.js", in_world(DRAWN + drawn))
+    assert found["room"] >= found["needed"] + 8
+
+
+def test_a_change_made_elsewhere_is_not_overwritten_silently(run: Run) -> None:
+    conflict = """
+      signIn("agents:read", "agents:write");
+      const agent = (number, prompt) => ({
+        id: "a", name: "Harbour", agent_key: "harbour", allowed_origins: [],
+        version_number: `1.0.${number}`, updated_at: `2026-0${number + 1}`,
+        system_config: { name: "Harbour", agent_type: "llm_agent", system_prompt: prompt },
+      });
+      let stored = agent(0, "first");
+      serve(({ method, path }) => {
+        if (path === "/agent/validate/") return Response.json({ valid: true, errors: [], warnings: [] });
+        if (method === "PATCH") return Response.json((stored = agent(2, "mine")));
+        if (path === "/agent/a/") return Response.json(stored);
+        return Response.json({ versions: [], tools: [], connections: [], total: 0 });
+      });
+      const saved = () => requests.filter(({ method }) => method === "PATCH").length;
+      show(["a"]);
+      await until(() => button("Save"));
+      stored = agent(1, "theirs");
+      button("Save").click();
+      await until(() => button("Save anyway"));
+      const before = saved();
+      button("Save anyway").click();
+      await until(() => saved() === 1 && !button("Save anyway"));
+      return end({ before, version: stored.version_number });
+    """
+    assert run("studio/pages/agents.js", in_world(DRAWN + conflict)) == {"before": 0, "version": "1.0.2"}
+
+
+def test_a_budget_that_is_used_up_is_told(run: Run) -> None:
+    told = """
+      signIn("budgets:write");
+      const budget = { id: "b", description: "", user_id: null, key_id: null, exceeded: true, renews_at: null };
+      const other = { ...budget, id: "c", description: "Other", exceeded: false };
+      serve(() => Response.json({ budgets: [budget, other], total: 2 }));
+      render(h(m.UsedUpBudgets), box);
+      await until(() => box.querySelector("[role=alert]"));
+      return end(box.querySelector("[role=alert]").textContent);
+    """
+    text = run("studio/parts/overview/used_up_budgets.js", in_world(DRAWN + told))
+    assert "The budget of the company is used up" in text
+    assert "Other" not in text
+
+
+def test_times_of_other_days_have_their_date(run: Run) -> None:
+    times = "[m.whenText(given, given + 1000), m.whenText(given, given + 3 * 86_400_000), m.exactText(given)]"
+    today, earlier, exact = run("model/moments.js", times, 1_767_225_600_123)
+    assert ":" in today
+    assert len(earlier) > len(today)
+    assert earlier.endswith(today)
+    assert exact.endswith(today)
+    assert "202" in exact

@@ -1,0 +1,180 @@
+"""Parts that a person sees, each by itself: files by drop and paste, a table of an artifact, who is signed in."""
+
+from tests.unit.web.conftest import Run, in_world
+
+DRAWN = """
+  const { render, h } = await import("preact");
+  const box = document.createElement("div");
+  document.body.append(box);
+  const end = (found) => {
+    render(null, box);
+    box.remove();
+    return found;
+  };
+"""
+
+
+def test_files_are_dropped(run: Run) -> None:
+    dropped = """
+      const added = [];
+      const Zone = () => {
+        const [over, drop] = m.useDrop((files) => added.push(...files.map(({ name }) => name)));
+        return h("section", { class: over ? "over" : "", ...drop });
+      };
+      render(h(Zone), box);
+      const fire = (type, dataTransfer) => {
+        const event = new DragEvent(type, { bubbles: true, cancelable: true, dataTransfer });
+        box.firstChild.dispatchEvent(event);
+        return event.defaultPrevented;
+      };
+      const files = new DataTransfer();
+      files.items.add(new File(["x"], "notes.md"));
+      const text = new DataTransfer();
+      text.setData("text/plain", "no file");
+      fire("dragenter", files);
+      await until(() => box.firstChild.className === "over");
+      const isTaken = fire("drop", files);
+      await until(() => box.firstChild.className === "");
+      return end({ isTaken, isTextTaken: fire("drop", text), added });
+    """
+    assert run("studio/parts/use_drop.js", in_world(DRAWN + dropped)) == {
+        "isTaken": True,
+        "isTextTaken": False,
+        "added": ["notes.md"],
+    }
+
+
+def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
+    pasted = """
+      const added = [];
+      const sent = [];
+      const artifact = { artifact_id: "a", name: "seen.png" };
+      const files = [{ id: 1, name: "seen.png", state: "ready", artifact }];
+      const add = (chosen) => added.push(...chosen.map(({ name }) => name));
+      const attachments = { files, add, clear: () => sent.push("clear") };
+      const onSend = (text, ready) => sent.push([text, ready.map(({ name }) => name)]);
+      render(h(m.Composer, { draft: "pasted", attachments, onSend }), box);
+      const clipboardData = new DataTransfer();
+      clipboardData.items.add(new File(["x"], "shot.png", { type: "image/png" }));
+      const field = box.querySelector("textarea");
+      field.dispatchEvent(new ClipboardEvent("paste", { clipboardData, bubbles: true }));
+      field.dispatchEvent(new ClipboardEvent("paste", { clipboardData: new DataTransfer(), bubbles: true }));
+      field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
+      return end({ added, sent });
+    """
+    assert run("studio/parts/chat/composer.js", in_world(DRAWN + pasted)) == {
+        "added": ["shot.png"],
+        "sent": ["clear", ["", ["seen.png"]]],
+    }
+
+
+def test_an_artifact_shows_its_picture_or_its_table(run: Run) -> None:
+    shown = """
+      serve(({ path }) => {
+        const sheets = [{ name: "S", headers: ["n"], rows: [["1"]], row_count: 1 }];
+        if (path.endsWith("/preview/")) return Response.json({ sheets });
+        return new Response(new Blob(["x"], { type: "image/png" }));
+      });
+      const card = (name, content_type) => {
+        const artifact = { artifact_id: name, name, content_type, size: 1 };
+        render(h(m.ArtifactCard, { key: name, sessionId: "s", artifact }), box);
+      };
+      card("p.png", "image/png");
+      await until(() => box.querySelector("img")?.src.startsWith("blob:"));
+      const picture = box.querySelector("img").alt;
+      card("t.csv", "text/csv");
+      [...box.querySelectorAll("button")].find(({ textContent }) => textContent === "Show table").click();
+      await until(() => box.querySelector("table"));
+      const cells = [...box.querySelectorAll("td")].map(({ textContent }) => textContent);
+      return end({ picture, cells, asked: requests.map(({ path }) => path) });
+    """
+    found = run("studio/parts/chat/artifact_card.js", in_world(DRAWN + shown))
+    assert (found["picture"], found["cells"]) == ("p.png", ["1"])
+    artifact = "/sessions/s/artifacts/"
+    assert found["asked"] == [f"{artifact}p.png/download/", f"{artifact}t.csv/preview/"]
+
+
+def test_the_account_panel_names_the_user_and_the_scopes(run: Run) -> None:
+    panel = """
+      const scopes = ["agents:read", "events:read"];
+      const me = { user_name: "Ada", company_name: "Acme", rate_limit: 60, expires_at: null, scopes };
+      render(h(m.Account, { me }), box);
+      const [who, facts] = [".who", ".facts"].map((name) => box.querySelector(name).textContent);
+      return end({ who, codes: [...box.querySelectorAll("code")].map(({ textContent }) => textContent), facts });
+    """
+    found = run("studio/parts/account.js", in_world(DRAWN + panel))
+    assert (found["who"], found["codes"]) == ("AdaAcme", ["agents:read", "events:read"])
+    assert "60 requests a minute" in found["facts"]
+
+
+APPROVALS = """
+  const action = (id) => ({
+    action_id: id, session_id: "s", turn_id: `t${id}`, tool_call: { name: "book_seats", arguments: {} },
+    created_at: "2026-01-01T00:00:00Z", expires_at: "2036-01-01T00:00:00Z",
+  });
+  let open = ["1", "2", "3"].map(action);
+  const approved = [];
+  serve(({ method, path }) => {
+    if (method === "POST") {
+      const [, id] = path.match(/actions\\/(.*)\\//);
+      approved.push(id);
+      open = open.filter((each) => each.action_id !== id);
+      return Response.json({});
+    }
+    return Response.json({ actions: open, total: open.length, has_more: false });
+  });
+  const { session } = await import("/api/session.js");
+  session.set({ state: "in", me: { scopes: ["runtime:approve"] }, problem: "" });
+  render(h(m.Approvals, { changes: "" }), box);
+  const cards = () => [...box.querySelectorAll(".tool-card")];
+  const texts = () => cards().map((card) => card.querySelector(".decided, .tool-actions").textContent);
+  const ready = () => box.querySelector("button.primary:not([aria-disabled=true])");
+  await until(() => cards().length === 3);
+  for (const icon of box.querySelectorAll("svg")) icon.remove();
+  await until(ready);
+  const { left, top } = ready().getBoundingClientRect();
+  /** What a click at the place of the first card's button does. */
+  const clicked = () => new MouseEvent("click", { bubbles: true, detail: 1 });
+  const click = () => document.elementFromPoint(left + 5, top + 5)?.dispatchEvent(clicked());
+"""
+"""Three calls that wait, and clicks at the place of the first one."""
+
+
+def test_a_second_click_at_the_same_place_approves_no_other_call(run: Run) -> None:
+    impatient = """
+      click();
+      await until(() => approved.length === 1 && texts()[0] === "Approved");
+      const kept = texts();
+      // It keeps its place, whatever is clicked there; then the next one comes, and a click does nothing for as long.
+      for (let times = 0; times < 15; times += 1) {
+        click();
+        await elapse(250);
+      }
+      const meanwhile = [...approved];
+      await until(() => cards().length === 2 && ready());
+      click();
+      await until(() => approved.length === 2);
+      return end({ kept, meanwhile, approved });
+    """
+    found = run("studio/parts/overview/approvals.js", in_world(DRAWN + APPROVALS + impatient))
+    assert found == {
+        "kept": ["Approved", "ApproveDeny", "ApproveDeny"],
+        "meanwhile": ["1"],
+        "approved": ["1", "2"],
+    }
+
+
+def test_what_moves_under_the_pointer_takes_no_click(run: Run) -> None:
+    moved = """
+      const height = cards()[1].getBoundingClientRect().top - cards()[0].getBoundingClientRect().top;
+      box.style.marginTop = `${-height}px`;
+      click();
+      await elapse(1_000);
+      const atOnce = [...approved];
+      await until(ready);
+      click();
+      await until(() => approved.length);
+      return end({ atOnce, approved });
+    """
+    found = run("studio/parts/overview/approvals.js", in_world(DRAWN + APPROVALS + moved))
+    assert found == {"atOnce": [], "approved": ["2"]}

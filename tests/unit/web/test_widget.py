@@ -1,0 +1,63 @@
+"""The chat for web pages: colours that can be read, and what visitors are told."""
+
+from typing import Any
+
+import pytest
+
+from tests.unit.web.conftest import Run
+
+COLOURS = (("#ffee88", "#000000"), ("#0a6d78", "#ffffff"), ("rebeccapurple", "#ffffff"))
+
+
+@pytest.mark.parametrize(("accent", "text"), COLOURS)
+def test_text_on_a_colour_of_the_page_can_be_read(run: Run, accent: str, text: str) -> None:
+    rules = run("widget/styles.js", "m.styleSheets(given).at(-1).cssRules[0].cssText", accent)
+    assert f"--accent-text: {text}" in rules
+
+
+@pytest.mark.parametrize("accent", [None, "", "no colour", "red; } * { display: none", "var(--x)"])
+def test_what_is_no_colour_changes_nothing(run: Run, accent: Any) -> None:
+    assert run("widget/styles.js", "m.styleSheets(given).length", accent) == 1
+
+
+def test_a_page_without_storage_still_has_a_conversation(run: Run) -> None:
+    forgetful = """(() => {
+      Object.defineProperty(globalThis, "localStorage", { get() { throw new Error("denied"); } });
+      const memory = new m.Memory("k");
+      memory.keep("session");
+      return memory.session;
+    })()"""
+    assert run("widget/memory.js", forgetful) == "session"
+
+
+VIEW = """(async () => {
+  const { Turn } = await import("/model/conversation.js");
+  const turn = new Turn("t");
+  for (const [type, data] of given) turn.take(type, data);
+  return new m.TurnView(turn, () => {}).node.textContent;
+})()"""
+
+
+def told(run: Run, *events: tuple[str, dict[str, Any]]) -> str:
+    text: str = run("widget/turn_view.js", f"await {VIEW}", [["turn.started", {"attempt": 1}], *map(list, events)])
+    return text
+
+
+def test_visitors_see_no_tools(run: Run) -> None:
+    call = {"step": 1, "call_id": "c", "name": "ledger_lookup"}
+    text = ("turn.output_text.delta", {"attempt": 1, "step": 1, "offset": 0, "text": "One moment."})
+    calling = told(run, text, ("turn.tool_call.started", {**call, "arguments": {}}))
+    assert "One moment." in calling
+    assert "Working…" in calling
+    assert "ledger_lookup" not in calling
+    asked = {"id": "c", "name": "ledger_lookup", "arguments": {}}
+    action = {"action_id": "a", "kind": "approval", "tool_call": asked}
+    waiting = told(run, ("turn.action_required", {"step": 1, "action": action}))
+    assert "Waits for somebody's approval…" in waiting
+    assert "ledger_lookup" not in waiting
+
+
+def test_a_failure_has_a_reference(run: Run) -> None:
+    error = {"message": "The assistant cannot answer right now.", "correlation_id": "label-1"}
+    failed = told(run, ("turn.failed", {"error": error}))
+    assert "The assistant cannot answer right now. Reference: label-1" in failed

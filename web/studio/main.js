@@ -1,0 +1,29 @@
+/** The studio's beginning: who is signed in decides between the sign-in form and the frame with its pages. */
+import { waitingStreams } from "../api/network.js";
+import { resume, session } from "../api/session.js";
+import { Frame } from "./parts/frame.js";
+import { late } from "./parts/late.js";
+import { html, render } from "../html.js";
+import { interceptLinks } from "./router.js";
+import { useStore } from "../store.js";
+
+const SignIn = late(() => import("./pages/sign_in.js").then((module) => module.SignIn));
+
+function Studio() {
+  const { state, me } = useStore(session);
+  if (state === "in") return html`<${Frame} me=${me} />`;
+  if (state === "resuming") return html`<${Resuming} />`;
+  return html`<${SignIn} />`;
+}
+
+function Resuming() {
+  const waits = useStore(waitingStreams).size > 0;
+  return html`<p class="starting" role="status">${waits ? "The service cannot be reached. Trying again…" : "Signing in…"}</p>`;
+}
+
+interceptLinks(document);
+// A sign-in link that is opened in the studio's own tab changes nothing but the fragment.
+addEventListener("hashchange", resume);
+resume();
+document.getElementById("studio").replaceChildren();
+render(html`<${Studio} />`, document.getElementById("studio"));

@@ -1,0 +1,244 @@
+/** Talk to an agent, and see what it does. The address holds the session. */
+import { get, randomKey, write } from "../../api/client.js";
+import { allows } from "../../api/session.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
+import { go, hrefOf } from "../router.js";
+import { agoText } from "../../model/format.js";
+import { Composer, keepFocus } from "../parts/chat/composer.js";
+import { ChatTurn } from "../parts/chat/turn.js";
+import { useAttachments } from "../parts/chat/use_attachments.js";
+import { handOver, useConversation } from "../parts/chat/use_conversation.js";
+import { Icon } from "../parts/icon.js";
+import { late } from "../parts/late.js";
+import { useAction } from "../parts/use_action.js";
+import { useLoaded } from "../parts/use_loaded.js";
+import { moveDraft, useDraft } from "../parts/use_draft.js";
+import { useDrop } from "../parts/use_drop.js";
+
+const TryAgain = late(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
+const SESSIONS = 30;
+const PAGE = 200;
+const READ_AT_ONCE = 20_000;
+
+export default function Chat({ segments, query }) {
+  const [sessionId = null] = segments;
+  const { agents, sessions, hasMore, problem, refresh, more } = useLists();
+  const [listed, setListed] = useState(false);
+  useEffect(() => setListed(false), [sessionId]);
+  return html`
+    <div class="page chat">
+      <${Sessions} sessions=${sessions} current=${sessionId} hasMore=${hasMore} onMore=${more} shown=${listed} onOpen=${refresh} />
+      <${Talk} key=${sessionId ?? "new"} sessionId=${sessionId} agents=${agents} wanted=${query.get("agent")} problem=${problem} onMade=${refresh} listed=${listed} onList=${() => setListed(!listed)} />
+    </div>`;
+}
+
+function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
+  const details = useSession(sessionId);
+  const [agent, setAgent, forgetAgent] = useDraft(`chat.agent.${wanted ?? ""}`, wanted ?? "");
+  const [failed, setFailed] = useState("");
+  const made = useRef(null);
+  const isListed = agent === wanted || agents?.some(({ id }) => id === agent);
+  const chosen = sessionId ? (details?.agent_id ?? "") : isListed ? agent : (agents?.[0]?.id ?? "");
+  const guarded = (action) => (...given) => Promise.resolve(action(...given)).catch((failure) => setFailed(failure.message));
+
+  const sessionOf = async () => {
+    if (sessionId) return sessionId;
+    made.current ??= write("POST", "/sessions/", { agent_id: chosen }).then(({ session_id: id }) => id);
+    try {
+      return await made.current;
+    } catch (failure) {
+      made.current = null;
+      throw failure;
+    }
+  };
+  const attachments = useAttachments(sessionOf);
+  const open = (id, options) => (onMade(), forgetAgent(), go(`chat/${id}/`, {}, options));
+  const begun = (id) => {
+    // What is written meanwhile goes on in the session, in the same field.
+    moveDraft("chat.new", `chat.${id}`);
+    keepFocus();
+    open(id, { replace: true });
+  };
+  const conversation = useConversation(sessionId, { sessionOf, onBegun: begun });
+  const leave = (id) => {
+    moveDraft(`chat.${sessionId}`, "chat.new");
+    go("chat/", { agent: id });
+  };
+  const say = (text, files) => (setFailed(""), conversation.say(text, files));
+  const [asked, setAsked] = useState(null);
+  const goOn = (turn, id) => {
+    handOver(id, { ...turn, at: new Date().toISOString(), idempotencyKey: randomKey() });
+    open(id);
+  };
+  const fork = useAction(async (turn, isAsked = false) => {
+    const changed = isAsked ? null : await changedAgent(details);
+    if (changed) {
+      setAsked({ turn, agent: changed });
+      return;
+    }
+    const { session_id: id } = await write("POST", `/sessions/${sessionId}/fork/`, { before_turn_id: turn.id });
+    goOn(turn, id);
+  });
+  const mayWrite = allows("runtime:execute");
+  const isThere = conversation.state !== "failed";
+  const wrong = failed || fork.problem?.message || problem;
+  const isBeginning = !sessionId && conversation.turns.some(({ status }) => status === "sending");
+  const running = conversation.turns.find(({ hasEnded, id }) => !hasEnded && id);
+  const [over, drop] = useDrop((files) => attachments.add(files));
+  return html`
+    <section class=${over ? "talk dropping" : "talk"} aria-label="Chat" ...${drop}>
+      <header class="talk-head">
+        <h1 tabindex="-1">Chat</h1>
+        <button class="button sessions-button" aria-expanded=${listed} aria-controls="sessions" onClick=${onList}>Sessions</button>
+        <${AgentChoice} agents=${agents} chosen=${chosen} session=${details} onChoose=${sessionId ? leave : setAgent} />
+        ${sessionId && isThere && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
+        ${mayWrite && html`<a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>`}
+      </header>
+      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} fork=${fork} onEarlier=${guarded(() => conversation.loadEarlier())} />
+      ${wrong && html`<p class="problem" role="alert">${wrong}</p>`}
+      ${isThere && (mayWrite
+        ? html`<${Composer}
+            draft=${`chat.${sessionId ?? "new"}`} disabled=${!sessionId && (!chosen || isBeginning)} running=${running} attachments=${attachments} onSend=${say}
+            onStop=${guarded(() => conversation.stop(running))} />`
+        : html`<p class="muted">Writing takes a key with the scope <code>runtime:execute</code>.</p>`)}
+      ${asked && html`
+        <${TryAgain} ...${asked} sessionId=${sessionId} onClose=${() => setAsked(null)}
+          onFork=${() => (setAsked(null), fork.run(asked.turn, true))} onMade=${(id) => goOn(asked.turn, id)} />`}
+      <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
+    </section>`;
+}
+
+/** The agent of a session where it is not any more what the session began with; null where it is, or cannot be read. */
+async function changedAgent(details) {
+  if (!details?.agent_id || !allows("agents:read")) return null;
+  try {
+    const agent = await get(`/agent/${details.agent_id}/`);
+    return agent.config_hash === details.config_hash ? null : agent;
+  } catch (problem) {
+    // It may be deleted; the session has what it began with.
+    if (problem.status === 404) return null;
+    throw problem;
+  }
+}
+
+function AgentChoice({ agents, chosen, session, onChoose }) {
+  const unlisted = session && !agents?.some(({ id }) => id === chosen);
+  return html`
+    <label class="agent-choice">
+      <span>Agent</span>
+      <select value=${chosen} onChange=${(event) => onChoose(event.target.value)}>
+        ${unlisted && html`<option value=${chosen}>${session.agent_config?.name ?? "of this session"}</option>`}
+        ${(agents ?? []).map(({ id, name }) => html`<option key=${id} value=${id} selected=${id === chosen}>${name}</option>`)}
+      </select>
+    </label>`;
+}
+
+function Nobody() {
+  if (!allows("agents:read")) return html`Agents are listed for keys with the scope <code>agents:read</code>.`;
+  return html`There is no agent yet to talk to. <a href=${hrefOf("agents/new/")}>Make one</a>`;
+}
+
+function Log({ conversation, sessionId, nobody, fork, onEarlier }) {
+  const box = useRef();
+  const inner = useRef();
+  const atEnd = useRef(true);
+  const fromEnd = useRef(null);
+  const stay = () => {
+    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  };
+  useLayoutEffect(stay);
+  // What is read stays where it is when earlier messages come in above it.
+  useLayoutEffect(() => {
+    if (fromEnd.current !== null) box.current.scrollTop = box.current.scrollHeight - fromEnd.current;
+    fromEnd.current = null;
+  }, [conversation.earlier]);
+  const showEarlier = () => {
+    fromEnd.current = box.current.scrollHeight - box.current.scrollTop;
+    atEnd.current = false;
+    onEarlier();
+  };
+  useEffect(() => {
+    // A picture that has come, a table that was opened.
+    const watch = new ResizeObserver(stay);
+    watch.observe(inner.current);
+    return () => watch.disconnect();
+  }, []);
+  const scrolled = () => {
+    if (!box.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
+    atEnd.current = scrollTop + clientHeight > scrollHeight - 40;
+  };
+  const { turns, state, problem, earlier } = conversation;
+  const last = turns.at(-1);
+  const near = nearFrom(turns);
+  // One's own message is seen wherever one was reading.
+  useLayoutEffect(() => {
+    if (last?.status === "sending") atEnd.current = true;
+    stay();
+  }, [last?.key]);
+  return html`
+    <div class="log" role="log" aria-label="Conversation" tabindex="0" ref=${box} onScroll=${scrolled}>
+      <div ref=${inner}>
+      ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${showEarlier}>Show ${earlier} earlier messages</button></p>`}
+      ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
+      ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
+      ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
+      ${turns.map((turn, at) => html`
+        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onTryAgain=${allows("runtime:execute") ? fork.run : null} isBusy=${fork.busy}
+          onSendAgain=${(refused) => conversation.sayAgain(refused)} onDiscard=${(refused) => conversation.discard(refused)}
+          onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
+      </div>
+    </div>`;
+}
+
+/** The first of the last turns that are read as Markdown in no time, together. */
+function nearFrom(turns) {
+  let length = 0;
+  let at = turns.length;
+  while (at > 0 && length < READ_AT_ONCE) length += turns[(at -= 1)].text.length;
+  return at;
+}
+
+/** Where it is narrow the list is behind a button. */
+function Sessions({ sessions, current, hasMore, onMore, shown, onOpen }) {
+  return html`
+    <aside id="sessions" class=${shown ? "sessions shown" : "sessions"} aria-label="Sessions">
+      <h2>Sessions</h2>
+      ${sessions?.length === 0 && html`<p class="muted">None yet. The first message makes one.</p>`}
+      <ul>
+        ${(sessions ?? []).map((each) => html`
+          <li key=${each.session_id}>
+            <a href=${hrefOf(`chat/${each.session_id}/`)} aria-current=${each.session_id === current ? "page" : undefined} onClick=${onOpen}>
+              <b>${each.agent_config?.name ?? "Agent"}</b><small>${agoText(each.created_at)}</small>
+            </a>
+          </li>`)}
+      </ul>
+      ${hasMore && html`<button class="button small" onClick=${onMore}>Show more</button>`}
+    </aside>`;
+}
+
+function useLists() {
+  const [limit, setLimit] = useState(SESSIONS);
+  const { value, problem, refresh } = useLoaded(
+    (signal) => Promise.all([
+      allows("agents:read") ? get("/agent/", {}, { signal }) : [],
+      allows("sessions:read") ? sessionsUpTo(limit, signal) : { sessions: [], total: 0 },
+    ]), limit, { changes: "agent session" });
+  const [agents, page] = value ?? [];
+  return {
+    agents, sessions: page?.sessions, hasMore: page ? page.total > page.sessions.length : false,
+    problem: problem?.message ?? "", refresh, more: () => setLimit(limit * 2),
+  };
+}
+
+async function sessionsUpTo(limit, signal) {
+  const offsets = Array.from({ length: Math.ceil(limit / PAGE) }, (_, at) => at * PAGE);
+  const pages = await Promise.all(offsets.map((offset) => get("/sessions/", { limit: Math.min(PAGE, limit - offset), offset }, { signal })));
+  // One that was made between two answers moves the others on.
+  const known = new Map(pages.flatMap(({ sessions }) => sessions).map((each) => [each.session_id, each]));
+  return { sessions: [...known.values()], total: pages[0].total };
+}
+
+function useSession(id) {
+  return useLoaded((signal) => (id ? get(`/sessions/${id}/`, {}, { signal }) : null), id).value;
+}

@@ -1,0 +1,66 @@
+/** Connections: public keys with which web pages talk to one agent. */
+import { get, write } from "../../api/client.js";
+import { allows } from "../../api/session.js";
+import { html, useState } from "../../html.js";
+import { hrefOf } from "../router.js";
+import { momentText, numberText } from "../../model/format.js";
+import { Confirm } from "../parts/confirm.js";
+import { NewConnection } from "../parts/connections/new_connection.js";
+import { Snippet } from "../parts/connections/snippet.js";
+import { CopyButton } from "../parts/copy_button.js";
+import { Icon } from "../parts/icon.js";
+import { PageHead } from "../parts/page_head.js";
+import { Paging } from "../parts/paging.js";
+import { Problem } from "../parts/problem.js";
+import { useLoaded } from "../parts/use_loaded.js";
+
+const LIMIT = 20;
+
+export default function Connections() {
+  const [offset, setOffset] = useState(0);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: LIMIT, offset }, { signal }), offset, { changes: "connection" });
+  const agents = useLoaded((signal) => (allows("agents:read") ? get("/agent/", {}, { signal }) : []), "", { changes: "agent" });
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
+  const names = new Map((agents.value ?? []).map(({ id, name }) => [id, name]));
+  return html`
+    <div class="page">
+      <${PageHead} title="Connections">
+        ${allows("keys:write") && html`<button class="button primary" disabled=${!agents.value?.length} onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New connection</button>`}
+      <//>
+      <p class="lead">A connection is a public key for one agent: pages of its origins may talk to the agent with it, and nothing else.</p>
+      <${Problem} of=${problem ?? agents.problem} />
+      ${agents.value?.length === 0 && html`<p class="empty">A connection belongs to an agent, and there is none yet. <a href=${hrefOf("agents/new/")}>Make an agent</a></p>`}
+      ${page?.connections.length === 0 && agents.value?.length > 0 && html`<p class="empty">No connection yet. Make one to put an agent into a web page.</p>`}
+      <ul class="card-list">
+        ${page?.connections.map((connection) => html`
+          <${ConnectionCard} key=${connection.id} connection=${connection} agent=${names.get(connection.agent_id)} onDelete=${() => setOpen({ kind: "delete", connection })} />`)}
+      </ul>
+      ${page && html`<${Paging} offset=${offset} shown=${page.connections.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
+      ${open?.kind === "new" && html`<${NewConnection} agents=${agents.value} onClose=${close} onMade=${() => (close(), refresh())} />`}
+      ${open?.kind === "delete" && html`
+        <${Confirm} title=${`Delete ${open.connection.name}?`} action="Delete" onClose=${close}
+          onConfirm=${async () => (await write("DELETE", `/connections/${open.connection.id}/`), await refresh())}>
+          <p>Its key stops working at once: chats on pages that use it end. Their sessions stay.</p>
+        <//>`}
+    </div>`;
+}
+
+function ConnectionCard({ connection, agent, onDelete }) {
+  const { name, connection_key: key, agent_key: agentKey, allowed_origins: origins, quota, expires_at: expires } = connection;
+  return html`
+    <li class="card">
+      <div class="card-head">
+        <h2>${name}</h2>
+        ${allows("keys:write") && html`<button class="button small danger" onClick=${onDelete}>Delete</button>`}
+      </div>
+      <dl class="facts">
+        <dt>Agent</dt><dd>${agent ?? agentKey}</dd>
+        <dt>Key</dt><dd><code>${key}</code> <${CopyButton} text=${key} label="Copy key" /></dd>
+        <dt>Origins</dt><dd>${origins.join(", ")}</dd>
+        <dt>Quota</dt><dd>${quota ? `${numberText(quota)} requests a minute` : "no limit of its own"}</dd>
+        <dt>Expires</dt><dd>${expires ? momentText(expires) : "never"}</dd>
+      </dl>
+      <${Snippet} connectionKey=${key} />
+    </li>`;
+}

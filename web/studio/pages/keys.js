@@ -1,0 +1,80 @@
+/** API keys: what there is, new ones with their secret shown once, rotation and revocation. */
+import { get, write } from "../../api/client.js";
+import { allows, session } from "../../api/session.js";
+import { html, useState } from "../../html.js";
+import { keyState } from "../../model/expiry.js";
+import { agoText, momentText, numberText } from "../../model/format.js";
+import { Confirm } from "../parts/confirm.js";
+import { DataTable } from "../parts/data_table.js";
+import { Icon } from "../parts/icon.js";
+import { NewKey } from "../parts/keys/new_key.js";
+import { RotateDialog } from "../parts/rotate_dialog.js";
+import { PageHead } from "../parts/page_head.js";
+import { Paging } from "../parts/paging.js";
+import { Problem } from "../parts/problem.js";
+import { SecretOnce } from "../parts/secret_once.js";
+import { StatusChip } from "../parts/chips.js";
+import { useLoaded } from "../parts/use_loaded.js";
+
+const LIMIT = 50;
+
+export default function Keys() {
+  const [offset, setOffset] = useState(0);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/api-keys/", { limit: LIMIT, offset }, { signal }), offset, { changes: "api_key" });
+  const [open, setOpen] = useState(null);
+  const close = () => setOpen(null);
+  const issued = (key) => (setOpen({ kind: "secret", key }), refresh());
+  return html`
+    <div class="page">
+      <${PageHead} title="Keys">
+        ${allows("keys:write") && html`<button class="button primary" onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New key</button>`}
+      <//>
+      <p class="lead">API keys let programs act for a person, within their scopes. Only a hash of each is kept.</p>
+      <${Problem} of=${problem} />
+      ${!page && !problem && html`<p class="empty">Reading the keys…</p>`}
+      ${page && html`
+        <${DataTable} label="Keys" items=${page.api_keys} keyOf=${({ id }) => id} columns=${columnsOf(setOpen)} rowClass=${(key) => (isUsable(key) ? "" : "off")} empty="No key yet." />
+        <${Paging} offset=${offset} shown=${page.api_keys.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
+      ${open?.kind === "new" && html`<${NewKey} onMade=${issued} onClose=${close} />`}
+      ${open?.kind === "secret" && html`
+        <${SecretOnce} title=${open.key.name || "The new key"} secret=${open.key.secret} onDone=${close}>
+          <p>Programs send it in the header <code>x-api-key</code>.</p>
+        <//>`}
+      ${open?.kind === "rotate" && html`
+        <${RotateDialog} title=${`Replace ${nameOf(open.key)}`} path=${`/api-keys/${open.key.id}/rotate/`} least=${60} onRotated=${issued} onClose=${close}>
+          <p>A new key with the same scopes is made. The old one goes on working for the time that you choose, so that programs can be changed.</p>
+        <//>`}
+      ${open?.kind === "revoke" && html`
+        <${Confirm} title=${`Revoke ${nameOf(open.key)}?`} action="Revoke" onClose=${close}
+          onConfirm=${async () => (await write("DELETE", `/api-keys/${open.key.id}/`), await refresh())}>
+          <p>The key stops working at once, streams that it opened end, and webhooks that it made are disabled. This cannot be undone.</p>
+          ${open.key.id === session.value.me.key_id && html`<p class="problem">You are signed in with this key: revoking it signs you out.</p>`}
+        <//>`}
+    </div>`;
+}
+
+function isUsable(key) {
+  return !["revoked", "expired"].includes(keyState(key));
+}
+
+function nameOf({ name, prefix }) {
+  return name || `${prefix}…`;
+}
+
+function columnsOf(onOpen) {
+  return [
+    { label: "Name", className: "plain", cell: (key) => html`<b>${key.name || "without a name"}</b>${key.id === session.value.me.key_id && html` <span class="muted">(this one)</span>`}` },
+    { label: "Begins with", className: "nowrap", cell: ({ prefix }) => html`<code>${prefix}…</code>` },
+    { label: "Status", cell: (key) => html`<${StatusChip} status=${keyState(key)} />` },
+    { label: "Scopes", cell: ({ scopes }) => html`<span title=${scopes.join(", ")}>${scopes.length}</span>` },
+    { label: "A minute", cell: ({ rate_limit: limit }) => (limit ? numberText(limit) : "no limit") },
+    { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+    { label: "Expires", className: "nowrap", cell: ({ expires_at: at }) => (at ? momentText(at) : "never") },
+    {
+      label: "",
+      cell: (key) => allows("keys:write") && isUsable(key) && html`
+        <button class="button small" disabled=${key.successor_id !== null} onClick=${() => onOpen({ kind: "rotate", key })}>Rotate</button>
+        <button class="button small danger" onClick=${() => onOpen({ kind: "revoke", key })}>Revoke</button>`,
+    },
+  ];
+}

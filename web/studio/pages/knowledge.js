@@ -1,0 +1,101 @@
+/** Knowledge: files, collections of them, and knowledge bases, which make them searchable. */
+import { get } from "../../api/client.js";
+import { allows } from "../../api/session.js";
+import { html, useEffect, useState } from "../../html.js";
+import { go, hrefOf } from "../router.js";
+import { stageText } from "../../model/ingestion.js";
+import { agoText, countText, sizeText } from "../../model/format.js";
+import { FileTable } from "../parts/files/file_table.js";
+import { UploadZone } from "../parts/files/upload_zone.js";
+import { useFiles } from "../parts/files/use_files.js";
+import { Icon } from "../parts/icon.js";
+import { BaseForm } from "../parts/knowledge/base_form.js";
+import { BasePage } from "../parts/knowledge/base_page.js";
+import { CollectionForm } from "../parts/knowledge/collection_form.js";
+import { CollectionPage } from "../parts/knowledge/collection_page.js";
+import { PageHead } from "../parts/page_head.js";
+import { Paging } from "../parts/paging.js";
+import { Problem } from "../parts/problem.js";
+import { StatusChip } from "../parts/chips.js";
+import { useLoaded } from "../parts/use_loaded.js";
+
+const FILES = 20;
+const CARDS = 12;
+const LOOK_AGAIN_MS = 3_000;
+
+// Which files the form begins with; it belongs to no address.
+let picked = [];
+
+export default function Knowledge({ segments, query }) {
+  const [first, second] = segments;
+  if (first === "new") return html`<${BaseForm} key="new" fileIds=${picked} />`;
+  if (first === "collections" && second) return html`<${CollectionPage} key=${second} id=${second} />`;
+  if (first && second === "settings") return html`<${BaseForm} key=${first} id=${first} />`;
+  if (first) return html`<${BasePage} key=${first} id=${first} query=${query} />`;
+  return html`<${Home} />`;
+}
+
+function Home() {
+  const files = useFiles({}, FILES);
+  const begin = () => {
+    picked = [...files.chosen];
+    go("knowledge/new/");
+  };
+  return html`
+    <div class="page">
+      <${PageHead} title="Knowledge">
+        ${allows("knowledge:write") && html`<button class="button primary" onClick=${begin}><${Icon} name="plus" />New knowledge base</button>`}
+      <//>
+      <${Bases} />
+      ${allows("files:read") && html`
+        <${Collections} />
+        <div class="section-head"><h2>Files</h2></div>
+        ${allows("files:write") && html`<${UploadZone} onStored=${files.refresh} />`}
+        <${FileTable} files=${files} empty="No file yet." />`}
+    </div>`;
+}
+
+function Bases() {
+  const [offset, setOffset] = useState(0);
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/knowledge-bases/", { limit: CARDS, offset }, { signal }), offset, { changes: "knowledge_base" });
+  const runs = page?.knowledge_bases.some(({ status }) => status === "running" || status === "pending");
+  useEffect(() => {
+    if (!runs) return undefined;
+    const timer = setTimeout(refresh, LOOK_AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [page]);
+  return html`
+    <${Problem} of=${problem} />
+    ${page?.knowledge_bases.length === 0 && html`<p class="empty">No knowledge base yet. Upload files, then make one of them: agents and programs search in it.</p>`}
+    <ul class="card-list tiles">
+      ${page?.knowledge_bases.map((each) => html`
+        <li key=${each.id} class="card">
+          <div class="card-head"><a href=${hrefOf(`knowledge/${each.id}/`)}>${each.name}</a><${StatusChip} status=${each.status} /></div>
+          ${each.description && html`<p class="clamped">${each.description}</p>`}
+          <p class="muted">${stageText(each)} Changed ${agoText(each.updated_at)}.</p>
+        </li>`)}
+    </ul>
+    ${page && html`<${Paging} offset=${offset} shown=${page.knowledge_bases.length} total=${page.total} limit=${CARDS} onOffset=${setOffset} />`}`;
+}
+
+function Collections() {
+  const [offset, setOffset] = useState(0);
+  const { value: page, problem } = useLoaded((signal) => get("/collections/", { limit: CARDS, offset }, { signal }), offset, { changes: "collection" });
+  const [making, setMaking] = useState(false);
+  return html`
+    <div class="section-head">
+      <h2>Collections</h2>
+      ${allows("files:write") && html`<button class="button small" onClick=${() => setMaking(true)}><${Icon} name="plus" />New collection</button>`}
+    </div>
+    <${Problem} of=${problem} />
+    ${page?.collections.length === 0 && html`<p class="muted">None yet. A collection keeps files together, so that a knowledge base follows what is in it.</p>`}
+    <ul class="card-list tiles">
+      ${page?.collections.map((each) => html`
+        <li key=${each.id} class="card">
+          <div class="card-head"><a href=${hrefOf(`knowledge/collections/${each.id}/`)}>${each.name}</a></div>
+          <p class="muted">${countText(each.data_source_count, "file")}, ${sizeText(each.total_size)}</p>
+        </li>`)}
+    </ul>
+    ${page && html`<${Paging} offset=${offset} shown=${page.collections.length} total=${page.total} limit=${CARDS} onOffset=${setOffset} />`}
+    ${making && html`<${CollectionForm} onClose=${() => setMaking(false)} onSaved=${({ id }) => go(`knowledge/collections/${id}/`)} />`}`;
+}

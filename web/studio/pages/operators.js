@@ -1,0 +1,20 @@
+/** For operators: health of the services, how far consumers are behind, dead letters and their replay. */
+import { allows, session } from "../../api/session.js";
+import { html } from "../../html.js";
+import { useStore } from "../../store.js";
+import { DeadLetters } from "../parts/operators/dead_letters.js";
+import { Health } from "../parts/operators/health.js";
+import { Lag } from "../parts/operators/lag.js";
+import { PageHead } from "../parts/page_head.js";
+
+export default function Operators({ query }) {
+  const { me } = useStore(session);
+  const isWhole = allows("installation:read");
+  return html`
+    <div class="page operators">
+      <${PageHead} title="Operators" aside=${html`<span class="muted">${isWhole ? "the whole installation" : `what concerns ${me.company_name}`}</span>`} />
+      <${Health} isWhole=${isWhole} />
+      ${isWhole && html`<${Lag} />`}
+      <${DeadLetters} query=${query} isWhole=${isWhole} />
+    </div>`;
+}

@@ -1,0 +1,77 @@
+/** What runs, waits and has failed, how the last hour went, and what waits for a decision. */
+import { allows, session } from "../../api/session.js";
+import { html, useMemo } from "../../html.js";
+import { hrefOf } from "../router.js";
+import { useStore } from "../../store.js";
+import { quantile } from "../../model/activity.js";
+import { durationText, numberText } from "../../model/format.js";
+import { Chart } from "../parts/charts/chart.js";
+import { Approvals } from "../parts/overview/approvals.js";
+import { MOST, TurnList } from "../parts/overview/turn_list.js";
+import { UsedUpBudgets } from "../parts/overview/used_up_budgets.js";
+import { useActivity } from "../parts/overview/use_activity.js";
+import { useNames } from "../parts/overview/use_names.js";
+import { PageHead } from "../parts/page_head.js";
+import { Problem } from "../parts/problem.js";
+
+export default function Overview() {
+  const { me } = useStore(session);
+  const whose = me.scopes.some((scope) => scope.startsWith("company:")) ? me.company_name : `${me.user_name} at ${me.company_name}`;
+  return html`
+    <div class="page overview">
+      <${PageHead} title="Overview" aside=${html`<span class="muted">${whose}</span>`} />
+      ${allows("events:read") ? html`<${Lately} />` : html`<p class="empty">What happens is shown to keys with the scope <code>events:read</code>.</p>`}
+    </div>`;
+}
+
+function Lately() {
+  const { activity, from, now, state, problem } = useActivity();
+  const [running, queued, waiting, failed] = ["running", "queued", "waiting", "failed"].map((status) => activity.of(status));
+  const underWay = [...running, ...waiting, ...queued];
+  const names = useNames([underWay, failed].flatMap((turns) => turns.slice(0, MOST)).map(({ sessionId }) => sessionId));
+  const minute = Math.floor(now / 60_000);
+  const ended = activity.of("completed", "failed", "cancelled").length;
+  const series = useMemo(() => activity.series(now, from), [minute, ended, from]);
+  const changes = waiting.map(({ id, at }) => `${id} ${at}`).join();
+  return html`
+    <${Problem} of=${problem} />
+    ${allows("budgets:write") && html`<${UsedUpBudgets} />`}
+    <dl class="tiles" aria-busy=${state === "loading"}>
+      <${Tile} label="Running" value=${running.length} aside=${queued.length ? `${numberText(queued.length)} queued` : ""} />
+      <${Tile} label="Waiting" value=${waiting.length} look=${waiting.length ? "warning" : ""} />
+      <${Tile} label="Ended in the last hour" value=${sum(series.turns)} />
+      <${Tile} label="Failed in the last hour" value=${sum(series.failed)} look=${sum(series.failed) ? "bad" : ""} />
+    </dl>
+    ${from > 0 && state === "live" && html`<p class="muted">So many turns ended that only the last ${durationText(now - from)} are shown.</p>`}
+    <div class="charts"><${Charts} series=${series} /></div>
+    ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
+    <div class="overview-lists">
+      <${TurnList} title="Under way" turns=${underWay} names=${names} now=${now} empty="Nothing runs at the moment." rest=${hrefOf("timeline/", { type: "turn.*" })} />
+      <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." rest=${hrefOf("timeline/", { type: "turn.failed" })} />
+    </div>`;
+}
+
+function Charts({ series }) {
+  const { minutes, turns, failed, tokens, median, slow } = series;
+  const seconds = (value) => (value ? durationText(value * 1000) : "0");
+  const middle = quantile(median.filter((value) => value !== null), 0.5);
+  return html`
+    <${Chart} title="Turns per minute" times=${minutes} summary=${`${numberText(sum(turns))} in the last hour, ${numberText(Math.max(0, ...turns))} in the busiest minute.`}
+      series=${[{ label: "ended", values: turns, colour: "runtime", kind: "bars" }, { label: "failed", values: failed, colour: "danger", kind: "bars" }]} />
+    <${Chart} title="Time to the answer" times=${minutes} text=${seconds} summary=${middle === null ? "no answer in the last hour." : `${seconds(middle)} in the middle.`}
+      series=${[{ label: "median", values: median, colour: "runtime" }, { label: "slowest 5%", values: slow, colour: "artifacts" }]} />
+    <${Chart} title="Tokens per minute" times=${minutes} summary=${`${numberText(sum(tokens))} in the last hour.`}
+      series=${[{ label: "tokens", values: tokens, colour: "gateway", kind: "bars" }]} />`;
+}
+
+function Tile({ label, value, aside, look = "" }) {
+  return html`
+    <div class=${`tile card ${look}`}>
+      <dt>${label}</dt>
+      <dd><b>${numberText(value)}</b>${aside && html` <small>${aside}</small>`}</dd>
+    </div>`;
+}
+
+function sum(values) {
+  return values.reduce((total, value) => total + (value ?? 0), 0);
+}

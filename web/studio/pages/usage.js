@@ -1,0 +1,89 @@
+/** What turns took, day by day, and by agent, model, user or key. */
+import { get } from "../../api/client.js";
+import { allows, session } from "../../api/session.js";
+import { html, useMemo } from "../../html.js";
+import { go } from "../router.js";
+import { useStore } from "../../store.js";
+import { byDay, lastDays } from "../../model/days.js";
+import { durationText, numberText, shortText } from "../../model/format.js";
+import { Chart } from "../parts/charts/chart.js";
+import { SelectField } from "../parts/field.js";
+import { PageHead } from "../parts/page_head.js";
+import { Problem } from "../parts/problem.js";
+import { Budgets } from "../parts/usage/budgets.js";
+import { costOf, UsageTable } from "../parts/usage/usage_table.js";
+import { useLoaded } from "../parts/use_loaded.js";
+
+const SPANS = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
+const GROUPS = [["agent", "Agent"], ["model", "Model"], ["user", "User"], ["key", "Key"]];
+
+/** The address holds which days and by what, so that a reload and a link show the same. */
+export default function Usage({ query: given }) {
+  const { me } = useStore(session);
+  const span = oneOf(SPANS, given.get("days"), "30");
+  const group = oneOf(GROUPS, given.get("by"), "agent");
+  const change = (fields) => go("usage/", { days: span, by: group, ...fields }, { replace: true });
+  const days = useMemo(() => lastDays(Number(span)), [span]);
+  const query = { from: days[0], to: days.at(-1), limit: 1000 };
+  const daily = useLoaded((signal) => get("/usage/", { ...query, group_by: "day" }, { signal }), span);
+  const grouped = useLoaded((signal) => get("/usage/", { ...query, group_by: group }, { signal }), `${span} ${group}`);
+  const { names, keys } = useNames();
+  const ofCompany = me.scopes.some((scope) => scope.startsWith("company:"));
+  const field = group === "model" ? "model" : `${group}_id`;
+  // While another grouping is read, the one before is still here.
+  const shown = grouped.value?.group_by[0] === group ? grouped.value : null;
+  return html`
+    <div class="page usage">
+      <${PageHead} title="Usage" aside=${html`<span class="muted">${ofCompany ? me.company_name : "yours"}, days in UTC</span>`} />
+      <div class="filters">
+        <${SelectField} label="Time" value=${span} onValue=${(days) => change({ days })} options=${SPANS} />
+        <${SelectField} label="By" value=${group} onValue=${(by) => change({ by })} options=${GROUPS} />
+      </div>
+      <${Problem} of=${daily.problem ?? grouped.problem} />
+      ${daily.value && html`<${Totals} totals=${daily.value.totals} /><${Charts} days=${days} items=${daily.value.usage} />`}
+      ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? (group === "agent" ? "configuration of the session's own" : "none")} />`}
+      ${shown?.has_more && html`<p class="muted">The first 1,000 of ${numberText(shown.total)} are shown.</p>`}
+      ${allows("budgets:write") && html`<${Budgets} names=${names} keys=${keys} />`}
+    </div>`;
+}
+
+function oneOf(options, value, usual) {
+  return options.some(([each]) => each === value) ? value : usual;
+}
+
+function Totals({ totals }) {
+  const { turns, input_tokens: input, output_tokens: output, seconds, cost } = totals;
+  const short = cost < 1 ? cost : shortText(Math.round(cost * 100) / 100);
+  const tiles = [["Turns", shortText(turns)], ["Tokens in", shortText(input)], ["Tokens out", shortText(output)], ["Work", durationText(seconds * 1000)], ["Cost", costOf({ ...totals, cost: short })]];
+  return html`<dl class="tiles">${tiles.map(([label, value]) => html`<div key=${label} class="tile card"><dt>${label}</dt><dd><b>${value}</b></dd></div>`)}</dl>`;
+}
+
+function Charts({ days, items }) {
+  const { times, turns, input_tokens: input, output_tokens: output, cost } = useMemo(
+    () => ({ times: days.map((day) => Date.parse(day) / 1000), ...byDay(days, items, ["turns", "input_tokens", "output_tokens", "cost"]) }),
+    [days, items],
+  );
+  const total = (values) => numberText(values.reduce((sum, value) => sum + value, 0));
+  return html`
+    <div class="charts">
+      <${Chart} dates title="Turns per day" times=${times} summary=${`${total(turns)} in all.`} series=${[{ label: "turns", values: turns, colour: "runtime", kind: "bars" }]} />
+      <${Chart} dates title="Tokens per day" times=${times} summary=${`${total(input)} in, ${total(output)} out.`}
+        series=${[{ label: "in", values: input, colour: "gateway" }, { label: "out", values: output, colour: "artifacts" }]} />
+      <${Chart} dates title="Cost per day" times=${times} summary=${`${total(cost)} in all.`} series=${[{ label: "cost", values: cost, colour: "ingestion", kind: "bars" }]} />
+    </div>`;
+}
+
+/** Names of agents, keys and connections, and one's own, by their ids; and the keys themselves. */
+function useNames() {
+  const { me } = useStore(session);
+  const { value } = useLoaded(async (signal) => {
+    const read = (scope, path) => (allows(scope) ? get(path, path === "/agent/" ? {} : { limit: 200 }, { signal }) : null);
+    return Promise.all([read("agents:read", "/agent/"), read("keys:read", "/api-keys/"), read("keys:read", "/connections/")]);
+  });
+  return useMemo(() => {
+    const [agents, page, connections] = value ?? [];
+    const keys = page?.api_keys ?? [];
+    const all = [...(agents ?? []), ...keys.map(({ id, name, prefix }) => ({ id, name: name || `${prefix}…` })), ...(connections?.connections ?? [])];
+    return { names: new Map([[me.user_id, me.user_name], ...all.map(({ id, name }) => [id, name || id])]), keys };
+  }, [value, me]);
+}

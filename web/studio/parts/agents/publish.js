@@ -1,0 +1,79 @@
+/** Who may talk to an agent: colleagues, pages with its own key, pages with a connection. */
+import { get, write } from "../../../api/client.js";
+import { allows } from "../../../api/session.js";
+import { html, useId, useState } from "../../../html.js";
+import { hrefOf } from "../../router.js";
+import { NewConnection } from "../connections/new_connection.js";
+import { Snippet } from "../connections/snippet.js";
+import { CopyButton } from "../copy_button.js";
+import { Field } from "../field.js";
+import { Icon } from "../icon.js";
+import { Problem } from "../problem.js";
+import { useAction } from "../use_action.js";
+import { useLoaded } from "../use_loaded.js";
+
+const SHOWN = ["allowed_origins"];
+
+export function Publish({ agent, onSaved }) {
+  const [isShared, setShared] = useState(agent.is_shared);
+  const [isPublic, setPublic] = useState(agent.is_public);
+  const [origins, setOrigins] = useState(agent.allowed_origins.join("\n"));
+  const [said, setSaid] = useState("");
+  const { busy, problem, run } = useAction(async () => {
+    const body = { is_shared: isShared, is_public: isPublic, allowed_origins: origins.split(/[\s,]+/).filter(Boolean) };
+    onSaved(await write("PATCH", `/agent/${agent.id}/`, body));
+    setSaid("Updated.");
+  });
+  const submit = (event) => (event.preventDefault(), setSaid(""), run());
+  return html`
+    <section class="card publish" aria-labelledby="publish">
+      <h2 id="publish">Publish</h2>
+      <form class="form" onSubmit=${submit}>
+        <${Check} label="Everybody in the company may use it" checked=${isShared} onChange=${setShared} />
+        <${Check} label="Web pages may talk to it with its own key" checked=${isPublic} onChange=${setPublic} />
+        ${isPublic && html`
+          <${Field} label="Allowed origins" name="allowed_origins" hint="One a line, such as https://example.com: the pages that may use its key." problem=${problem}>
+            ${(given) => html`<textarea class="code" rows="2" spellcheck="false" placeholder="https://example.com" value=${origins} onInput=${(event) => setOrigins(event.target.value)} ...${given}></textarea>`}
+          <//>`}
+        <${Problem} of=${problem} shown=${isPublic ? SHOWN : []} />
+        <p class="form-actions">
+          <button class="button" disabled=${busy || !allows("agents:write")}>Update access</button>
+          <span role="status">${said}</span>
+        </p>
+      </form>
+      ${agent.is_public && agent.allowed_origins.length > 0 && html`<${OwnSnippet} agentKey=${agent.agent_key} />`}
+      ${allows("keys:read") && html`<${Connections} agent=${agent} />`}
+    </section>`;
+}
+
+function OwnSnippet({ agentKey }) {
+  const text = `<script src="${location.origin}/widget.js" data-agent-key="${agentKey}" defer></script>`;
+  return html`
+    <div class="snippet">
+      <pre class="json" tabindex="0" role="region" aria-label="Snippet with the agent's key">${text}</pre>
+      <p class="form-actions"><${CopyButton} text=${text} label="Copy snippet" /></p>
+    </div>`;
+}
+
+/** Connections have scopes, a quota and an end of their own, and end without the agent. */
+function Connections({ agent }) {
+  const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: 200 }, { signal }), "", { changes: "connection" });
+  const [making, setMaking] = useState(false);
+  const own = (page?.connections ?? []).filter(({ agent_id: id }) => id === agent.id);
+  return html`
+    <div class="section-head">
+      <h3>Connections</h3>
+      ${allows("keys:write") && html`<button class="button small" onClick=${() => setMaking(true)}><${Icon} name="plus" />New connection</button>`}
+      <a href=${hrefOf("connections/")}>All connections</a>
+    </div>
+    <${Problem} of=${problem} />
+    ${page && own.length === 0 && html`<p class="muted">None yet. A connection is a key for pages that has a quota and an end of its own.</p>`}
+    ${own.map(({ id, name, connection_key: key, allowed_origins: allowed }) => html`
+      <div key=${id}><p><b>${name}</b> <span class="muted">${allowed.join(", ")}</span></p><${Snippet} connectionKey=${key} /></div>`)}
+    ${making && html`<${NewConnection} agents=${[agent]} agentId=${agent.id} onClose=${() => setMaking(false)} onMade=${() => (setMaking(false), refresh())} />`}`;
+}
+
+function Check({ label, checked, onChange }) {
+  const id = useId();
+  return html`<p class="check"><input id=${id} type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} /> <label for=${id}>${label}</label></p>`;
+}

@@ -1,0 +1,59 @@
+/** One file: what it holds, its tags, whether it is retrieved. */
+import { get, write } from "../../../api/client.js";
+import { download } from "../../../api/download.js";
+import { allows } from "../../../api/session.js";
+import { html, useState } from "../../../html.js";
+import { go, hrefOf } from "../../router.js";
+import { momentText, sizeText } from "../../../model/format.js";
+import { Confirm } from "../confirm.js";
+import { Icon } from "../icon.js";
+import { PageHead } from "../page_head.js";
+import { Problem } from "../problem.js";
+import { StatusChip } from "../chips.js";
+import { useAction } from "../use_action.js";
+import { useLoaded } from "../use_loaded.js";
+import { FileContent } from "./file_content.js";
+import { TagsDialog } from "./tags_dialog.js";
+import { useCollections } from "./use_collections.js";
+
+/** `passage` is marked in the file's text. */
+export function FilePage({ id, passage }) {
+  const path = `/files/${id}/`;
+  const { value: file, problem, refresh } = useLoaded((signal) => get(path, {}, { signal }), id);
+  const [open, setOpen] = useState(null);
+  const save = useAction(() => download(`${path}download/`, file.name));
+  const status = useAction(async (next) => {
+    await write("POST", "/files/bulk/", { operation: "change_status", file_ids: [id], parameters: { status: next } });
+    await refresh();
+  });
+  const other = file?.status === "active" ? "inactive" : "active";
+  return html`
+    <div class="page">
+      <${PageHead} title=${file?.name ?? "File"} back=${{ path: "files/", label: "All files" }} aside=${file && html`<${StatusChip} status=${file.status} />`}>
+        ${file && html`<button class="button" disabled=${save.busy} onClick=${() => save.run()}><${Icon} name="download" />Download</button>`}
+        ${file && allows("files:write") && html`
+          <button class="button" onClick=${() => setOpen("tags")}>Tags…</button>
+          <button class="button" disabled=${status.busy} onClick=${() => status.run(other)}>${other === "active" ? "Activate" : "Deactivate"}</button>
+          <button class="button danger" onClick=${() => setOpen("delete")}>Delete</button>`}
+      <//>
+      <${Problem} of=${save.problem ?? status.problem ?? problem} />
+      ${file && html`<${Facts} file=${file} /><div class="file-content card"><${FileContent} file=${file} passage=${passage} /></div>`}
+      ${open === "tags" && html`<${TagsDialog} files=${[file]} onClose=${() => setOpen(null)} onSaved=${async () => (setOpen(null), await refresh())} />`}
+      ${open === "delete" && html`
+        <${Confirm} title=${`Delete ${file.name}?`} action="Delete" onClose=${() => setOpen(null)} onConfirm=${async () => (await write("DELETE", path), go("files/"))}>
+          <p>It leaves its collections and what agents find. This cannot be undone.</p>
+        <//>`}
+    </div>`;
+}
+
+function Facts({ file }) {
+  const names = new Map(useCollections()?.map(({ id, name }) => [id, name]) ?? []);
+  return html`
+    <dl class="facts card">
+      <dt>Type</dt><dd>${file.content_type}, ${sizeText(file.size)}</dd>
+      <dt>Tags</dt><dd>${file.tags.length ? html`<span class="tags">${file.tags.map((tag) => html`<span key=${tag} class="chip">${tag}</span>`)}</span>` : "none"}</dd>
+      <dt>Collections</dt><dd>${file.collection_ids.length ? file.collection_ids.map((id, at) => html`${at > 0 && ", "}<a key=${id} href=${hrefOf(`knowledge/collections/${id}/`)}>${names.get(id) ?? "collection"}</a>`) : "none"}</dd>
+      <dt>Stored</dt><dd>${momentText(file.created_at)}</dd>
+      <dt>SHA-256</dt><dd><code>${file.sha256}</code></dd>
+    </dl>`;
+}

@@ -1,0 +1,79 @@
+/** Files with their tags and status; what is done to one is done to all that are chosen. */
+import { write } from "../../../api/client.js";
+import { allows } from "../../../api/session.js";
+import { html, useState } from "../../../html.js";
+import { hrefOf } from "../../router.js";
+import { agoText, sizeText } from "../../../model/format.js";
+import { Confirm } from "../confirm.js";
+import { DataTable } from "../data_table.js";
+import { Paging } from "../paging.js";
+import { Problem } from "../problem.js";
+import { StatusChip } from "../chips.js";
+import { useAction } from "../use_action.js";
+import { TagsDialog } from "./tags_dialog.js";
+
+/** `files` is what `useFiles` made. `onRemove(ids)`, when given, takes files out of a collection. */
+export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
+  const { page, problem, chosen, choose, setChosen, refresh } = files;
+  const [open, setOpen] = useState(null);
+  const change = useAction(async (operation, parameters) => {
+    const answer = await write("POST", "/files/bulk/", { operation, file_ids: shown.filter(({ id }) => chosen.has(id)).map(({ id }) => id), parameters });
+    await refresh();
+    onChanged();
+    const refused = answer.results.find(({ error }) => error);
+    if (refused) throw new Error(`${answer.failed} of them could not be changed: ${refused.error.message}`);
+  });
+  if (!page) return problem ? html`<${Problem} of=${problem} />` : html`<p class="empty">Reading the files…</p>`;
+  const shown = page.files;
+  const picked = shown.filter(({ id }) => chosen.has(id));
+  const close = () => setOpen(null);
+  const removeChosen = async () => {
+    await write("POST", "/files/bulk/", { operation: "delete", file_ids: open.files.map(({ id }) => id) });
+    setChosen(new Set());
+    await refresh();
+    onChanged();
+  };
+  return html`
+    <${Problem} of=${change.problem ?? problem} />
+    <${Bulk} picked=${picked} shown=${shown} change=${change} onAll=${(on) => setChosen(new Set(on ? shown.map(({ id }) => id) : []))}
+      onTags=${() => setOpen({ kind: "tags", files: picked })} onDelete=${() => setOpen({ kind: "delete", files: picked })}
+      onRemove=${onRemove && (async () => (await onRemove(picked.map(({ id }) => id)), setChosen(new Set()), await refresh()))} />
+    <${DataTable} label="Files" items=${shown} keyOf=${({ id }) => id} columns=${columnsOf(chosen, choose)} rowClass=${({ status }) => (status === "inactive" ? "off" : "")} empty=${empty} />
+    <${Paging} offset=${files.offset} shown=${shown.length} total=${page.total} limit=${files.limit} onOffset=${files.setOffset} />
+    ${open?.kind === "tags" && html`<${TagsDialog} files=${open.files} onClose=${close} onSaved=${async () => (close(), await refresh(), onChanged())} />`}
+    ${open?.kind === "delete" && html`
+      <${Confirm} title=${`Delete ${open.files.length === 1 ? open.files[0].name : `${open.files.length} files`}?`} action="Delete" onClose=${close} onConfirm=${removeChosen}>
+        <p>They leave their collections and what agents find. This cannot be undone.</p>
+      <//>`}`;
+}
+
+function Bulk({ picked, shown, change, onAll, onTags, onDelete, onRemove }) {
+  if (!allows("files:write") || shown.length === 0) return null;
+  const none = picked.length === 0;
+  return html`
+    <p class="form-actions bulk" role="group" aria-label="With those that are chosen">
+      <label class="check"><input type="checkbox" checked=${picked.length === shown.length} indeterminate=${!none && picked.length < shown.length} onChange=${(event) => onAll(event.target.checked)} />All of this page</label>
+      <button class="button small" disabled=${none} onClick=${onTags}>Tags…</button>
+      <button class="button small" disabled=${none || change.busy} onClick=${() => change.run("change_status", { status: "active" })}>Activate</button>
+      <button class="button small" disabled=${none || change.busy} onClick=${() => change.run("change_status", { status: "inactive" })}>Deactivate</button>
+      ${onRemove && html`<button class="button small" disabled=${none} onClick=${onRemove}>Take out</button>`}
+      <button class="button small danger" disabled=${none} onClick=${onDelete}>Delete…</button>
+      <span class="muted">${none ? "" : `${picked.length} chosen`}</span>
+    </p>`;
+}
+
+function columnsOf(chosen, choose) {
+  const box = {
+    label: "",
+    className: "check",
+    cell: ({ id, name }) => html`<input type="checkbox" aria-label=${name} checked=${chosen.has(id)} onChange=${(event) => choose(id, event.target.checked)} />`,
+  };
+  return [
+    ...(allows("files:write") ? [box] : []),
+    { label: "File", className: "plain", cell: ({ id, name }) => html`<a href=${hrefOf(`files/${id}/`)}>${name}</a>` },
+    { label: "Size", className: "nowrap", cell: ({ size }) => sizeText(size) },
+    { label: "Tags", cell: ({ tags }) => html`<span class="tags">${tags.map((tag) => html`<span key=${tag} class="chip">${tag}</span>`)}</span>` },
+    { label: "Status", cell: ({ status }) => html`<${StatusChip} status=${status} />` },
+    { label: "Stored", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+  ];
+}

@@ -1,0 +1,65 @@
+/** Artifacts of one session: uploaded ones, and those that its agent made and that can be kept as files. */
+import { get, write } from "../../../api/client.js";
+import { download } from "../../../api/download.js";
+import { allows } from "../../../api/session.js";
+import { html, useEffect, useState } from "../../../html.js";
+import { hrefOf } from "../../router.js";
+import { agoText } from "../../../model/format.js";
+import { ArtifactCard } from "../chat/artifact_card.js";
+import { Icon } from "../icon.js";
+import { PageHead } from "../page_head.js";
+import { Paging } from "../paging.js";
+import { Problem } from "../problem.js";
+import { StatusChip } from "../chips.js";
+import { useAction } from "../use_action.js";
+import { useLoaded } from "../use_loaded.js";
+
+const LIMIT = 50;
+const LOOK_AGAIN_MS = 2_000;
+
+export function SessionArtifacts({ sessionId }) {
+  const [offset, setOffset] = useState(0);
+  const path = `/sessions/${sessionId}/artifacts/`;
+  const { value: page, problem, refresh } = useLoaded((signal) => get(path, { limit: LIMIT, offset }, { signal }), offset);
+  const all = useAction(() => download(`${path}download-all/`, "artifacts.zip"));
+  const pending = page?.artifacts.some(({ processing_status: status }) => status === "pending");
+  useEffect(() => {
+    if (!pending) return undefined;
+    const timer = setTimeout(refresh, LOOK_AGAIN_MS);
+    return () => clearTimeout(timer);
+  }, [page]);
+  return html`
+    <div class="page">
+      <${PageHead} title="Artifacts of a session" back=${{ path: "files/sessions/", label: "All sessions" }}>
+        ${page?.artifacts.length > 0 && html`<button class="button" disabled=${all.busy} onClick=${() => all.run()}><${Icon} name="download" />Download all</button>`}
+        <a class="button" href=${hrefOf(`chat/${sessionId}/`)}><${Icon} name="chat" />Open the chat</a>
+      <//>
+      <${Problem} of=${all.problem ?? problem} />
+      ${page?.artifacts.length === 0 && html`<p class="empty">This session has no artifact. Files that are attached in the chat, and files that the agent makes, appear here.</p>`}
+      <ul class="card-list">
+        ${page?.artifacts.map((artifact) => html`<${Artifact} key=${artifact.artifact_id} sessionId=${sessionId} artifact=${artifact} onChanged=${refresh} />`)}
+      </ul>
+      ${page && html`<${Paging} offset=${offset} shown=${page.artifacts.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
+    </div>`;
+}
+
+function Artifact({ sessionId, artifact, onChanged }) {
+  const { artifact_id: id, origin, processing_status: status, error, platform_file_id: fileId, created_at: at } = artifact;
+  const change = useAction(async (what) => {
+    await write("POST", `/sessions/${sessionId}/artifacts/${id}/${what}/`);
+    await onChanged();
+  });
+  const may = origin === "generated" && allows("artifacts:write") && allows("files:write");
+  return html`
+    <li>
+      <${ArtifactCard} sessionId=${sessionId} artifact=${artifact}>
+        ${may && !fileId && html`<button class="button small" disabled=${change.busy} onClick=${() => change.run("copy-to-platform")}>Copy to the platform</button>`}
+        ${may && fileId && html`<button class="button small" disabled=${change.busy} onClick=${() => change.run("remove-from-platform")}>Remove from the platform</button>`}
+        <span class="muted">${origin === "generated" ? "made by the agent" : "uploaded"} ${agoText(at)}</span>
+        <${StatusChip} status=${status} />
+        ${fileId && html`<a href=${hrefOf(`files/${fileId}/`)}>a file of the company</a>`}
+      <//>
+      ${error && html`<p class="field-problem">${error.message}</p>`}
+      <${Problem} of=${change.problem} />
+    </li>`;
+}

@@ -1,0 +1,71 @@
+/** Where files are chosen or dropped, and those on their way with how far each is. */
+import { addUploads, dropUploads, isUnderWay, uploadAgain, uploads } from "../../../api/uploads.js";
+import { html, useEffect, useId, useRef, useState } from "../../../html.js";
+import { useStore } from "../../../store.js";
+import { countText, sizeText } from "../../../model/format.js";
+import { Icon } from "../icon.js";
+import { useDrop } from "../use_drop.js";
+
+const ACCEPTED = ".png,.jpg,.jpeg,.webp,.gif,.bmp,.pdf,.docx,.doc,.txt,.md,.html,.csv,.xlsx,.xls,.json";
+
+/** `onStored` resolves when the page shows what was stored; only then it leaves this list. */
+export function UploadZone({ collectionId = null, onStored, children }) {
+  const all = useStore(uploads).filter((each) => each.collectionId === collectionId);
+  const id = useId();
+  const [over, drop] = useDrop((files) => addUploads(files, collectionId));
+  const said = useStored(all, onStored);
+  const chosen = (event) => {
+    addUploads([...event.target.files], collectionId);
+    event.target.value = "";
+  };
+  const under = all.filter(isUnderWay);
+  const shown = all.filter(({ state }) => state !== "stored");
+  return html`
+    <section class=${over ? "upload-zone over" : "upload-zone"} aria-label="Upload" ...${drop}>
+      <p class="upload-way">
+        <input id=${id} type="file" multiple accept=${ACCEPTED} class="for-screen-readers" onChange=${chosen} />
+        <label for=${id} class="button primary"><${Icon} name="upload" />Upload files</label>
+        <span class="muted">or drop them here. PDF, Word, text, Markdown, HTML, tables, JSON and images.</span>
+        ${children}
+      </p>
+      <p role="status" class="muted">${under.length ? `${under.length} on their way` : said}</p>
+      ${shown.length > 0 && html`
+        <ul class="uploads" aria-label="On their way">${shown.map((each) => html`<${Upload} key=${each.id} upload=${each} />`)}</ul>`}
+    </section>`;
+}
+
+function Upload({ upload: { id, name, size, state, sent, problem } }) {
+  return html`
+    <li class=${state}>
+      <span class="upload-name">${name}</span> <small class="muted">${sizeText(size)}</small>
+      ${state === "failed"
+        ? html`
+          <span class="field-problem" role="alert">${problem}</span>
+          <button class="button small" onClick=${() => uploadAgain(id)}>Try again</button>
+          <button class="button small" aria-label=${`Remove ${name}`} onClick=${() => dropUploads([id])}><${Icon} name="close" /></button>`
+        : html`<progress max="1" value=${sent} aria-label=${`Upload of ${name}`}></progress><small class="muted">${state === "waiting" ? "waits" : `${Math.floor(sent * 100)} %`}</small>`}
+    </li>`;
+}
+
+/** Lets the page read what was stored, then takes it out of the list; says how much it was. */
+function useStored(all, onStored) {
+  const [said, setSaid] = useState("");
+  const busy = useRef(false);
+  const count = useRef(0);
+  const stored = all.filter(({ state }) => state === "stored").map(({ id }) => id);
+  const waiting = all.some(isUnderWay);
+  useEffect(() => {
+    if (busy.current || stored.length === 0) return;
+    busy.current = true;
+    count.current += stored.length;
+    onStored().finally(() => {
+      busy.current = false;
+      dropUploads(stored);
+      if (!waiting) {
+        setSaid(`${countText(count.current, "file was", "files were")} stored.`);
+        count.current = 0;
+      }
+    });
+  });
+  return said;
+}

@@ -1,0 +1,86 @@
+/** What a knowledge base is made of and how: the form of a new one, and of one that is changed. */
+import { get, write } from "../../../api/client.js";
+import { html, useState } from "../../../html.js";
+import { go, hrefOf } from "../../router.js";
+import { bodyOf, ENGINES, formOf, problemAt, STRATEGIES, UNITS } from "../../../model/knowledge_settings.js";
+import { SelectField, TextField } from "../field.js";
+import { PageHead } from "../page_head.js";
+import { Problem } from "../problem.js";
+import { useAction } from "../use_action.js";
+import { useLoaded } from "../use_loaded.js";
+import { ContentPicker } from "./content_picker.js";
+
+const TOLD = ["name", "description", "chunking_strategy", "embedding_config", "processing_engine"];
+
+/** The knowledge base `id` with its settings, or a new one of `fileIds`. */
+export function BaseForm({ id, fileIds = [] }) {
+  const { value: given, problem } = useLoaded((signal) => (id ? get(`/knowledge-bases/${id}/`, {}, { signal }) : {}), id ?? "");
+  const back = id ? { path: `knowledge/${id}/`, label: given?.name ?? "Knowledge base" } : { path: "knowledge/", label: "All knowledge" };
+  return html`
+    <div class="page">
+      <${PageHead} title=${id ? "Change a knowledge base" : "New knowledge base"} back=${back} />
+      <${Problem} of=${problem} />
+      ${given && html`<${Form} given=${id ? given : null} fileIds=${id ? given.file_ids : fileIds} />`}
+    </div>`;
+}
+
+function Form({ given, fileIds }) {
+  const [form, setForm] = useState(() => formOf(given));
+  const [collections, setCollections] = useState(given?.collection_ids ?? []);
+  const [files, setFiles] = useState(fileIds);
+  const { busy, problem, run } = useAction(async ({ ingest = false } = {}) => {
+    const body = bodyOf(form, { collectionIds: collections, fileIds: files });
+    const saved = await write(given ? "PATCH" : "POST", given ? `/knowledge-bases/${given.id}/` : "/knowledge-bases/", body);
+    if (ingest) await write("POST", `/knowledge-bases/${saved.id}/ingest/`);
+    go(`knowledge/${saved.id}/`, {}, { replace: !given });
+  });
+  const set = (name) => (value) => setForm((now) => ({ ...now, [name]: value }));
+  const submit = (event) => (event.preventDefault(), run({ ingest: Boolean(given) }));
+  return html`
+    <form class="form" onSubmit=${submit}>
+      <${TextField} label="Name" name="name" required autofocus maxlength="200" problem=${problem} value=${form.name} onValue=${set("name")} />
+      <${TextField} label="Description" name="description" maxlength="10000" problem=${problem} value=${form.description} onValue=${set("description")} />
+      <${ContentPicker} collections=${collections} onCollections=${setCollections} files=${files} onFiles=${setFiles} />
+      <${SettingFields} form=${form} set=${set} problem=${problem} isOpen=${given !== null} />
+      <${Problem} of=${problem} shown=${TOLD} />
+      <p class="form-actions">
+        <button class="button primary" disabled=${busy}>${given ? "Save and ingest" : "Create"}</button>
+        ${given && html`<button type="button" class="button" disabled=${busy} onClick=${() => run()}>Save</button>`}
+        <a class="button" href=${hrefOf(given ? `knowledge/${given.id}/` : "knowledge/")}>Cancel</a>
+      </p>
+    </form>`;
+}
+
+function SettingFields({ form, set, problem, isOpen }) {
+  const chunking = (name) => problemAt(problem, "chunking_strategy", name);
+  const embedding = (name) => problemAt(problem, "embedding_config", name);
+  const isWrong = problem?.details?.some(({ loc }) => TOLD.slice(2).includes(loc[0]));
+  return html`
+    <details open=${isOpen || isWrong}>
+      <summary>Settings: engine, chunks, embedding</summary>
+      <${SelectField} label="Engine" name="processing_engine" problem=${problem} value=${form.engine} options=${ENGINES} onValue=${set("engine")} />
+      <h3>Chunks</h3>
+      <div class="form-row">
+        <${SelectField} label="Strategy" name="strategy" problem=${chunking("strategy")} value=${form.strategy} options=${STRATEGIES} onValue=${set("strategy")} />
+        <${SelectField} label="Unit" name="split_by" problem=${chunking("split_by")} value=${form.unit} options=${UNITS} onValue=${set("unit")} />
+        <${TextField} label="Size" name="chunk_size" inputmode="numeric" problem=${chunking("chunk_size")} value=${form.size} onValue=${set("size")} />
+        <${TextField} label="Overlap" name="chunk_overlap" inputmode="numeric" placeholder="an eighth" problem=${chunking("chunk_overlap")} value=${form.overlap} onValue=${set("overlap")} />
+      </div>
+      ${form.strategy === "recursive" && html`
+        <${TextField} label="Separators" name="recursive_separators" spellcheck="false" hint="Tried one after the other, each in quotes." problem=${chunking("recursive_separators")} value=${form.separators} onValue=${set("separators")} />`}
+      <h3>Embedding</h3>
+      <div class="form-row">
+        <${TextField} label="Provider" name="provider" hint="wordllama in the service itself, or openai." problem=${embedding("provider")} value=${form.provider} onValue=${set("provider")} />
+        <${TextField} label="Model" name="model" hint="The provider's usual one when empty." problem=${embedding("model")} value=${form.model} onValue=${set("model")} />
+        <${TextField} label="Dimensions" name="dimensions" inputmode="numeric" hint="The model's when empty." problem=${embedding("dimensions")} value=${form.dimensions} onValue=${set("dimensions")} />
+      </div>
+      <${Problem} of=${problemOfGroups(problem)} />
+      <p class="hint">Other settings are built into a fresh index; the old one is searched until that is complete.</p>
+    </details>`;
+}
+
+/** What is wrong with a group as a whole, such as an overlap that is larger than the size. */
+function problemOfGroups(problem) {
+  const details = (problem?.details ?? []).filter(({ loc }) => ["chunking_strategy", "embedding_config"].includes(loc[0]) && loc.length === 1);
+  return details.length ? { message: "Something is not valid.", details } : null;
+}

@@ -1,0 +1,119 @@
+/** Dead letters, newest first: why each one was given up, what it holds, and sending it again. */
+import { get, write } from "../../../api/client.js";
+import { allows } from "../../../api/session.js";
+import { html, useState } from "../../../html.js";
+import { go } from "../../router.js";
+import { agoText, countText, momentText, numberText } from "../../../model/format.js";
+import { Confirm } from "../confirm.js";
+import { DataTable } from "../data_table.js";
+import { SelectField, TextField } from "../field.js";
+import { Icon } from "../icon.js";
+import { Problem } from "../problem.js";
+import { useAction } from "../use_action.js";
+import { useLoaded } from "../use_loaded.js";
+import { Correlation, LetterDialog } from "./letter_dialog.js";
+
+const LIMIT = 25;
+const PATH = "/operations/dead-letters/";
+const STATES = [["", "all"], ["false", "not replayed"], ["true", "replayed"]];
+// A page that reads much of others' letters may bring none: so many are read for one click.
+const PAGES = 5;
+
+/** `query` of the address holds the filters. */
+export function DeadLetters({ query, isWhole }) {
+  const filters = { topic: query.get("topic") ?? "", replayed: query.get("replayed") ?? "", correlation_id: query.get("correlation_id") ?? "" };
+  const { value: page, problem, refresh, set } = useLoaded((signal) => readPages({ ...filters }, signal), JSON.stringify(filters));
+  const [open, setOpen] = useState(null);
+  const [told, setTold] = useState("");
+  const older = useAction(async () => {
+    const next = await readPages({ ...filters, after: page.next });
+    set({ ...next, topics: page.topics, dead_letters: [...page.dead_letters, ...next.dead_letters] });
+  });
+  const replay = async (letter) => {
+    const { repeated } = await write("POST", `${PATH}${letter.id}/replay/`);
+    setTold(repeated ? `${letter.id} had been replayed before: nothing was sent.` : `${letter.id} was sent to ${letter.source_topic} again.`);
+    set({ ...page, dead_letters: page.dead_letters.map((each) => (each.id === letter.id ? { ...each, replayed: true } : each)) });
+  };
+  return html`
+    <section aria-labelledby="letters">
+      <div class="section-head">
+        <h2 id="letters">Dead letters</h2>
+        ${page && isWhole && html`<span class="muted">${sumOf(page.topics)}</span>`}
+        <button class="button small" onClick=${() => (setTold(""), refresh())}><${Icon} name="again" />Refresh</button>
+      </div>
+      <${Filters} key=${filters.correlation_id} filters=${filters} topics=${page?.topics ?? []} isWhole=${isWhole} />
+      <p class="told" role="status">${told}</p>
+      <${Problem} of=${older.problem ?? problem} />
+      ${page && html`
+        <${DataTable} label="Dead letters" items=${page.dead_letters} keyOf=${({ id }) => id} columns=${columnsOf(setOpen, isWhole)}
+          empty=${page.has_more ? "None among the newest." : "None. Every message was processed."} />
+        ${page.has_more && html`<p class="paging"><button class="button small" disabled=${older.busy} onClick=${() => older.run()}>Older ones</button></p>`}`}
+      ${open?.kind === "details" && html`<${LetterDialog} letter=${open.letter} onClose=${() => setOpen(null)} onReplay=${mayReplay() && !open.letter.replayed ? () => setOpen({ kind: "replay", letter: open.letter }) : null} />`}
+      ${open?.kind === "replay" && html`
+        <${Confirm} title="Replay this letter?" action="Replay" onClose=${() => setOpen(null)} onConfirm=${() => replay(open.letter)}>
+          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> as it was. All consumers of the topic see it again; those that have processed it pass over it. Mend the cause first, else it comes back.</p>
+        <//>`}
+    </section>`;
+}
+
+/** A page with at least one letter, unless there are none in several pages. */
+async function readPages(query, signal) {
+  const options = signal ? { signal } : {};
+  let page = await get(PATH, { limit: LIMIT, ...query }, options);
+  for (let read = 1; read < PAGES && page.dead_letters.length === 0 && page.has_more; read += 1) {
+    page = { ...(await get(PATH, { limit: LIMIT, ...query, after: page.next }, options)), topics: page.topics };
+  }
+  return page;
+}
+
+function mayReplay() {
+  return allows("installation:write") || allows("company:write");
+}
+
+function sumOf(topics) {
+  const [letters, waiting] = topics.reduce(([all, some], each) => [all + each.letters, some + each.not_replayed], [0, 0]);
+  return `${countText(letters, "letter")} kept, ${numberText(waiting)} not replayed`;
+}
+
+function Filters({ filters, topics, isWhole }) {
+  const [correlation, setCorrelation] = useState(filters.correlation_id);
+  const change = (fields) => go("operators/", { ...filters, ...fields });
+  const submit = (event) => (event.preventDefault(), change({ correlation_id: correlation.trim() }));
+  const names = [...new Set([...topics.map(({ topic }) => topic), filters.topic].filter(Boolean))];
+  return html`
+    <form class="filters" onSubmit=${submit}>
+      ${isWhole && html`<${SelectField} label="Topic" value=${filters.topic} onValue=${(topic) => change({ topic })} options=${[["", "all"], ...names]} />`}
+      <${SelectField} label="State" value=${filters.replayed} onValue=${(replayed) => change({ replayed })} options=${STATES} />
+      <${TextField} label="Correlation id" value=${correlation} onValue=${setCorrelation} maxlength="128" spellcheck="false" />
+      <button class="button">Show</button>
+    </form>`;
+}
+
+function columnsOf(setOpen, isWhole) {
+  return [
+    { label: "Given up", className: "nowrap", cell: ({ dead_since: at }) => html`<time title=${momentText(at)}>${agoText(at)}</time>` },
+    { label: "Message", className: "plain", cell: (letter) => html`<${Message} letter=${letter} isWhole=${isWhole} />` },
+    { label: "Cause", className: "cause", cell: ({ cause }) => html`<b>${cause.code}</b><br /><span>${clipped(cause.message)}</span>` },
+    { label: "Attempts", className: "number", cell: ({ attempts }) => attempts ?? "unknown" },
+    { label: "State", cell: ({ replayed }) => html`<span class=${`chip ${replayed ? "good" : "bad"}`}>${replayed ? "replayed" : "not replayed"}</span>` },
+    {
+      cell: (letter) => html`
+        <button class="button small" aria-label=${`Details of ${letter.id}`} onClick=${() => setOpen({ kind: "details", letter })}>Details</button>
+        ${mayReplay() && html`<button class="button small" aria-label=${`Replay ${letter.id}`} disabled=${letter.replayed} onClick=${() => setOpen({ kind: "replay", letter })}>Replay</button>`}`,
+    },
+  ];
+}
+
+function Message({ letter, isWhole }) {
+  return html`
+    <b>${letter.type ?? "of no type"}</b><br />
+    <span class="muted">${letter.topic}</span><br />
+    <${Correlation} letter=${letter} />
+    ${isWhole && html`<br /><small class="muted">company ${letter.company_id ?? "unknown"}</small>`}`;
+}
+
+const LONGEST = 160;
+
+function clipped(text) {
+  return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}

@@ -1,0 +1,52 @@
+/** Addresses below `/studio/`: which page they name, and how one gets there without loading anything anew. */
+import { Store } from "../store.js";
+
+export const BASE = "/studio/";
+
+function here() {
+  return { path: location.pathname, query: new URLSearchParams(location.search) };
+}
+
+export const address = new Store(here());
+
+addEventListener("popstate", () => address.set(here()));
+
+/** Addresses are given relative to the studio: `timeline/`, `chat/<id>/`. */
+export function hrefOf(path, query = {}) {
+  const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
+  const text = new URLSearchParams(given).toString();
+  return BASE + path + (text ? `?${text}` : "");
+}
+
+export function go(path, query = {}, { replace = false } = {}) {
+  const href = hrefOf(path, query);
+  if (href === location.pathname + location.search) return;
+  history[replace ? "replaceState" : "pushState"](null, "", href);
+  address.set(here());
+}
+
+/** Takes over clicks on links within the studio, as long as they ask for nothing but going there. */
+export function interceptLinks(root) {
+  root.addEventListener("click", (event) => {
+    const link = event.target.closest?.("a[href]");
+    if (!link || event.defaultPrevented || event.button !== 0) return;
+    if (event.metaKey || event.ctrlKey || event.shiftKey || event.altKey || link.target || link.hasAttribute("download")) return;
+    const url = new URL(link.href);
+    if (url.origin !== location.origin || !url.pathname.startsWith(BASE) || link.getAttribute("href").startsWith("#")) return;
+    event.preventDefault();
+    go(url.pathname.slice(BASE.length), Object.fromEntries(url.searchParams));
+  });
+}
+
+/** The page's name and what follows it: `chat/1/` is `["chat", "1"]`. */
+export function segmentsOf(path) {
+  return path.slice(BASE.length).split("/").filter(Boolean).map(decoded);
+}
+
+function decoded(part) {
+  try {
+    return decodeURIComponent(part);
+  } catch {
+    return part;
+  }
+}
