@@ -29,7 +29,8 @@ from cli.dumps import dump
 from cli.installation import Installation, running_installation
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
-from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Written, open_store
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 
 T = TypeVar("T")
 app = typer.Typer(add_completion=False)

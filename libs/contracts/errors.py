@@ -253,7 +253,7 @@ def _of_limit(name: str, limit: int, used: int, message: str) -> ErrorDetail:
 
 
 class StoreUnavailable(Exception):
-    """The database is at fault, not the statement: the same work may succeed later."""
+    """A database or an object store is at fault, not the call: the same work may succeed later."""
 
 
 class StoreBusy(StoreUnavailable):

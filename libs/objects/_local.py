@@ -10,13 +10,13 @@ from hashlib import sha256
 from pathlib import Path
 from typing import BinaryIO, Final, ParamSpec, TypeVar
 
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.objects._store import (
     PIECE_BYTES,
     Entry,
     ObjectMissing,
     Pieces,
-    StoreUnavailable,
     Written,
     checked,
     checked_prefix,
@@ -90,7 +90,7 @@ class LocalObjects:
         path = self._path(key)
         await _in_thread(self._delete, path)
 
-    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:  # noqa: ARG002
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:  # noqa: ARG002
         checked(key)
         return None
 

@@ -8,8 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Final, Protocol
 
-from libs.contracts.errors import ServiceUnavailable
-
 Pieces = AsyncGenerator[bytes, None]
 PIECE_BYTES: Final = 256 * 1024
 _KEY: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*")
@@ -22,10 +20,6 @@ class InvalidKey(ValueError):
 
 class ObjectMissing(Exception):
     """There is no object under this key."""
-
-
-class StoreUnavailable(ServiceUnavailable):
-    """The store did not answer, or refused a valid call; the same call may succeed later."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +38,7 @@ class Entry:
 
 
 class ObjectStore(Protocol):
-    """Every method may raise ``StoreUnavailable``."""
+    """Every method may raise ``StoreUnavailable``: the store did not answer, or refused a valid call."""
 
     async def start(self) -> None:
         """Creates the directory or bucket where it is missing."""
@@ -71,8 +65,10 @@ class ObjectStore(Protocol):
     async def delete(self, key: str) -> None:
         """Removes the object if it exists."""
 
-    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
         """A URL from which anybody can download the object for that long, with these headers.
+
+        Its parameter ``x-label`` says what it was made for: S3 servers ignore parameters that begin with ``x-``.
 
         None for a store without HTTP. The object is not looked up, so it may be missing.
         """

@@ -14,13 +14,13 @@ import urllib3
 from minio import Minio
 from minio.error import MinioException, S3Error
 
+from libs.contracts.errors import StoreUnavailable
 from libs.objects._pipe import Pipe
 from libs.objects._store import (
     PIECE_BYTES,
     Entry,
     ObjectMissing,
     Pieces,
-    StoreUnavailable,
     Written,
     checked,
     checked_prefix,
@@ -136,7 +136,7 @@ class S3Objects:
         checked(key)
         await _in_thread(lambda: self._client.remove_object(self._bucket, key))
 
-    def link(self, key: str, *, seconds: int, content_type: str, disposition: str) -> str | None:
+    def link(self, key: str, *, seconds: int, content_type: str, disposition: str, label: str) -> str | None:
         url: str = self._signer.presigned_get_object(
             self._bucket,
             checked(key),
@@ -145,6 +145,7 @@ class S3Objects:
                 "response-content-type": content_type,
                 "response-content-disposition": disposition,
             },
+            extra_query_params={"x-label": label},
         )
         return url
 

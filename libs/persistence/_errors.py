@@ -1,4 +1,4 @@
-"""Errors of PostgreSQL: outages, retries through them, and messages without users' values."""
+"""Outages, retries through those of PostgreSQL, and its errors without users' values."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -7,7 +7,7 @@ import psycopg
 import structlog
 from psycopg_pool import PoolClosed, PoolTimeout
 
-from libs.contracts.errors import StoreBusy, StoreUnavailable
+from libs.contracts.errors import ServiceUnavailable, StoreBusy, StoreUnavailable
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -36,8 +36,8 @@ def is_stale(problem: BaseException) -> bool:
 
 
 def is_outage(problem: BaseException) -> bool:
-    """Whether the database, not the statement, is at fault, so that the same work may succeed later."""
-    if isinstance(problem, (StoreUnavailable, PoolTimeout, PoolClosed, *_STALE)):
+    """Whether a store or a service is at fault, not the work that called it: the same work may succeed later."""
+    if isinstance(problem, (StoreUnavailable, ServiceUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
         return False
@@ -50,12 +50,13 @@ def is_contention(problem: BaseException) -> bool:
     ``is_outage`` is true for these, too. But the work itself may cause them: a message that meets a deadlock every
     time would be retried for ever.
     """
-    return isinstance(problem, _CONTENTION)
+    # An engine that keeps its data in a database names the cause.
+    return isinstance(problem, _CONTENTION) or isinstance(problem.__cause__, _CONTENTION)
 
 
 def outage_of(problem: BaseException) -> StoreUnavailable | None:
     """The outage that the database's error is, in the words of contracts; None for other errors."""
-    if isinstance(problem, StoreUnavailable) or not is_outage(problem):
+    if isinstance(problem, StoreUnavailable | ServiceUnavailable) or not is_outage(problem):
         return None
     kind = StoreBusy if is_contention(problem) else StoreUnavailable
     return kind(str(problem).strip() or type(problem).__name__)

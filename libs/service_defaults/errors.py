@@ -119,7 +119,7 @@ class _Unexpected:
 
 def _unexpected(scope: Scope, problem: Exception) -> Response:
     if is_outage(problem):
-        _log.warning("request.database_unavailable", path=scope["path"], problem=repr(problem))
-        return error_response(ErrorInfo(type=ErrorKind.UNAVAILABLE, message="the database cannot be reached"))
+        _log.warning("request.store_unavailable", path=scope["path"], problem=repr(problem))
+        return error_response(ErrorInfo(type=ErrorKind.UNAVAILABLE, message="a store of the service cannot be reached"))
     _log.error("request.failed", method=scope["method"], path=scope["path"], exc_info=problem)
     return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="something went wrong on our side"))

@@ -10,18 +10,19 @@ from typing import Final
 
 import structlog
 
-from libs.objects import ObjectStore, StoreUnavailable, open_store
+from libs.blobs import Blobs, CollectBlobs
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
-from libs.service_defaults import API, Service
+from libs.service_defaults import Service
 from services.artifacts.adapters.internal_api import HttpDocuments, HttpSessions
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader, PostgresArtifactWriter
 from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
 from services.artifacts.adapters.postgres.expiry import ENTITIES, EXPIRIES
-from services.artifacts.adapters.postgres.garbage import PostgresGarbage
 from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
-from services.artifacts.adapters.postgres.uploads import ARTIFACT_BYTES, PostgresUploads, PostgresUploadWriter
+from services.artifacts.adapters.postgres.uploads import ARTIFACT_BYTES, PostgresNewArtifacts
 from services.artifacts.adapters.tables.reader import TableProcesses
 from services.artifacts.domain.links import LinkSigner
 from services.artifacts.entrypoints.commands import register_commands
@@ -31,7 +32,6 @@ from services.artifacts.entrypoints.http.contents import contents_router
 from services.artifacts.entrypoints.maintenance import PeriodicWork
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
-from services.artifacts.use_cases.collect_garbage import CollectGarbage, RemoveDeletedBytes
 from services.artifacts.use_cases.copy_to_platform import (
     CopyToPlatform,
     FinishCopy,
@@ -49,11 +49,10 @@ from services.artifacts.use_cases.read_tables import ReadTables
 from services.artifacts.use_cases.upload_artifact import Limits, UploadArtifact
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
-_COLLECT_SECONDS: Final = 600.0
 _POLL_SECONDS: Final = 1.0
 # Who deletes wakes this process. The pause is for a commit that takes longer than the wake-up, for an outage of the
 # store, and for what ended processes left.
-_DELETED_SECONDS: Final = 5.0
+_COLLECT_SECONDS: Final = 5.0
 _RESEND_SECONDS: Final = 60.0
 _STORE_SECONDS: Final = 2.0
 _log: Final = structlog.get_logger(__name__)
@@ -66,21 +65,20 @@ def build(settings: ArtifactsSettings) -> Service:
     service.expire(*EXPIRIES, entities=ENTITIES)
     store = open_store(settings.objects_url.get_secret_value())
     service.on_start(_start_of(store))
-    garbage = PostgresGarbage(service.database)
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
     commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
-    deleted = PeriodicWork("deleted", RemoveDeletedBytes(garbage, store), _DELETED_SECONDS)
-    collect = PeriodicWork("garbage", CollectGarbage(garbage, store), _COLLECT_SECONDS)
+    # A session's bytes go with it.
+    collector = CollectBlobs(database=service.database, store=store, owner="artifacts", keep_hours=0)
+    collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [ARTIFACT_BYTES])
     service.count_amounts(amounts)
     _add_http(service, settings, store, tables.wake, amounts)
-    _add_messages(service, deleted.wake)
+    _add_messages(service, collect.wake)
     service.background("tables.read", tables.run)
     service.reclaim(jobs, settings.lease_seconds / 4)
     service.background("commands.resend", commands.run)
-    service.background("deleted.remove", deleted.run)
-    service.background("garbage.collect", collect.run, role=API)
+    service.background("blobs.collect", collect.run)
     return service
 
 
@@ -110,10 +108,9 @@ def _add_http(
     links = Links(store=store, signer=signer, now=_now, public_url=public_url, seconds=settings.link_seconds)
     upload = UploadArtifact(
         access=sessions,
-        uploads=PostgresUploads(service.database),
-        store=store,
+        blobs=Blobs(service.database, store),
         outbox=service.outbox,
-        writer=partial(PostgresUploadWriter, amounts=amounts),
+        writer=partial(PostgresNewArtifacts, amounts=amounts),
         links=links,
         limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
         on_stored=wake_tables,

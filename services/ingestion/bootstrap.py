@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from libs.blobs import Blobs, CollectBlobs
 from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
@@ -32,14 +33,13 @@ from services.ingestion.adapters.postgres.collections import (
 )
 from services.ingestion.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresFileWriter, PostgresSearchableFiles
-from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
 from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.adapters.postgres.texts import PostgresTexts
-from services.ingestion.adapters.postgres.uploads import FILE_BYTES, FILES, PostgresUploads, PostgresUploadWriter
+from services.ingestion.adapters.postgres.uploads import FILE_BYTES, FILES, PostgresNewFiles
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
@@ -53,7 +53,6 @@ from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_run import AdvanceRun
-from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from services.ingestion.use_cases.copy_artifact import FetchArtifact, StoreFetchedArtifact
 from services.ingestion.use_cases.dispatch_work import BATCH as DISPATCHED_AT_ONCE
 from services.ingestion.use_cases.dispatch_work import DispatchWork, ReconcileWork
@@ -73,10 +72,11 @@ from services.ingestion.use_cases.search import SearchArtifacts, SearchKnowledge
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
-OpenUploads = Callable[[Transaction], PostgresUploadWriter]
+OpenNewFiles = Callable[[Transaction], PostgresNewFiles]
 MIGRATIONS = Path(__file__).parent / "migrations"
 _COLLECTION_CHANGES_SECONDS: Final = 1.0
-_GARBAGE_SECONDS: Final = 600.0
+_COLLECT_SECONDS: Final = 600.0
+_UNUSED_HOURS: Final = 24.0
 _BACKLOG_SECONDS: Final = 10.0
 _DROP_SECONDS: Final = 2.0
 _DISPATCH_SECONDS: Final = 0.2
@@ -94,9 +94,9 @@ def build(settings: IngestionSettings) -> Service:
     service.on_start(store.start)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [FILES, FILE_BYTES])
     service.count_amounts(amounts)
-    open_uploads = partial(PostgresUploadWriter, amounts=amounts)
-    _add_files(service, settings, store, open_uploads)
-    _add_knowledge_bases(service, settings, store, open_uploads)
+    new_files = partial(PostgresNewFiles, amounts=amounts)
+    _add_files(service, settings, store, new_files)
+    _add_knowledge_bases(service, settings, store, new_files)
     return service
 
 
@@ -156,23 +156,23 @@ class _Search:
             await engine.close()
 
 
-def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, open_uploads: OpenUploads) -> None:
+def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, new_files: OpenNewFiles) -> None:
     database, outbox = service.database, service.outbox
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    upload = UploadFiles(PostgresUploads(database), store, outbox, open_uploads, limits)
+    upload = UploadFiles(Blobs(database, store), outbox, new_files, limits)
     read_text = ReadFileText(files, PostgresTexts(database), store)
     file_commands(service.commands, PostgresFileWriter, PostgresCollectionWriter, _now)
     service.http.include_router(files_router(upload, files, read_text, store))
     service.http.include_router(collections_router(collections, files))
     publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox, PostgresCollectionPublisher)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
-    collect = CollectGarbage(PostgresUnusedBlobs(database), store)
-    service.background("garbage.collect", lambda: repeat(collect, _GARBAGE_SECONDS), role=API)
+    collect = CollectBlobs(database=database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
+    service.background("blobs.collect", lambda: repeat(collect, _COLLECT_SECONDS), role=API)
 
 
 def _add_knowledge_bases(
-    service: Service, settings: IngestionSettings, store: ObjectStore, open_uploads: OpenUploads
+    service: Service, settings: IngestionSettings, store: ObjectStore, new_files: OpenNewFiles
 ) -> None:
     database, outbox = service.database, service.outbox
     search = _Search.of(service, settings)
@@ -181,7 +181,7 @@ def _add_knowledge_bases(
     searching = SearchKnowledgeBase(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
     service.http.include_router(knowledge_bases_router(reader, searching))
     service.on_stop(search.close)
-    _add_artifacts(service, store, search, open_uploads)
+    _add_artifacts(service, store, search, new_files)
     service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
     drop = DropIndexes(PostgresIndexDeletion(database, outbox), search.engines)
     service.background("indexes.drop", lambda: repeat(drop, _DROP_SECONDS))
@@ -196,10 +196,10 @@ def _add_knowledge_bases(
     service.background("indexes.inspect", lambda: repeat(inspect, settings.reconcile_seconds))
 
 
-def _add_artifacts(service: Service, store: ObjectStore, search: _Search, open_uploads: OpenUploads) -> None:
+def _add_artifacts(service: Service, store: ObjectStore, search: _Search, new_files: OpenNewFiles) -> None:
     database = service.database
-    fetch = FetchArtifact(PostgresUploads(database), store, HttpArtifactSource(service.calls))
-    artifact_commands(service.commands, fetch, StoreFetchedArtifact(open_uploads))
+    fetch = FetchArtifact(Blobs(database, store), HttpArtifactSource(service.calls))
+    artifact_commands(service.commands, fetch, StoreFetchedArtifact(new_files))
     artifact_events(service.follow("artifacts"), PostgresArtifactWriter)
     places = PostgresArtifactLocator(database)
     searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)

@@ -102,7 +102,7 @@ def test_an_extra_declares_what_its_folders_import(extra: str) -> None:
 
 
 def test_the_shared_libraries_need_the_base_alone() -> None:
-    folders = ["libs/contracts", "libs/eventing", "libs/persistence", "libs/service_defaults"]
+    folders = ["libs/blobs", "libs/contracts", "libs/eventing", "libs/persistence", "libs/service_defaults"]
 
     assert undeclared(folders, declared(PROJECT["dependencies"])) == []
 

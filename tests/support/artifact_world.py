@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from psycopg.rows import dict_row
 from pydantic import SecretStr
 
+from libs.blobs import original_key
 from libs.contracts.errors import NotFound
 from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.identifiers import new_id
@@ -181,7 +182,7 @@ class World:
             [
                 await self.maintain("tables.read"),
                 await self.maintain("commands.resend"),
-                await self.maintain("deleted.remove"),
+                await self.maintain("blobs.collect"),
                 await self.indexing(),
                 await self.remove_deleted(),
                 await self.relay(),
@@ -201,6 +202,15 @@ class World:
         condition = "" if artifact is None else f"WHERE subject = '{artifact['artifact_id']}'"
         rows = await self.rows("artifacts", f"SELECT type FROM outbox {condition} ORDER BY id")
         return [row["type"].removeprefix("aes.artifacts.").removesuffix(".v1") for row in rows]
+
+    async def original_of(self, artifact: dict[str, Any]) -> str:
+        """The key of an artifact's bytes."""
+        query = "SELECT blob_id FROM artifacts WHERE id = %s"
+        [row] = await self.rows("artifacts", query, artifact["artifact_id"])
+        return original_key(row["blob_id"])
+
+    async def lose_bytes(self, artifact: dict[str, Any]) -> None:
+        await self.store.delete(await self.original_of(artifact))
 
     async def stored(self) -> list[str]:
         """Keys of everything in the artifacts service's object store."""

@@ -1,4 +1,4 @@
-"""Artifacts of sessions: records, processing strategies, and keys in the object store."""
+"""Artifacts of sessions: records and processing strategies."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -72,10 +72,31 @@ class KnownSession:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoredArtifact:
-    """An artifact with all its bytes. ``size`` in bytes; ``progress`` of processing in percent."""
+class NewArtifact:
+    """An artifact whose bytes are in the object store. ``metadata`` is final when ``status`` is ready."""
 
     id: str
+    session_id: str
+    blob_id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    origin: ArtifactOrigin
+    strategy: ProcessingStrategy
+    status: ProcessingStatus
+    metadata: Mapping[str, Any]
+    created_by: str
+    correlation_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredArtifact:
+    """An artifact that is not deleted. ``size`` in bytes; ``progress`` of processing in percent."""
+
+    id: str
+    blob_id: str
+    """Holds its bytes. Empty for a deleted one, of which only a copy under way is followed to its end."""
     session_id: str
     company_id: str
     owner_id: str
@@ -127,17 +148,3 @@ def strategy_of(content_type: str) -> ProcessingStrategy:
 def is_safe_inline(content_type: str) -> bool:
     """Whether a browser may show it in place instead of saving it."""
     return content_type in _INLINE
-
-
-def artifact_prefix(artifact_id: str) -> str:
-    """The prefix of all keys of an artifact; they are deleted with it."""
-    return f"artifacts/{artifact_id}/"
-
-
-def original_key(artifact_id: str) -> str:
-    return f"{artifact_prefix(artifact_id)}original"
-
-
-def tables_key(artifact_id: str) -> str:
-    """The summary of its tables."""
-    return f"{artifact_prefix(artifact_id)}tables"

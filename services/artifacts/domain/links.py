@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Final
-from urllib.parse import unquote, urlencode, urlsplit
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit
 
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_id
@@ -13,6 +13,8 @@ from libs.contracts.identifiers import is_id
 _EXPIRES: Final = "expires"
 _SIGNATURE: Final = "signature"
 _PURPOSE: Final = b"links to artifacts"
+LINK_LABEL: Final = "x-label"
+"""The parameter with the label of a link that an S3 server answers."""
 Parameters = Sequence[tuple[str, str]]
 """A query's parameters in order, each as often as it is given."""
 
@@ -54,10 +56,11 @@ def link_path(artifact_id: str) -> str:
 
 
 def artifact_of(url: str) -> str | None:
-    """Reads the artifact's id from the path of a link, which may have expired."""
+    """Reads the artifact's id from a link, which may have expired: from its path, or the label of a store's link."""
     try:
-        path = unquote(urlsplit(url).path)
+        parts = urlsplit(url)
     except ValueError:
         return None
-    found = re.search(r"/artifacts/([0-9a-f-]{36})/(?:content/|original)\Z", path)
-    return found[1] if found and is_id(found[1]) else None
+    found = re.search(r"/artifacts/([0-9a-f-]{36})/content/\Z", unquote(parts.path))
+    artifact_id = found[1] if found else dict(parse_qsl(parts.query)).get(LINK_LABEL, "")
+    return artifact_id if is_id(artifact_id) else None

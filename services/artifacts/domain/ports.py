@@ -6,12 +6,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from libs.contracts.api.artifacts import (
-    ArtifactOrigin,
     ArtifactPassage,
     ArtifactSearchBody,
     ArtifactText,
-    ProcessingStatus,
-    ProcessingStrategy,
     Sheet,
 )
 from libs.contracts.api.pages import Page
@@ -33,48 +30,6 @@ class KnownSessions(Protocol):
 
     async def remember(self, session: KnownSession) -> KnownSession:
         """Returns the session as it is stored now: it may have been deleted meanwhile."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewArtifact:
-    """An artifact whose bytes are being uploaded."""
-
-    id: str
-    session_id: str
-    name: str
-    content_type: str
-    origin: ArtifactOrigin
-    strategy: ProcessingStrategy
-    created_by: str
-    correlation_id: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Content:
-    """Uploaded bytes. ``metadata`` is final when ``status`` is ready."""
-
-    size: int
-    sha256: str
-    status: ProcessingStatus
-    metadata: Mapping[str, Any]
-
-
-class Uploads(Protocol):
-    async def begin(self, artifact: NewArtifact) -> None: ...
-
-    async def abandon(self, artifact_id: str) -> bool:
-        """Returns False for one that is stored. The garbage collection removes the bytes."""
-
-
-class UploadWriter(Protocol):
-    """Ends an upload inside one transaction, which the caller commits."""
-
-    async def complete(self, artifact: NewArtifact, content: Content, key: str | None) -> tuple[StoredArtifact, bool]:
-        """Returns the stored artifact, and False for that of an earlier upload with the same key.
-
-        Raises ``SessionNotFound`` when the session was deleted meanwhile, ``Conflict`` when the upload was
-        abandoned, ``ValidationFailed`` when the key was used with another file.
-        """
 
 
 class ArtifactReader(Protocol):
@@ -141,22 +96,3 @@ class Documents(Protocol):
     async def search(
         self, artifact_ids: Sequence[str], caller: Identity, body: ArtifactSearchBody
     ) -> list[ArtifactPassage]: ...
-
-
-class Garbage(Protocol):
-    """Artifacts that are gone and whose bytes may be left. Each method is a transaction of its own."""
-
-    async def abandon_uploads(self) -> int:
-        """Abandons uploads that have not ended for hours; returns how many."""
-
-    async def deleted(self, limit: int) -> list[str]:
-        """Artifacts that were deleted and whose bytes were not removed yet."""
-
-    async def unreferenced(self, limit: int) -> list[str]:
-        """Artifacts that were abandoned or deleted so long ago that no writer is left."""
-
-    async def emptied(self, artifact_ids: Sequence[str]) -> None:
-        """Records that the bytes were removed; ``unreferenced`` returns the artifacts once more later."""
-
-    async def forget(self, artifact_ids: Sequence[str]) -> None:
-        """Records that nothing is left in the object store, nor will there be."""

@@ -7,7 +7,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import StoreUnavailable
 from libs.service_defaults.repeating import repeat_when_woken
 
 _log: Final = structlog.get_logger(__name__)
@@ -35,8 +35,8 @@ class PeriodicWork:
         """Returns how much there was to do."""
         try:
             return await self.work()
-        except ServiceUnavailable as problem:
-            _log.warning("maintenance.postponed", work=self.name, problem=problem.message)
+        except StoreUnavailable as problem:
+            _log.warning("maintenance.postponed", work=self.name, problem=str(problem))
             return 0
 
     async def _until_done(self) -> None:

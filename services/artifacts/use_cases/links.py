@@ -4,11 +4,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from libs.blobs import original_key
+from libs.blobs.downloads import disposition
 from libs.contracts.api.artifacts import Artifact, ArtifactUrl
 from libs.contracts.timestamps import format_time
 from libs.objects import ObjectStore
-from libs.service_defaults.downloads import disposition
-from services.artifacts.domain.artifacts import StoredArtifact, original_key
+from services.artifacts.domain.artifacts import StoredArtifact
 from services.artifacts.domain.links import LinkSigner, link_path
 
 
@@ -28,8 +29,9 @@ class Links:
     def link(self, artifact: StoredArtifact) -> ArtifactUrl:
         expires = self.now() + timedelta(seconds=self.seconds)
         url = self.store.link(
-            original_key(artifact.id),
+            original_key(artifact.blob_id),
             seconds=self.seconds,
+            label=artifact.id,
             content_type=artifact.content_type,
             disposition=disposition(artifact.name, inline=False),
         )

@@ -4,11 +4,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
+from libs.blobs import derived_key, original_key
 from libs.contracts.api.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
 from libs.contracts.errors import Conflict, UnsupportedMediaType
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, Pieces, read_all
-from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact, original_key, tables_key
+from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact
 from services.artifacts.domain.ports import ArtifactReader, Documents
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 
@@ -24,7 +25,7 @@ class OpenContent:
     async def __call__(self, artifact: StoredArtifact, *, start: int = 0, length: int | None = None) -> Pieces:
         """The caller closes what is returned. Raises ``StoreUnavailable`` and ``BytesMissing``."""
         try:
-            return await self.store.open(original_key(artifact.id), start=start, length=length)
+            return await self.store.open(original_key(artifact.blob_id), start=start, length=length)
         except ObjectMissing:
             raise BytesMissing from None
 
@@ -44,7 +45,9 @@ class PreviewTables:
         if "sheets" not in artifact.metadata:
             raise UnsupportedMediaType(f"'{artifact.name}' is no array of objects, so it has no rows to show.")
         try:
-            found = ArtifactPreview.model_validate_json(await read_all(self.store, tables_key(artifact.id)))
+            found = ArtifactPreview.model_validate_json(
+                await read_all(self.store, derived_key(artifact.blob_id, "tables", artifact.content_type))
+            )
         except ObjectMissing:
             raise BytesMissing from None
         for sheet in found.sheets:

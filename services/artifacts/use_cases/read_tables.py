@@ -8,15 +8,16 @@ from typing import Any, Final
 import structlog
 
 from libs import tracing
+from libs.blobs import derived_key, original_key
 from libs.contracts.api.artifacts import ArtifactPreview, Sheet
-from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable, StoreBusy, StoreUnavailable
+from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.messages import Event, MessageContext
 from libs.documents import DocumentUnreadable
 from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece
-from libs.persistence import LeasedWork, retry_until_available
-from services.artifacts.domain.artifacts import StoredArtifact, original_key, tables_key
+from libs.persistence import LeasedWork, is_unreachable, retry_until_available
+from services.artifacts.domain.artifacts import StoredArtifact
 from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
 
 _PROGRESS_AT_START: Final = 10
@@ -77,7 +78,8 @@ class ReadTables:
             _log.warning("tables.bytes_missing", artifact_id=artifact_id)
             return partial(self.jobs.postpone, job.lease, _MISSING_SECONDS, counts=True)
         except Exception as problem:
-            counts = not _is_outage(problem)
+            # Lock contention counts: a deadlock may be of the work's own making.
+            counts = not is_unreachable(problem)
             if counts:
                 _log.exception("tables.not_read", artifact_id=artifact_id)
             else:
@@ -85,11 +87,12 @@ class ReadTables:
             return partial(self.jobs.postpone, job.lease, _POSTPONE_SECONDS, counts=counts)
 
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
-        async with self.store.as_file(original_key(artifact.id)) as path:
+        async with self.store.as_file(original_key(artifact.blob_id)) as path:
             sheets = await self.reader.read(path, artifact.content_type)
         if sheets is not None:
             kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
-            await self.store.put(tables_key(artifact.id), one_piece(kept))
+            key = derived_key(artifact.blob_id, "tables", artifact.content_type)
+            await self.store.put(key, one_piece(kept))
         return sheets
 
     async def _record_begin(self, job: TableJob) -> None:
@@ -112,11 +115,6 @@ class ReadTables:
             if await self.writer(transaction).failed(job.artifact.id, error, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
         _log.info("artifact.failed", artifact_id=job.artifact.id)
-
-
-def _is_outage(problem: Exception) -> bool:
-    """Lock contention is none: a deadlock may be of the work's own making."""
-    return isinstance(problem, ServiceUnavailable | StoreUnavailable) and not isinstance(problem, StoreBusy)
 
 
 def _span(job: TableJob) -> tracing.Span:

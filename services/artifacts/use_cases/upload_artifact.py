@@ -1,29 +1,44 @@
-"""Stores an artifact while it streams: checks, measures and hashes it on its way into the object store."""
+"""Stores an artifact while it streams in."""
 
-from collections.abc import AsyncIterator, Callable
-from dataclasses import dataclass, field
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Final, Protocol
 
 import structlog
 
+from libs.blobs import Blobs, Inspection, ReceivedFile, UploadKey, invalid_file, repeated
+from libs.blobs import Upload as Receiving
+from libs.blobs.forms import FilePart
 from libs.contracts.api.artifacts import Artifact, ArtifactOrigin
 from libs.contracts.api.file_names import safe_name
-from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature, type_of
+from libs.contracts.api.file_types import type_of
 from libs.contracts.errors import UnsupportedMediaType
 from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
 from libs.eventing import Outbox, Transaction
-from libs.objects import ObjectStore
-from libs.service_defaults.uploads import FilePart, checked_pieces, invalid_file
 from services.artifacts.domain import images
-from services.artifacts.domain.artifacts import StoredArtifact, original_key, strategy_of
-from services.artifacts.domain.ports import Content, NewArtifact, Uploads, UploadWriter
+from services.artifacts.domain.artifacts import NewArtifact, StoredArtifact, strategy_of
 from services.artifacts.use_cases.access import SessionAccess
 from services.artifacts.use_cases.links import Links
 
 _log: Final = structlog.get_logger(__name__)
+
+
+class NewArtifacts(Protocol):
+    """Adds artifacts inside one transaction, which the caller commits."""
+
+    async def lock_session(self, session_id: str) -> None:
+        """A deletion of the session waits until the transaction has ended, and so finds what it stores.
+
+        Raises ``SessionNotFound``.
+        """
+
+    async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
+        """Raises ``QuotaExceeded``."""
+
+    async def get(self, artifact_id: str) -> StoredArtifact: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,22 +60,14 @@ class Upload:
     key: str | None
 
 
-@dataclass(slots=True)
-class _Inspection:
-    """Findings about the head of the content."""
-
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UploadArtifact:
     """``on_stored`` is called after the transaction: the artifact waits to be processed."""
 
     access: SessionAccess
-    uploads: Uploads
-    store: ObjectStore
+    blobs: Blobs
     outbox: Outbox
-    writer: Callable[[Transaction], UploadWriter]
+    writer: Callable[[Transaction], NewArtifacts]
     links: Links
     limits: Limits
     on_stored: Callable[[], None]
@@ -68,97 +75,66 @@ class UploadArtifact:
     async def __call__(self, parts: AsyncIterator[FilePart], what: Upload) -> Artifact:
         """Stores the one file of a body.
 
-        Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``,
+        Raises ``SessionNotFound``, ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``QuotaExceeded``,
         ``StoreUnavailable`` and what ``parts`` raises.
         """
         await self.access.writable(what.session_id, what.caller)
         part = await anext(parts, None)
         if part is None:
             raise invalid_file("The body has no file.", "missing", "add a field named 'file'")
-        name = safe_name(part.name)
+        name, metadata = safe_name(part.name), dict[str, Any]()
         kind = type_of(name)
-        artifact = NewArtifact(
-            id=new_id(),
-            session_id=what.session_id,
-            name=name,
-            content_type=kind.content_type,
-            origin=what.origin,
-            strategy=strategy_of(kind.content_type),
-            created_by=what.caller.user_id,
-            correlation_id=what.correlation_id,
-        )
-        # A row before any bytes: whatever becomes of this process, the garbage collection finds them.
-        await self.uploads.begin(artifact)
-        try:
-            content = await self._store_content(artifact, kind, part, parts)
-            stored, fresh = await self._complete(artifact, content, what)
-        except BaseException:
-            # Also when the caller disconnects, which cancels this.
-            await self._discard(artifact.id)
-            raise
-        if not fresh:
-            await self._discard(artifact.id)
+        look = Inspection()
+        if strategy_of(kind.content_type) == "vision":
+            look = Inspection(lambda head: self._measure(name, kind.content_type, head, metadata), images.HEAD_BYTES)
+        async with self.blobs.upload(what.caller.company_id) as receiving:
+            file = await receiving.receive(name, kind, part.pieces, max_bytes=self.limits.max_bytes, look=look)
+            if await anext(parts, None) is not None:
+                raise invalid_file("The body has more than one file.", "too_many", "upload artifacts one by one")
+            stored = await self._store(receiving, file, metadata, what)
         self.on_stored()
         return self.links.public(stored)
 
-    async def _store_content(
-        self, artifact: NewArtifact, kind: FileType, part: FilePart, parts: AsyncIterator[FilePart]
-    ) -> Content:
-        inspection = _Inspection()
-        pieces = checked_pieces(
-            artifact.name,
-            part.pieces,
-            lambda head: self._inspect(artifact, kind, head, inspection),
-            head_bytes=images.HEAD_BYTES if artifact.strategy == "vision" else HEAD_BYTES,
-            max_bytes=self.limits.max_bytes,
-        )
-        written = await self.store.put(original_key(artifact.id), pieces)
-        if await anext(parts, None) is not None:
-            raise invalid_file("The body has more than one file.", "too_many", "upload artifacts one by one")
-        return Content(
-            size=written.size,
-            sha256=written.sha256,
-            status="ready" if artifact.strategy == "vision" else "pending",
-            metadata=inspection.metadata,
-        )
-
-    def _inspect(self, artifact: NewArtifact, kind: FileType, head: bytes, inspection: _Inspection) -> None:
-        check_signature(artifact.name, kind, head[:HEAD_BYTES])
-        if artifact.strategy != "vision":
-            return
-        found = images.dimensions(artifact.content_type, head)
+    def _measure(self, name: str, content_type: str, head: bytes, metadata: dict[str, Any]) -> None:
+        found = images.dimensions(content_type, head)
         if found is None:
-            raise UnsupportedMediaType(f"'{artifact.name}' is no readable image: it does not say how large it is.")
+            raise UnsupportedMediaType(f"'{name}' is no readable image: it does not say how large it is.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
-                f"'{artifact.name}' has {found.width} x {found.height} pixels; at most"
-                f" {self.limits.max_pixels} are taken.",
+                f"'{name}' has {found.width} x {found.height} pixels; at most {self.limits.max_pixels} are taken.",
                 "image_too_large",
                 "scale it down",
             )
-        inspection.metadata.update(width=found.width, height=found.height)
+        metadata.update(width=found.width, height=found.height)
 
-    async def _complete(self, artifact: NewArtifact, content: Content, what: Upload) -> tuple[StoredArtifact, bool]:
-        async with self.outbox.transaction(MessageContext(what.caller.company_id, what.correlation_id)) as transaction:
-            stored, fresh = await self.writer(transaction).complete(artifact, content, what.key)
-            if fresh:
-                transaction.emit(
-                    ArtifactUploaded(artifact=stored.record()), subject=stored.id, owner_id=stored.owner_id
-                )
-                if stored.status == "ready":
-                    ready = ArtifactReady(
-                        artifact_id=stored.id, session_id=stored.session_id, metadata=dict(stored.metadata)
-                    )
-                    transaction.emit(ready, subject=stored.id, owner_id=stored.owner_id)
-        if fresh:
-            _log.info("artifact.uploaded", artifact_id=stored.id, session_id=stored.session_id, size=stored.size)
-        return stored, fresh
-
-    async def _discard(self, artifact_id: str) -> None:
-        """Best effort: the garbage collection removes what stays."""
-        try:
-            # Not abandoned when only the answer to the commit got lost.
-            if await self.uploads.abandon(artifact_id):
-                await self.store.delete(original_key(artifact_id))
-        except Exception as problem:
-            _log.warning("upload.not_discarded", artifact_id=artifact_id, problem=repr(problem))
+    async def _store(
+        self, receiving: Receiving, file: ReceivedFile, metadata: Mapping[str, Any], what: Upload
+    ) -> StoredArtifact:
+        caller, artifact_id = what.caller, new_id()
+        async with self.outbox.transaction(MessageContext(caller.company_id, what.correlation_id)) as transaction:
+            writer, connection = self.writer(transaction), transaction.connection
+            await writer.lock_session(what.session_id)
+            if what.key is not None:
+                place = UploadKey(what.session_id, caller.user_id, what.key)
+                if (earlier := await repeated(connection, place, [file], [artifact_id])) is not None:
+                    return await writer.get(earlier[0])
+            [kept] = await receiving.keep(connection, [file])
+            strategy = strategy_of(file.content_type)
+            artifact = NewArtifact(
+                id=artifact_id,
+                session_id=what.session_id,
+                **asdict(kept),
+                origin=what.origin,
+                strategy=strategy,
+                status="ready" if strategy == "vision" else "pending",
+                metadata=metadata,
+                created_by=caller.user_id,
+                correlation_id=what.correlation_id,
+            )
+            stored = await writer.add(caller.company_id, artifact)
+            transaction.emit(ArtifactUploaded(artifact=stored.record()), subject=stored.id, owner_id=stored.owner_id)
+            if stored.status == "ready":
+                ready = ArtifactReady(artifact_id=stored.id, session_id=stored.session_id, metadata=dict(metadata))
+                transaction.emit(ready, subject=stored.id, owner_id=stored.owner_id)
+        _log.info("artifact.uploaded", artifact_id=stored.id, session_id=stored.session_id, size=stored.size)
+        return stored

@@ -6,6 +6,8 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from libs.contracts.errors import ServiceUnavailable
+
 Vectors = npt.NDArray[np.float32]
 """One row for each text, each of length 1."""
 
@@ -14,7 +16,7 @@ class EmbeddingRefused(Exception):
     """The configuration or the text can never be embedded."""
 
 
-class EmbeddingUnavailable(Exception):
+class EmbeddingUnavailable(ServiceUnavailable):
     """The model did not answer; the same call may succeed later."""
 
 

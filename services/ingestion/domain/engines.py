@@ -8,6 +8,7 @@ from typing import Final, Literal, Protocol, Self
 import numpy as np
 import numpy.typing as npt
 
+from libs.contracts.errors import ServiceUnavailable
 from services.ingestion.domain.documents import Chunk, TermCounts
 
 Vector = npt.NDArray[np.float32]
@@ -21,7 +22,7 @@ class IndexMissing(Exception):
     """The index was dropped or never created. A late write to a dropped index raises this and leaves nothing."""
 
 
-class EngineUnavailable(Exception):
+class EngineUnavailable(ServiceUnavailable):
     """The engine did not answer; the same call may succeed later."""
 
 

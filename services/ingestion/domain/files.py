@@ -1,8 +1,7 @@
-"""Files of a company, and the keys of their bytes and texts in the object store."""
+"""Files of a company and their texts."""
 
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import sha256
 
 from libs.contracts.api.files import File, FileStatus
 from libs.contracts.errors import NotFound
@@ -49,16 +48,6 @@ class StoredFile:
         return File.model_validate(self, from_attributes=True)
 
 
-def blob_prefix(blob_id: str) -> str:
-    """Prefix of all objects of a blob, deleted with it."""
-    return f"blobs/{blob_id}/"
-
-
-def original_key(blob_id: str) -> str:
-    """Key of the bytes."""
-    return f"{blob_prefix(blob_id)}original"
-
-
 @dataclass(frozen=True, slots=True)
 class UnparsedText:
     """A text that nobody is parsing. ``name`` is that of a file with its bytes."""
@@ -67,8 +56,3 @@ class UnparsedText:
     name: str
     company_id: str
     attempts: int
-
-
-def text_key(text: TextKey) -> str:
-    """Key of the parsed text."""
-    return f"{blob_prefix(text.blob_id)}text/{sha256(text.content_type.encode()).hexdigest()[:16]}"

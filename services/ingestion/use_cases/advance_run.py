@@ -7,8 +7,8 @@ import structlog
 from libs import tracing
 from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
+from libs.persistence import is_unreachable
 from services.ingestion.domain.engines import IndexMissing
-from services.ingestion.domain.outages import is_unreachable
 from services.ingestion.domain.ports.knowledge_bases import Engines, Runs
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
 from services.ingestion.use_cases.lost_indexes import LostIndexes

@@ -8,11 +8,11 @@ from typing import Final
 
 import structlog
 
+from libs.blobs import derived_key, original_key
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
-from libs.persistence import retry_until_available
+from libs.persistence import is_outage, retry_until_available
 from services.ingestion.domain.documents import Chunk, ParsedDocument
-from services.ingestion.domain.files import TextKey, UnparsedText, original_key, text_key
-from services.ingestion.domain.outages import is_outage
+from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.files import Texts
 from services.ingestion.domain.runs import ClaimedItem
@@ -131,7 +131,9 @@ class DocumentLoader:
 
     async def _stored(self, key: TextKey, item: ClaimedItem) -> ParsedDocument:
         try:
-            return ParsedDocument.from_bytes(await read_all(self._store, text_key(key)))
+            return ParsedDocument.from_bytes(
+                await read_all(self._store, derived_key(key.blob_id, "text", key.content_type))
+            )
         except (ObjectMissing, ValueError):
             # Texts are written without waiting for the disk, so a power failure may lose one.
             document, _ = await self._parse(key, item)
@@ -156,7 +158,9 @@ class DocumentLoader:
         return document, Loaded(item, chunks)
 
     async def _store_text(self, key: TextKey, document: ParsedDocument) -> None:
-        await self._store.put(text_key(key), one_piece(document.to_bytes()), durable=False)
+        await self._store.put(
+            derived_key(key.blob_id, "text", key.content_type), one_piece(document.to_bytes()), durable=False
+        )
         self._lengths[key] = len(document.text)
 
     async def _cut(self, document: ParsedDocument, items: Sequence[ClaimedItem]) -> list[Loaded]:

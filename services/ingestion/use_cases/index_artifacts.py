@@ -12,7 +12,7 @@ from libs import tracing
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
 from libs.objects import ObjectStore, one_piece
-from libs.persistence import LeasedWork, retry_until_available
+from libs.persistence import LeasedWork, is_outage, is_unreachable, retry_until_available
 from services.ingestion.domain.artifacts import (
     ArtifactBytesMissing,
     ArtifactJob,
@@ -25,7 +25,6 @@ from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders
 from services.ingestion.domain.engines import EngineConflict, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
-from services.ingestion.domain.outages import is_outage, is_unreachable
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Engines
 from services.ingestion.use_cases.settings_resolver import SettingsResolver

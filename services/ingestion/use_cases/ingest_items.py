@@ -10,9 +10,9 @@ from libs import tracing
 from libs.contracts.api.knowledge import DatasourceError
 from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
+from libs.persistence import is_outage
 from services.ingestion.domain.embedding import EmbeddingRefused
 from services.ingestion.domain.engines import IndexMissing
-from services.ingestion.domain.outages import is_outage
 from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.ports.knowledge_bases import Runs, WorkItems
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from libs.blobs import derived_key
 from libs.contracts.api.artifacts import ArtifactText
 from libs.contracts.api.files import FileText
 from libs.contracts.errors import Conflict
@@ -9,7 +10,7 @@ from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, read_all
 from services.ingestion.domain.artifacts import ArtifactLocator, ArtifactNotFound, artifact_text_key
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.files import FileNotFound, text_key
+from services.ingestion.domain.files import FileNotFound
 from services.ingestion.domain.ports.files import FileReader, Texts
 
 
@@ -30,7 +31,7 @@ class ReadFileText:
         if state is None or state.state != "parsed":
             raise Conflict("The file has not been read yet. Files of collections and knowledge bases are.")
         try:
-            text = await _text(self.store, text_key(file.text))
+            text = await _text(self.store, derived_key(file.blob_id, "text", file.content_type))
         except ObjectMissing:
             raise Conflict("The file's text is gone; the next ingestion reads it again.") from None
         return FileText(file_id=file.id, text=text[offset : offset + limit], offset=offset, characters=len(text))

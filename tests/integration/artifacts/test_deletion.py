@@ -16,7 +16,7 @@ async def test_bytes_texts_and_passages_are_gone(each_store: World) -> None:
     await each_store.delete_session(session)
     await each_store.settle()
 
-    assert await each_store.stored() == [f"artifacts/{kept['artifact_id']}/original"]
+    assert await each_store.stored() == [await each_store.original_of(kept)]
     assert [entry.key async for entry in each_store.files.entries()] == [f"artifacts/{kept['artifact_id']}/text"]
     engine = each_store.indexing.engines["pgvector"]
     (index,) = await each_store.rows(
@@ -26,8 +26,8 @@ async def test_bytes_texts_and_passages_are_gone(each_store: World) -> None:
     assert (await each_store.told(document))[-1] == "artifact.deleted"
     for path in (f"/sessions/{session}/artifacts", f"/artifacts/{document['artifact_id']}"):
         assert (await each_store.call("GET", path)).status_code == 404
-    rows = await each_store.rows("artifacts", "SELECT name, state FROM artifacts WHERE session_id = %s", session)
-    assert rows == [{"name": "", "state": "deleted"}] * 2, "tombstones, which say nothing of what was there"
+    rows = await each_store.rows("artifacts", "SELECT name, blob_id FROM artifacts WHERE session_id = %s", session)
+    assert rows == [{"name": "", "blob_id": None}] * 2, "tombstones, which say nothing of what was there"
     assert (await each_store.record(kept))["processing_status"] == "ready"
 
 
@@ -69,21 +69,3 @@ async def test_an_upload_told_after_its_deletion_is_not_indexed(world: World) ->
 
     rows = await world.rows("ingestion", "SELECT state FROM artifact_documents")
     assert rows == [{"state": "deleted"}]
-
-
-async def test_what_is_written_late_below_a_deleted_artifact_is_swept(world: World) -> None:
-    session = world.session()
-    artifact = await world.artifact(session, "a.csv", b"a,b\n1,2\n")
-    await world.delete_session(session)
-    await world.settle()
-
-    async def late():
-        yield b"tables"
-
-    await world.store.put(f"artifacts/{artifact['artifact_id']}/tables", late())
-    await world.maintain("garbage.collect")
-    assert len(await world.stored()) == 1, "somebody might still be writing"
-    await world.rows("artifacts", "UPDATE artifacts SET state_since = now() - interval '1 hour'")
-    await world.maintain("garbage.collect")
-
-    assert await world.stored() == []

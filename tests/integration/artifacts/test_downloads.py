@@ -132,6 +132,8 @@ async def test_a_link_to_an_s3_server_is_presigned(s3_world: World) -> None:
         assert answer.headers["Content-Disposition"].startswith("attachment")
         replayed = artifact["url"].replace(artifact["artifact_id"], other["artifact_id"])
         assert (await anybody.get(replayed)).status_code == 403
+        of_other = artifact["url"].replace(await s3_world.original_of(artifact), await s3_world.original_of(other))
+        assert (await anybody.get(of_other)).status_code == 403
         assert (await anybody.get(artifact["url"].replace("Expires=14400", "Expires=99999"))).status_code == 403
     found = await s3_world.call("POST", f"/sessions/{session}/artifacts/resolve", json={"url": artifact["url"]})
     assert found.json()["artifact_id"] == artifact["artifact_id"]

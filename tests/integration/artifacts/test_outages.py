@@ -65,7 +65,7 @@ async def test_an_s3_server_that_goes_away_and_comes_back(behind_proxy: World, p
 async def test_a_directory_that_goes_away_and_comes_back(world: World, tmp_path: Path) -> None:
     session, ending = world.session(), world.session()
     before = await world.artifact(session, "before.csv", b"a,b\n1,2\n")
-    await world.artifact(ending, "ending.csv", b"a,b\n1,2\n")
+    await world.artifact(ending, "ending.csv", b"a,b\n3,4\n")
     place = f"/sessions/{session}/artifacts"
     (tmp_path / "objects").rename(tmp_path / "away")
 
@@ -73,23 +73,23 @@ async def test_a_directory_that_goes_away_and_comes_back(world: World, tmp_path:
     down = await world.call("GET", f"{place}/{before['artifact_id']}/download")
     archive = await world.call("GET", f"{place}/download-all")
     await world.delete_session(ending)
-    await world.maintain("deleted.remove")
+    await world.maintain("blobs.collect")
 
     assert [response.status_code for response in (up, down, archive)] == [503, 503, 503]
     (tmp_path / "away").rename(tmp_path / "objects")
     artifact = await world.artifact(session, "a.txt", b"text")
     listed = await world.call("GET", place)
-    expected = [artifact["artifact_id"], before["artifact_id"]]
-    assert [each["artifact_id"] for each in listed.json()["artifacts"]] == expected
-    await world.maintain("deleted.remove")
-    kept = sorted(f"artifacts/{artifact_id}/original" for artifact_id in expected)
+    expected = [artifact, before]
+    assert [each["artifact_id"] for each in listed.json()["artifacts"]] == [each["artifact_id"] for each in expected]
+    await world.maintain("blobs.collect")
+    kept = sorted([await world.original_of(each) for each in expected])
     assert sorted(await world.stored()) == kept, "what was deleted meanwhile is gone now"
 
 
 async def test_an_archive_of_a_session_that_is_just_deleted_is_an_outage(world: World) -> None:
     session = world.session()
     artifact = await world.artifact(session, "a.txt", b"text")
-    await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
+    await world.lose_bytes(artifact)
     assert (await world.call("GET", f"/sessions/{session}/artifacts/download-all")).status_code == 503
 
 

@@ -131,7 +131,7 @@ async def test_a_refusal_of_the_other_service_ends_it_for_everybody_who_waits(wo
     artifact = await world.generated(session, "report.md", REPORT)
     command = await world.dispatch(copy_of(artifact))
     # What the file would be made of is gone before it is fetched.
-    await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
+    await world.lose_bytes(artifact)
 
     await world.settle()
 

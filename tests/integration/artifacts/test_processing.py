@@ -224,9 +224,9 @@ async def test_a_session_of_very_many_documents_is_searched_as_a_whole(world: Wo
     await world.rows(
         "artifacts",
         """INSERT INTO artifacts (id, session_id, name, content_type, origin, strategy, created_by, correlation_id,
-                                  state, status, size, sha256)
+                                  blob_id, status, size, sha256)
            SELECT 'other-' || n, session_id, name, content_type, origin, strategy, created_by, correlation_id,
-                  state, status, size, sha256
+                  blob_id, status, size, sha256
            FROM artifacts, generate_series(1, 250) AS n WHERE id = %s""",
         ferry["artifact_id"],
     )
@@ -342,7 +342,7 @@ async def test_lost_bytes_end_as_a_failure(world: World) -> None:
     table = await world.artifact(session, "a.csv", b"a,b\n1,2\n")
     document = await world.artifact(session, "a.txt", b"The ferry leaves at seven.")
     for artifact in (table, document):
-        await world.store.delete(f"artifacts/{artifact['artifact_id']}/original")
+        await world.lose_bytes(artifact)
     for _ in range(3):
         await world.settle()
         await world.rows("artifacts", "UPDATE artifacts SET lease_until = NULL")

@@ -132,6 +132,28 @@ async def test_a_repeat_with_its_key_is_the_same(world: World) -> None:
     assert len(await world.stored()) == 1
 
 
+async def test_the_same_bytes_are_stored_once_for_a_company(each_store: World) -> None:
+    first, second = each_store.session(), each_store.session()
+    stranger = person("eve", "company-2")
+    table = await each_store.artifact(first, "a.csv", b"a,b\n1,2\n")
+    again = await each_store.artifact(second, "b.csv", b"a,b\n1,2\n")
+    text = await each_store.artifact(first, "a.txt", b"a,b\n1,2\n")
+    foreign = await each_store.upload(each_store.session(stranger), "a.csv", b"a,b\n1,2\n", stranger)
+    assert foreign.status_code == 201
+    assert len({artifact["artifact_id"] for artifact in (table, again, text, foreign.json())}) == 4
+    assert len(await each_store.stored()) == 2
+
+    await each_store.delete_session(first)
+    await each_store.settle()
+
+    preview = await each_store.call("GET", f"/sessions/{second}/artifacts/{again['artifact_id']}/preview")
+    assert preview.json()["sheets"][0]["rows"] == [["1", "2"]] or preview.json()["sheets"][0]["row_count"] == 1
+    assert await bytes_of(each_store, again) == b"a,b\n1,2\n"
+    await each_store.delete_session(second)
+    await each_store.settle()
+    assert [key.split("/")[-1] for key in await each_store.stored() if "tables" not in key] == ["original"]
+
+
 async def test_what_an_agent_makes_is_generated_and_made_once(world: World) -> None:
     session = world.session()
     first = await world.generated(session, "report.md", b"# Report", key="call-1")
@@ -141,7 +163,7 @@ async def test_what_an_agent_makes_is_generated_and_made_once(world: World) -> N
     assert await bytes_of(world, first) == b"# Report"
 
 
-async def test_a_caller_who_hangs_up_leaves_nothing_after_the_sweep(each_store: World) -> None:
+async def test_a_caller_who_hangs_up_leaves_nothing(each_store: World) -> None:
     session = each_store.session()
     assert (await each_store.call("GET", f"/sessions/{session}/artifacts")).json()["total"] == 0
 
@@ -159,26 +181,9 @@ async def test_a_caller_who_hangs_up_leaves_nothing_after_the_sweep(each_store: 
             headers={"Content-Type": "multipart/form-data; boundary=b"},
         )
     # The service is told of it a moment later.
-    uploading = "SELECT id FROM artifacts WHERE state = 'uploading'"
+    uploading = "SELECT id FROM blobs WHERE state = 'uploading'"
     await until(lambda: is_empty(each_store, uploading), "what had come in is discarded")
-    # As a crash leaves it: nobody was there to discard anything.
-    crashed = new_id()
-    await each_store.rows(
-        "artifacts",
-        """INSERT INTO artifacts (id, session_id, created_at, name, content_type, origin, strategy, created_by,
-                                  correlation_id)
-           VALUES (%s, %s, now() - interval '1 day', 'b.txt', 'text/plain', 'uploaded', 'rag_indexing', 'a', 'x')""",
-        crashed,
-        session,
-    )
-    await each_store.store.put(f"artifacts/{crashed}/original", _pieces(LARGE))
-
-    await each_store.maintain("garbage.collect")
-    # Given up now, removed later: an upload that ends meanwhile still finds out.
-    assert await each_store.stored() == [f"artifacts/{crashed}/original"]
-    await each_store.rows("artifacts", "UPDATE artifacts SET state_since = now() - interval '1 day'")
-    await each_store.maintain("garbage.collect")
-
+    await each_store.maintain("blobs.collect")
     assert await each_store.stored() == []
     assert await each_store.rows("artifacts", "SELECT id FROM artifacts") == []
 
@@ -189,7 +194,7 @@ async def test_an_upload_that_was_abandoned_meanwhile_does_not_come_back(world: 
 
     async def slow() -> AsyncIterator[bytes]:
         yield b"text"
-        abandon = "UPDATE artifacts SET state = 'abandoned' WHERE state = 'uploading' RETURNING id"
+        abandon = "UPDATE blobs SET state = 'abandoned' WHERE state = 'uploading' RETURNING id"
         await until(lambda: world.rows("artifacts", abandon))
 
     path = f"/sessions/{session}/generated-artifacts"
@@ -225,7 +230,3 @@ async def test_only_who_may_change_the_session_brings_something_in(world: World)
 
 async def is_empty(world: World, query: str) -> bool:
     return not await world.rows("artifacts", query)
-
-
-async def _pieces(content: bytes) -> AsyncIterator[bytes]:
-    yield content

@@ -1,22 +1,19 @@
-import asyncio
 import hashlib
+import inspect
 from typing import Any
 
 import psycopg
 import pytest
 
+from libs.blobs import derived_key
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.events.ingestion import FileDeleted, FilesChanged
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
 from libs.objects import one_piece
-from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
 from services.ingestion.domain.documents import ParsedDocument
-from services.ingestion.domain.files import TextKey, text_key
-from services.ingestion.use_cases.collect_garbage import CollectGarbage
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.registry import identity
-from tests.support.waiting import until
 
 STRANGER = identity("user-9", company="company-2")
 
@@ -125,16 +122,6 @@ async def test_equal_bytes_are_stored_once_for_a_company(ingestion: Ingestion) -
     assert [row["content_type"] for row in kinds] == ["text/markdown", "text/plain", "text/plain", "text/plain"]
 
 
-@pytest.mark.rule(25)
-async def test_equal_uploads_at_once_share_one_blob(ingestion: Ingestion) -> None:
-    files = await asyncio.gather(*(ingestion.file(f"{n}.txt", b"raced" * 1000) for n in range(8)))
-
-    assert len({file["id"] for file in files}) == 8
-    assert len(await ingestion.stored()) == 1
-    states = await ingestion.rows("SELECT state, count(*) AS n FROM blobs GROUP BY state ORDER BY state")
-    assert [(row["state"], row["n"]) for row in states] == [("abandoned", 7), ("stored", 1)]
-
-
 async def test_a_repeated_upload_with_a_key_changes_nothing(ingestion: Ingestion) -> None:
     first = await ingestion.file("a.txt", b"text", key="k1")
     again = await ingestion.file("a.txt", b"text", key="k1")
@@ -191,7 +178,8 @@ async def test_files_are_listed_newest_first_and_filtered(ingestion: Ingestion) 
 async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion: Ingestion) -> None:
     kept, deleted = await ingestion.file("a.txt", b"same"), await ingestion.file("b.txt", b"same")
     alone = await ingestion.file("c.txt", b"alone")
-    unused_blobs = PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0)
+    [collect] = [run for name, run, _ in ingestion.service.lifecycle._background if name == "blobs.collect"]
+    collected = inspect.getclosurevars(collect).nonlocals["collect"]
 
     for file in (deleted, alone):
         outcome = await ingestion.run_command(DeleteFile(file_id=file["id"]))
@@ -201,43 +189,12 @@ async def test_a_deleted_file_is_gone_and_its_bytes_follow_after_a_day(ingestion
     assert CommandRejected.decode(again.payload).error.type == "not_found_error"
     assert (await ingestion.get(f"/internal/files/{alone['id']}")).status_code == 404
     assert (await ingestion.get(f"/internal/files/{alone['id']}/download")).status_code == 404
-    await CollectGarbage(unused_blobs, ingestion.objects)()
+    await collected()
     assert len(await ingestion.stored()) == 2
-    await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
-    await CollectGarbage(unused_blobs, ingestion.objects)()
+    await ingestion.rows("UPDATE blobs SET since = since - interval '25 hours'")
+    await collected()
     assert len(await ingestion.stored()) == 1
     assert (await ingestion.get(f"/internal/files/{kept['id']}/download")).content == b"same"
-
-
-async def test_bytes_that_come_again_within_the_day_stay(ingestion: Ingestion) -> None:
-    first = await ingestion.file("a.txt", b"again")
-    await ingestion.run_command(DeleteFile(file_id=first["id"]))
-    await ingestion.rows("UPDATE blobs SET unused_since = unused_since - interval '25 hours'")
-    second = await ingestion.file("a.txt", b"again")
-
-    await CollectGarbage(PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0), ingestion.objects)()
-
-    assert (await ingestion.get(f"/internal/files/{second['id']}/download")).content == b"again"
-
-
-async def test_an_upload_that_was_given_up_cannot_end(ingestion: Ingestion) -> None:
-    async def given_up_meanwhile() -> Any:
-        boundary = b"--b\r\n"
-        yield boundary + b'Content-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nbegin'
-        await until(lambda: ingestion.rows("SELECT id FROM blobs"))
-        await ingestion.rows("UPDATE blobs SET created_at = now() - interval '3 hours'")
-        await PostgresUnusedBlobs(ingestion.service.database).abandon_unused()
-        yield b"end\r\n--b--\r\n"
-
-    response = await ingestion.http.post(
-        "/internal/files",
-        content=given_up_meanwhile(),
-        headers={**ingestion._headers(None), "Content-Type": "multipart/form-data; boundary=b"},
-    )
-
-    assert response.status_code == 409
-    assert await ingestion.stored() == []
-    assert (await ingestion.get("/internal/files")).json()["total"] == 0
 
 
 async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
@@ -252,23 +209,6 @@ async def test_an_upload_whose_commit_went_unanswered_keeps_its_bytes(
 
     [file] = (await ingestion.get("/internal/files")).json()["files"]
     assert (await ingestion.get(f"/internal/files/{file['id']}/download")).content == b"here to stay"
-
-
-@pytest.mark.rule(25)
-async def test_what_a_crash_left_of_an_upload_is_collected(ingestion: Ingestion) -> None:
-    await ingestion.file("a.txt", b"good")
-    good = await ingestion.stored()
-    await ingestion.rows(
-        "INSERT INTO blobs (id, company_id, state, created_at) VALUES ('x', 'c', 'uploading', now() - interval '3 h')"
-    )
-
-    async def content() -> Any:
-        yield b"half"
-
-    await ingestion.objects.put("blobs/x/original", content())
-    gone = await CollectGarbage(PostgresUnusedBlobs(ingestion.service.database, grace_minutes=0), ingestion.objects)()
-
-    assert (gone, await ingestion.stored()) == (1, good)
 
 
 async def test_bulk_operations_succeed_file_by_file(ingestion: Ingestion) -> None:
@@ -309,10 +249,10 @@ async def test_the_text_of_a_file_is_read_in_parts_once_it_was_parsed(ingestion:
     assert (await ingestion.get(path)).status_code == 409, "nobody has read it yet"
 
     [row] = await ingestion.rows("SELECT blob_id FROM files WHERE id = %s", file["id"])
-    text, document = TextKey(row["blob_id"], "text/plain"), ParsedDocument("Größe: zwölf")
-    await ingestion.rows("UPDATE texts SET state = 'parsed', characters = 12 WHERE blob_id = %s", text.blob_id)
+    blob_id, document = row["blob_id"], ParsedDocument("Größe: zwölf")
+    await ingestion.rows("UPDATE texts SET state = 'parsed', characters = 12 WHERE blob_id = %s", blob_id)
     assert (await ingestion.get(path)).status_code == 409, "the object store has lost it"
-    await ingestion.objects.put(text_key(text), one_piece(document.to_bytes()))
+    await ingestion.objects.put(derived_key(blob_id, "text", "text/plain"), one_piece(document.to_bytes()))
 
     whole = {"file_id": file["id"], "text": "Größe: zwölf", "offset": 0, "characters": 12}
     assert (await ingestion.get(path)).json() == whole
@@ -321,7 +261,7 @@ async def test_the_text_of_a_file_is_read_in_parts_once_it_was_parsed(ingestion:
     assert (await ingestion.get(path, STRANGER)).status_code == 404
 
     failed = "UPDATE texts SET state = 'failed', error_code = 'damaged', error_message = 'It is damaged.'"
-    await ingestion.rows(f"{failed} WHERE blob_id = %s", text.blob_id)
+    await ingestion.rows(f"{failed} WHERE blob_id = %s", blob_id)
     refused = await ingestion.get(path)
     assert refused.status_code == 409
     assert "It is damaged." in refused.json()["error"]["message"]

@@ -6,9 +6,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import pytest
 
+from libs.blobs import CollectBlobs
 from libs.contracts.commands.ingestion import ChangeFiles
 from libs.contracts.identifiers import new_id
-from services.ingestion.adapters.postgres.garbage_collection import PostgresUnusedBlobs
 from services.ingestion.domain.engines import IndexedChunk
 from services.ingestion.domain.runs import Due, ItemKey
 from tests.integration.ingestion.conftest import Ingestion
@@ -122,7 +122,10 @@ async def test_deletions_of_files_that_are_being_worked_at(
     ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
 ) -> None:
     chance = random.Random(9)
-    unused_blobs = PostgresUnusedBlobs(ingestion.service.database, upload_hours=0, unused_hours=0, grace_minutes=0)
+    collect = CollectBlobs(
+        database=ingestion.service.database, store=ingestion.objects, owner="files", keep_hours=0, upload_hours=0,
+        grace_minutes=0,
+    )  # fmt: skip
     execute(ingestion.database_url, SLOW_ROWS)
     contents = documents(10, words=3)
     for _ in range(5):
@@ -138,10 +141,9 @@ async def test_deletions_of_files_that_are_being_worked_at(
             ingestion.upload(*chance.sample(contents, 5)),
             worker.items.ingested(token, dict.fromkeys(keys, 1)),
             worker.items.release(token, keys, seconds=0, counts=False),
-            unused_blobs.abandon_unused(),
-            unused_blobs.abandon_unused(),
+            collect(),
+            collect(),
         )
-        abandoned = await unused_blobs.abandoned(100)
-        await asyncio.gather(unused_blobs.delete(abandoned), unused_blobs.delete(abandoned[::-1]))
+        await asyncio.gather(collect(), collect())
 
     assert await deadlocks(ingestion) == 0

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from libs.objects import LocalObjects, StoreUnavailable, one_piece, read_all
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import LocalObjects, one_piece, read_all
 
 LARGE = bytes(1_000_000)
 _WRITER = """

@@ -5,7 +5,8 @@ import asyncio
 import pytest
 from aiohttp import web
 
-from libs.objects import Entry, StoreUnavailable, one_piece, open_store
+from libs.contracts.errors import StoreUnavailable
+from libs.objects import Entry, one_piece, open_store
 from libs.objects.s3 import S3Objects, S3Settings
 
 
@@ -49,7 +50,7 @@ async def test_a_put_that_meets_another_operation_is_repeated(conflicts: int, is
 
 async def test_links_name_the_public_address_of_the_server() -> None:
     store = open_store("s3://key:secret@127.0.0.1:9000/bucket?secure=false&public=https://files.example.com")
-    url = store.link("k", seconds=60, content_type="text/plain", disposition="attachment")
+    url = store.link("k", seconds=60, content_type="text/plain", disposition="attachment", label="l")
     assert url is not None
     assert url.startswith("https://files.example.com/bucket/k?")
 

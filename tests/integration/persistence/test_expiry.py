@@ -54,12 +54,13 @@ ARTIFACTS_ROWS = f"""
     INSERT INTO sessions (id, company_id, owner_id, deleted_at) VALUES
         ('s-old', 'c', '', {OLD}), ('s-copying', 'c', '', {OLD}),
         ('s-young', 'c', '', now()), ('s-alive', 'c', '', NULL);
-    INSERT INTO artifacts (id, session_id, state, name, content_type, origin, strategy, created_by, correlation_id,
-                           size, sha256, bytes_gone_at, platform_state) VALUES
-        ('a-old', 's-old', 'deleted', '', '', 'uploaded', '', '', '', 1, '', {OLD}, 'none'),
-        ('a-copying', 's-copying', 'deleted', '', '', 'uploaded', '', '', '', 1, '', {OLD}, 'copying'),
-        ('a-young', 's-young', 'deleted', '', '', 'uploaded', '', '', '', 1, '', now(), 'none'),
-        ('a-alive', 's-alive', 'stored', '', '', 'uploaded', '', '', '', 1, '', NULL, 'none');
+    INSERT INTO blobs (id, company_id) VALUES ('b', 'c');
+    INSERT INTO artifacts (id, session_id, blob_id, name, content_type, origin, strategy, created_by, correlation_id,
+                           size, sha256, deleted_at, platform_state) VALUES
+        ('a-old', 's-old', NULL, '', '', 'uploaded', '', '', '', 1, '', {OLD}, 'none'),
+        ('a-copying', 's-copying', NULL, '', '', 'uploaded', '', '', '', 1, '', {OLD}, 'copying'),
+        ('a-young', 's-young', NULL, '', '', 'uploaded', '', '', '', 1, '', now(), 'none'),
+        ('a-alive', 's-alive', 'b', '', '', 'uploaded', '', '', '', 1, '', NULL, 'none');
 """
 KEY = "00000000-0000-7000-8000-{:012d}"
 GATEWAY_ROWS = f"""

@@ -14,7 +14,7 @@ from services.ingestion.bootstrap import MIGRATIONS
 
 LIMITS = CompanyLimits({"files": 5, "file_bytes": 1000}, {"large": {"files": None}})
 ADD = """
-    INSERT INTO blobs (id, company_id, state, sha256, size) VALUES (%(id)s, %(company)s, 'stored', %(id)s, %(size)s);
+    INSERT INTO blobs (id, company_id, state, sha256) VALUES (%(id)s, %(company)s, 'stored', %(id)s);
     INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)
     VALUES (%(id)s, %(company)s, %(id)s, 'n', 't', %(size)s, %(id)s, 'u')
 """

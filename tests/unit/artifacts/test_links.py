@@ -39,6 +39,8 @@ def test_every_parameter_and_the_artifact_are_covered() -> None:
 
 def test_which_artifact_a_link_was_made_for() -> None:
     assert artifact_of(f"http://x{link_path(ARTIFACT)}?expires=1") == ARTIFACT
-    assert artifact_of(f"https://s3.example.com/bucket/artifacts/{ARTIFACT}/original?X-Amz-Expires=1") == ARTIFACT
+    of_store = f"https://s3.example.com/bucket/blobs/{new_id()}/original?X-Amz-Expires=1&x-label="
+    assert artifact_of(of_store + ARTIFACT) == ARTIFACT
+    assert artifact_of(of_store) is None
     for other in (f"http://x/artifacts/{ARTIFACT}/", "http://x/artifacts/../content/", "", "http://[", ARTIFACT):
         assert artifact_of(other) is None

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.errors import StoreUnavailable
 from services.artifacts.entrypoints.maintenance import PeriodicWork
 
 
@@ -64,8 +64,8 @@ async def test_a_wake_while_it_works_is_not_lost() -> None:
         assert work.runs == 2
 
 
-async def test_it_is_repeated_after_its_seconds_also_when_a_service_was_away() -> None:
-    work = Work(ServiceUnavailable("the store is away"), 1)
+async def test_it_is_repeated_after_its_seconds_also_when_the_store_was_away() -> None:
+    work = Work(StoreUnavailable("the store is away"), 1)
     async with running(work, seconds=0.01):
         await next_run(work)
         assert work.runs == 1

@@ -4,7 +4,7 @@ import psycopg
 import pytest
 from psycopg_pool import PoolTimeout
 
-from libs.contracts.errors import StoreBusy, StoreUnavailable
+from libs.contracts.errors import ServiceUnavailable, StoreBusy, StoreUnavailable
 from libs.persistence import is_contention, is_outage
 
 
@@ -20,6 +20,7 @@ from libs.persistence import is_contention, is_outage
         psycopg.errors.SerializationFailure("again"),
         psycopg.InterfaceError("the connection is closed"),
         StoreUnavailable("away"),
+        ServiceUnavailable("away"),
         StoreBusy("held"),
     ],
     ids=lambda problem: type(problem).__name__,

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
+from libs.blobs import release
 from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.eventing import Transaction
@@ -13,16 +14,16 @@ from services.artifacts.adapters import metrics
 from services.artifacts.domain.artifacts import StoredArtifact
 
 COLUMNS: Final = """
-    a.id, a.session_id, s.company_id, s.owner_id, a.name, a.content_type, a.size, a.sha256, a.origin, a.strategy,
-    a.status, a.progress, a.error, a.metadata, a.created_at, a.updated_at,
+    a.id, coalesce(a.blob_id, '') AS blob_id, a.session_id, s.company_id, s.owner_id, a.name, a.content_type, a.size,
+    a.sha256, a.origin, a.strategy, a.status, a.progress, a.error, a.metadata, a.created_at, a.updated_at,
     CASE WHEN a.platform_state IN ('copied', 'removing') THEN a.platform_file_id END AS platform_file_id
 """
 _FROM_STORED: Final = """
-    FROM artifacts a JOIN sessions s ON s.id = a.session_id WHERE a.state = 'stored' AND s.deleted_at IS NULL
+    FROM artifacts a JOIN sessions s ON s.id = a.session_id WHERE a.deleted_at IS NULL AND s.deleted_at IS NULL
 """
 STORED: Final = f"SELECT {COLUMNS} {_FROM_STORED}"
 _NEWEST_FIRST: Final = Order(("a.created_at", "a.id"), ("timestamptz", "text"))
-_PENDING = "id = %(id)s AND state = 'stored' AND status = 'pending'"
+_PENDING = "id = %(id)s AND deleted_at IS NULL AND status = 'pending'"
 _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_timestamp()"
 
 
@@ -41,7 +42,7 @@ class PostgresArtifactReader:
             page = await fetch_page(
                 connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
                 {"session": session_id}, limit=limit, offset=offset, cursor=cursor,
-                counted="FROM artifacts WHERE session_id = %(session)s AND state = 'stored'",
+                counted="FROM artifacts WHERE session_id = %(session)s AND deleted_at IS NULL",
             )  # fmt: skip
         return page.map(artifact_of)
 
@@ -91,11 +92,14 @@ class PostgresArtifactWriter:
         )
         # Another statement, which sees what was stored before the session was locked.
         deleted = await self._connection.execute(
-            """UPDATE artifacts SET state = 'deleted', state_since = now(), name = '', metadata = '{}', error = NULL
-               WHERE session_id = %s AND state = 'stored' RETURNING id""",
+            """WITH before AS (SELECT id, blob_id FROM artifacts WHERE session_id = %s AND deleted_at IS NULL)
+               UPDATE artifacts a SET deleted_at = now(), blob_id = NULL, name = '', metadata = '{}', error = NULL
+               FROM before WHERE a.id = before.id RETURNING a.id, before.blob_id""",
             (session_id,),
         )
-        return sorted(artifact_id for (artifact_id,) in await deleted.fetchall())
+        blobs: dict[str, str] = dict(await deleted.fetchall())
+        await release(self._connection, list(blobs.values()))
+        return sorted(blobs)
 
     async def _ended(self, outcome: str, statement: str, **parameters: Any) -> bool:
         changed = await self._changed(statement, **parameters)

@@ -15,7 +15,7 @@ from services.artifacts.domain.platform import CopyState, InFlightState, Outboun
 _FROM = "FROM artifacts a JOIN sessions s ON s.id = a.session_id"
 _COPY = f"SELECT {COLUMNS}, a.platform_state AS copy_state, a.platform_file_id AS file_id {_FROM}"
 # What was sent comes to its end, also when the session is deleted meanwhile.
-_FOLLOWED = "(a.state = 'stored' OR a.state = 'deleted' AND a.platform_state IN ('copying', 'removing'))"
+_FOLLOWED = "(a.deleted_at IS NULL OR a.platform_state IN ('copying', 'removing'))"
 _UNANSWERED = f"""
     WITH found AS (
         SELECT id FROM artifacts a
@@ -36,7 +36,7 @@ class PostgresPlatformWriter:
         self._connection = transaction.connection
 
     async def lock(self, artifact_id: str) -> CopyState | None:
-        return await self._locked("a.state = 'stored' AND a.id = %s", artifact_id)
+        return await self._locked("a.deleted_at IS NULL AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> CopyState | None:
         return await self._locked(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)

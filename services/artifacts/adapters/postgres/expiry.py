@@ -11,9 +11,8 @@ _KEY_DAYS: Final = 3
 EXPIRIES: Final = (
     Expiry(
         "artifacts",
-        since="bytes_gone_at",
+        since="deleted_at",
         id="id",
-        condition="state = 'deleted'",
         unneeded="platform_state NOT IN ('copying', 'removing')",
     ),
     Expiry(
@@ -22,6 +21,6 @@ EXPIRIES: Final = (
         id="id",
         unneeded="NOT EXISTS (SELECT FROM artifacts a WHERE a.session_id = t.id)",
     ),
-    Expiry("upload_keys", since="created_at", days=_KEY_DAYS),
+    Expiry("uploads", since="created_at", days=_KEY_DAYS),
 )
 ENTITIES: Final = (EntityTable("artifacts"), EntityTable("sessions"))

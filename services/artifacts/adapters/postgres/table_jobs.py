@@ -8,7 +8,7 @@ from libs.persistence import Database
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
 from services.artifacts.domain.ports import TableJob
 
-_PENDING = "state = 'stored' AND status = 'pending' AND strategy = 'structural_parsing'"
+_PENDING = "blob_id IS NOT NULL AND status = 'pending' AND strategy = 'structural_parsing'"
 # Of companies the n-th files come before the n+1-th of any.
 _CLAIM = f"""
     WITH busy AS (

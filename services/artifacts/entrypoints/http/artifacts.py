@@ -1,11 +1,14 @@
 """Artifacts over the internal API; the replies are what the public API answers."""
 
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response, StreamingResponse
 
+from libs.blobs import downloads
+from libs.blobs.forms import FilePart, body_of, file_parts
 from libs.contracts.api.artifacts import (
     Artifact,
     ArtifactLinkBody,
@@ -15,10 +18,8 @@ from libs.contracts.api.artifacts import (
 )
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from libs.service_defaults.downloads import download_headers, wanted
-from libs.service_defaults.uploads import FilePart, body_of, file_parts
 from libs.tracing import current_correlation_id
-from services.artifacts.domain.artifacts import StoredArtifact, is_safe_inline
+from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
 from services.artifacts.domain.ports import ArtifactReader
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
@@ -117,26 +118,15 @@ def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: Pa
     ) -> Response:
         artifact = await access.readable(who, artifact_id, session_id)
         inline = preview in ("1", "true") and is_safe_inline(artifact.content_type)
-        return await _bytes_of(request, open_content, artifact, inline=inline)
+        return await downloads.download(request, artifact, partial(open_content, artifact), inline=inline)
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
         """Answers whoever has the link; its query is passed on as it was given."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
-        return await _bytes_of(request, open_content, artifact, inline=False)
+        return await downloads.download(request, artifact, partial(open_content, artifact))
 
     return router
-
-
-async def _bytes_of(request: Request, open_content: OpenContent, artifact: StoredArtifact, *, inline: bool) -> Response:
-    """Answers with all bytes, or with the range that is asked for."""
-    want = wanted(request.headers, size=artifact.size, etag=f'"{artifact.sha256}"')
-    headers = download_headers(want, name=artifact.name, inline=inline)
-    if want.length == 0:
-        return Response(status_code=want.status, headers=headers)
-    pieces = await open_content(artifact, start=want.start, length=want.length)
-    # As a header, since a media type of text would be given a character set that is not known.
-    return StreamingResponse(pieces, want.status, {**headers, "Content-Type": artifact.content_type})
 
 
 def _correlation_id() -> str:

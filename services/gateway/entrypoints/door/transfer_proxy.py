@@ -10,11 +10,11 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
+from libs.blobs.forms import boundary_of
 from libs.contracts.errors import RangeNotSatisfiable, RateLimited, ServiceError, ServiceUnavailable
 from libs.fairness import FairSemaphore, QueueFull
 from libs.service_defaults import UpstreamClient, UpstreamStream
 from libs.service_defaults.internal_calls import refusal
-from libs.service_defaults.uploads import boundary_of
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.errors import refusal as refused
 from services.gateway.entrypoints.door.streams import held_by, no_body

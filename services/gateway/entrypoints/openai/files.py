@@ -8,12 +8,12 @@ from fastapi import Depends, Query, Request, Security
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
+from libs.blobs.forms import FIELD, without_fields
 from libs.contracts.api.files import File, FilePage
 from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.errors import ServiceError
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
-from libs.service_defaults.uploads import FIELD, without_fields
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import json_answer

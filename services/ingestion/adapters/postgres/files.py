@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from libs.blobs import release
 from libs.contracts.api.files import FileStatus
 from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import Page
@@ -120,13 +121,7 @@ class PostgresFileWriter:
         )
         blobs = [blob_id for (blob_id,) in await deleted.fetchall()]
         await self._leave_indexes(ids)
-        await self._connection.execute(
-            # In the order in which uploads lock them.
-            """WITH held AS MATERIALIZED (SELECT id FROM blobs WHERE id = ANY (%s) ORDER BY sha256 FOR UPDATE)
-               UPDATE blobs b SET unused_since = now()
-               FROM held WHERE b.id = held.id AND NOT EXISTS (SELECT FROM files f WHERE f.blob_id = b.id)""",
-            (blobs,),
-        )
+        await release(self._connection, blobs)
 
     async def _leave_collections(self, file_ids: list[str], correlation_id: str) -> None:
         await self._connection.execute(

@@ -1,6 +1,6 @@
 """Ports of files, their texts and collections: the database."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, Protocol
@@ -47,60 +47,6 @@ class FileWriter(Protocol):
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
         """Takes locked files out of collections and indexes, and drops their references to bytes."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class NewFile:
-    """An uploaded file whose bytes are stored as a blob of its own."""
-
-    id: str
-    blob_id: str
-    name: str
-    content_type: str
-    size: int
-    sha256: str
-
-
-class Uploads(Protocol):
-    """Blobs that are being uploaded."""
-
-    async def begin(self, company_id: str) -> str:
-        """Records a blob before its bytes are written; returns its id."""
-
-    async def abandon(self, blob_ids: Sequence[str]) -> Collection[str]:
-        """Abandons blobs; returns those that were not stored after all. Their bytes are collected later."""
-
-
-class UploadWriter(Protocol):
-    """The end of an upload inside one transaction, which the caller commits."""
-
-    async def earlier(self, company_id: str, user_id: str, key: str, content_hash: str) -> list[StoredFile] | None:
-        """Files of an earlier upload with this idempotency key; None when this is the first.
-
-        Waits for one that is about to commit. Raises ``ValidationFailed`` when that one had other content.
-        """
-
-    async def complete(self, company_id: str, user_id: str, files: Sequence[NewFile]) -> list[StoredFile]:
-        """Stores the files in this order; bytes that the company has already are stored once.
-
-        Raises ``Conflict`` when an upload was abandoned meanwhile.
-        """
-
-    async def remember(self, company_id: str, user_id: str, key: str, file_ids: Sequence[str]) -> None:
-        """Records the files of the upload with this idempotency key."""
-
-
-class UnusedBlobs(Protocol):
-    """Blobs without a file. Each method is a transaction of its own."""
-
-    async def abandon_unused(self) -> int:
-        """Abandons uploads that have not ended for hours and blobs unused for a day; returns how many."""
-
-    async def abandoned(self, limit: int) -> list[str]:
-        """Blobs that were abandoned long enough ago that no upload writes to them."""
-
-    async def delete(self, blob_ids: Sequence[str]) -> None:
-        """Deletes the rows of blobs whose bytes are gone."""
 
 
 class CollectionReader(Protocol):

@@ -1,19 +1,20 @@
 """Files over the internal API; the replies are those of the public API."""
 
+from functools import partial
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Header, Query, Request
-from starlette.responses import Response, StreamingResponse
+from starlette.responses import Response
 
+from libs.blobs import downloads, original_key
+from libs.blobs.forms import body_of, file_parts
 from libs.contracts.api.files import File, FilePage, FileStatus, FileText, UploadedFiles
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from libs.service_defaults.downloads import Wanted, download_headers, wanted
-from libs.service_defaults.uploads import body_of, file_parts
 from libs.tracing import current_correlation_id
-from services.ingestion.domain.files import FileNotFound, StoredFile, original_key
+from services.ingestion.domain.files import FileNotFound, StoredFile
 from services.ingestion.domain.ports.files import FileFilter, FileReader
 from services.ingestion.use_cases.read_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
@@ -75,16 +76,10 @@ def files_router(
     @router.get("/{file_id}/download", response_model=None)
     async def download(request: Request, file_id: str, caller: Caller) -> Response:
         file = await stored(caller, file_id)
-        want: Wanted = wanted(request.headers, size=file.size, etag=f'"{file.sha256}"')
-        headers = download_headers(want, name=file.name, inline=False)
-        if want.length == 0:
-            return Response(status_code=want.status, headers=headers)
         try:
-            pieces = await store.open(original_key(file.blob_id), start=want.start, length=want.length)
+            return await downloads.download(request, file, partial(store.open, original_key(file.blob_id)))
         except ObjectMissing:
             raise FileNotFound() from None
-        # As a header: Starlette would add a charset to a media type of text.
-        return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
     return router
 

@@ -2,30 +2,13 @@
 
 from alembic import op
 
+from libs.blobs.schema import create_blob_tables
 from libs.eventing.schema import create_eventing_tables
 from libs.quotas.schema import count_rows
 
 revision = "0001"
 down_revision = None
 
-BLOBS = (
-    # unused_since: since when it is abandoned, or stored without a file that refers to it.
-    """
-    CREATE TABLE blobs (
-        id text CONSTRAINT pk_blobs PRIMARY KEY,
-        company_id text NOT NULL,
-        state text NOT NULL CONSTRAINT ck_blobs_state CHECK (state IN ('uploading', 'stored', 'abandoned')),
-        sha256 text,
-        size bigint,
-        created_at timestamptz NOT NULL DEFAULT now(),
-        unused_since timestamptz,
-        CONSTRAINT ck_blobs_stored CHECK (state <> 'stored' OR (sha256 IS NOT NULL AND size IS NOT NULL))
-    )
-    """,
-    "CREATE UNIQUE INDEX uq_blobs_company_id_sha256 ON blobs (company_id, sha256) WHERE state = 'stored'",
-    "CREATE INDEX ix_blobs_uploading ON blobs (created_at) WHERE state = 'uploading'",
-    "CREATE INDEX ix_blobs_unused_since ON blobs (unused_since) WHERE unused_since IS NOT NULL",
-)
 # Leases of this work and of that below name the process that holds them: holder is the number of the lock that it holds
 # while it lives.
 TEXTS = (
@@ -79,18 +62,6 @@ FILES = (
     "CREATE INDEX ix_files_deleted_at ON files (deleted_at, id) WHERE deleted_at IS NOT NULL",
     # Few: what searches leave out is found without a look at all files of an index.
     "CREATE INDEX ix_files_not_searched ON files (company_id) WHERE status <> 'active' OR deleted_at IS NOT NULL",
-    """
-    CREATE TABLE uploads (
-        company_id text,
-        user_id text,
-        key text,
-        content_hash text NOT NULL,
-        file_ids text[] NOT NULL,
-        created_at timestamptz NOT NULL DEFAULT now(),
-        CONSTRAINT pk_uploads PRIMARY KEY (company_id, user_id, key)
-    )
-    """,
-    "CREATE INDEX ix_uploads_created_at ON uploads (created_at)",
 )
 COLLECTIONS = (
     # told: status, progress, count and size as last published; correlation_id: of the last change of its files.
@@ -342,7 +313,8 @@ SEARCH = (
 
 def upgrade() -> None:
     create_eventing_tables(op)
-    for noun in (BLOBS, TEXTS, FILES, COLLECTIONS, KNOWLEDGE_BASES, RUNS, DOCUMENTS, SEARCH):
+    create_blob_tables(op)
+    for noun in (TEXTS, FILES, COLLECTIONS, KNOWLEDGE_BASES, RUNS, DOCUMENTS, SEARCH):
         for statement in noun:
             op.execute(statement)
     count_rows(op, "files", {"files": "1", "file_bytes": "{row}.size"}, counted="{row}.deleted_at IS NULL")

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.commands.ingestion import DeleteKnowledgeBase, UpdateKnowledgeBase
+from libs.contracts.errors import StoreUnavailable
 from libs.fairness import Capacity
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText
@@ -244,7 +245,7 @@ async def test_an_outage_is_no_attempt_of_a_text_either(
     [row] = await ingestion.rows("SELECT blob_id, content_type, company_id FROM files")
 
     async def away(*_: Any, **__: Any) -> Any:
-        raise ConnectionError
+        raise StoreUnavailable("away")
 
     monkeypatch.setattr(worker.reader, "parse", away)
     text = UnparsedText(TextKey(row["blob_id"], row["content_type"]), "good.txt", row["company_id"], 0)

@@ -36,7 +36,7 @@ async def add_file(
     async with database.transaction() as connection:
         if not deleted:
             await connection.execute(
-                "INSERT INTO blobs (id, company_id, state, sha256, size) VALUES (%s, %s, 'stored', %s, 1)",
+                "INSERT INTO blobs (id, company_id, state, sha256) VALUES (%s, %s, 'stored', %s)",
                 (f"blob-{file_id}", company, file_id),
             )
         await connection.execute(

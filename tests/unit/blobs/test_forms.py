@@ -3,8 +3,9 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from libs.blobs._receiving import checked_pieces
+from libs.blobs.forms import boundary_of, file_parts
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge, UnsupportedMediaType, ValidationFailed
-from libs.service_defaults.uploads import boundary_of, checked_pieces, file_parts
 
 
 class Upload:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.service_defaults.downloads import wanted
+from libs.blobs.downloads import wanted
 
 ETAG = '"abc"'
 

@@ -1,4 +1,4 @@
-"""Reads and checks uploaded files while they stream in: nothing is kept in memory or in temporary files."""
+"""Reads multipart forms while they stream in: nothing is kept in memory or in temporary files."""
 
 import re
 from collections.abc import AsyncIterator, Callable
@@ -142,36 +142,3 @@ def _given_name(segment: MultipartSegment) -> str:
 def _invalid(name: str, kind: str, message: str, hint: str) -> ValidationFailed:
     detail = ErrorDetail(loc=[name], type=kind, message=message, hint=hint)
     return ValidationFailed(f"The body is not valid: {name}: {message}.", details=[detail])
-
-
-async def checked_pieces(
-    name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
-) -> AsyncIterator[bytes]:
-    """Passes the pieces of an incoming file on, the first ``head_bytes`` of them at once.
-
-    ``check_head`` gets the file's first bytes, all of a shorter file, before anything is passed on; its errors end
-    the upload. Raises ``TooLarge``, and ``ValidationFailed`` for an empty file.
-    """
-    size, head, is_checked = 0, bytearray(), False
-    async for piece in pieces:
-        size += len(piece)
-        if size > max_bytes:
-            raise TooLarge(f"'{name}' is larger than {max_bytes} bytes.")
-        if is_checked:
-            yield piece
-            continue
-        head += piece
-        if len(head) >= head_bytes:
-            check_head(bytes(head))
-            is_checked = True
-            yield bytes(head)
-            head.clear()
-    if size == 0:
-        raise invalid_file(f"'{name}' is empty.", "file_empty", "send a file with content")
-    if not is_checked:
-        check_head(bytes(head))
-        yield bytes(head)
-
-
-def invalid_file(message: str, kind: str, hint: str) -> ValidationFailed:
-    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])

@@ -1,12 +1,45 @@
 """Answers with stored bytes: ranges, and 304 for a caller that has them already."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 from urllib.parse import quote
 
+from fastapi import Request
+from starlette.responses import Response, StreamingResponse
+
+from libs.objects import Pieces
+
 _RANGE: Final = re.compile(r"bytes=(\d{0,18})-(\d{0,18})", re.ASCII)
+
+
+class Stored(Protocol):
+    """A file with bytes: ``size`` of them, with this hash."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def content_type(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def sha256(self) -> str: ...
+
+
+class OpenPieces(Protocol):
+    def __call__(self, *, start: int, length: int) -> Awaitable[Pieces]: ...
+
+
+async def download(request: Request, file: Stored, open_pieces: OpenPieces, *, inline: bool = False) -> Response:
+    """Answers with all bytes of a file, or with the range that is asked for."""
+    want = wanted(request.headers, size=file.size, etag=f'"{file.sha256}"')
+    headers = download_headers(want, name=file.name, inline=inline)
+    if want.length == 0:
+        return Response(status_code=want.status, headers=headers)
+    pieces = await open_pieces(start=want.start, length=want.length)
+    # As a header: Starlette would add a charset to a media type of text, and nobody knows how it is encoded.
+    return StreamingResponse(pieces, want.status, {**headers, "Content-Type": file.content_type})
 
 
 @dataclass(frozen=True, slots=True)

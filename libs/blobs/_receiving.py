@@ -1,0 +1,161 @@
+"""Files on their way into the object store: checked, measured and hashed while they stream."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Final
+
+import structlog
+
+from libs.blobs._keys import original_key
+from libs.blobs._rows import ReceivedFile, keep
+from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature
+from libs.contracts.errors import Conflict, ErrorDetail, TooLarge, ValidationFailed
+from libs.contracts.identifiers import new_id
+from libs.objects import ObjectStore
+from libs.persistence import Connection, Database
+
+# The collector gives an upload up an hour later, and so removes nothing that is still being written.
+_RECEIVE_SECONDS: Final = 2 * 3600.0
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Inspection:
+    """A look at the first ``head_bytes`` of a file, which raises what it refuses."""
+
+    inspect: Callable[[bytes], None] = lambda _: None
+    head_bytes: int = HEAD_BYTES
+
+
+@dataclass(slots=True)
+class Upload:
+    """The files of one request."""
+
+    blobs: "Blobs"
+    company_id: str
+    received: set[str] = field(default_factory=set)
+    kept: set[str] = field(default_factory=set)
+
+    async def receive(
+        self, name: str, kind: FileType, pieces: AsyncIterator[bytes], *, max_bytes: int, look: Inspection
+    ) -> ReceivedFile:
+        """Stores a file that begins as its kind does.
+
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable`` and what ``pieces``
+        and the inspection raise.
+        """
+
+        def check(head: bytes) -> None:
+            check_signature(name, kind, head[:HEAD_BYTES])
+            look.inspect(head)
+
+        checked = checked_pieces(name, pieces, check, head_bytes=look.head_bytes, max_bytes=max_bytes)
+        file = await self.blobs.receive(self.company_id, name, kind.content_type, checked)
+        self.received.add(file.blob_id)
+        return file
+
+    async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
+        """The files with the blobs that hold their bytes from the commit on. Raises ``Conflict``."""
+        kept = await keep(connection, self.company_id, files)
+        self.kept.update(file.blob_id for file in kept)
+        return kept
+
+
+@dataclass(frozen=True, slots=True)
+class Blobs:
+    """Receives bytes into the object store, each time as a blob whose row precedes them."""
+
+    database: Database
+    store: ObjectStore
+
+    @asynccontextmanager
+    async def upload(self, company_id: str) -> AsyncIterator[Upload]:
+        """Discards in the end what was received and not kept."""
+        upload = Upload(self, company_id)
+        try:
+            yield upload
+        except BaseException:
+            # Also when the caller disconnects, which cancels this.
+            await self._discard(upload.received)
+            raise
+        await self._discard(upload.received - upload.kept)
+
+    async def receive(
+        self, company_id: str, name: str, content_type: str, pieces: AsyncIterator[bytes]
+    ) -> ReceivedFile:
+        """Stores the pieces. The collector removes what no transaction keeps within hours.
+
+        Raises ``Conflict`` after two hours, ``StoreUnavailable`` and what ``pieces`` raises.
+        """
+        blob_id = new_id()
+        await self.database.execute("INSERT INTO blobs (id, company_id) VALUES (%s, %s)", (blob_id, company_id))
+        try:
+            async with asyncio.timeout(_RECEIVE_SECONDS) as limit:
+                written = await self.store.put(original_key(blob_id), pieces)
+        except BaseException as problem:
+            await self._discard([blob_id])
+            if limit.expired():
+                raise Conflict("The upload took so long that it was given up; repeat it.") from problem
+            raise
+        return ReceivedFile(
+            blob_id=blob_id, name=name, content_type=content_type, size=written.size, sha256=written.sha256
+        )
+
+    async def _discard(self, blob_ids: Collection[str]) -> None:
+        """Best effort: the collector removes what stays."""
+        if not blob_ids:
+            return
+        try:
+            for blob_id in await self._given_up(list(blob_ids)):
+                await self.store.delete(original_key(blob_id))
+        except Exception as problem:
+            _log.warning("upload.not_discarded", blob_ids=list(blob_ids), problem=repr(problem))
+
+    async def _given_up(self, blob_ids: list[str]) -> set[str]:
+        async with self.database.transaction() as connection:
+            await connection.execute(
+                """UPDATE blobs SET state = 'abandoned', since = now()
+                   WHERE id = ANY (%s) AND state = 'uploading'""",
+                (blob_ids,),
+            )
+            # A second statement, which sees what a commit has stored whose answer was lost. The collector may have
+            # removed rows of others.
+            found = await connection.execute(
+                "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)
+            )
+            return set(blob_ids) - {blob_id for (blob_id,) in await found.fetchall()}
+
+
+async def checked_pieces(
+    name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
+) -> AsyncIterator[bytes]:
+    """Passes the pieces of an incoming file on, the first ``head_bytes`` of them at once.
+
+    ``check_head`` gets the file's first bytes, all of a shorter file, before anything is passed on; its errors end
+    the upload. Raises ``TooLarge``, and ``ValidationFailed`` for an empty file.
+    """
+    size, head, is_checked = 0, bytearray(), False
+    async for piece in pieces:
+        size += len(piece)
+        if size > max_bytes:
+            raise TooLarge(f"'{name}' is larger than {max_bytes} bytes.")
+        if is_checked:
+            yield piece
+            continue
+        head += piece
+        if len(head) >= head_bytes:
+            check_head(bytes(head))
+            is_checked = True
+            yield bytes(head)
+            head.clear()
+    if size == 0:
+        raise invalid_file(f"'{name}' is empty.", "file_empty", "send a file with content")
+    if not is_checked:
+        check_head(bytes(head))
+        yield bytes(head)
+
+
+def invalid_file(message: str, kind: str, hint: str) -> ValidationFailed:
+    return ValidationFailed(message, details=[ErrorDetail(loc=["file"], type=kind, message=message, hint=hint)])

@@ -1,0 +1,99 @@
+"""References of an owner to the blobs of its files, changed inside its transactions."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from hashlib import sha256
+from typing import Final
+
+from libs.contracts.errors import Conflict, ValidationFailed
+from libs.persistence import Connection, fetch_value
+
+# One statement, so that nothing comes between the look at the company's blobs and the change of the new one.
+_KEEP: Final = """
+    WITH earlier AS (
+        UPDATE blobs SET state = 'stored', since = now()
+        WHERE company_id = %(company)s AND sha256 = %(sha256)s AND state IN ('stored', 'unused') RETURNING id
+    ), received AS (
+        UPDATE blobs SET sha256 = %(sha256)s, since = now(),
+            state = CASE WHEN EXISTS (SELECT FROM earlier) THEN 'abandoned' ELSE 'stored' END
+        WHERE id = %(id)s AND state = 'uploading' RETURNING id, state
+    )
+    SELECT id FROM earlier UNION ALL SELECT id FROM received WHERE state = 'stored'
+"""
+_RELEASE: Final = """
+    WITH held AS MATERIALIZED (SELECT id FROM blobs WHERE id = ANY (%s) ORDER BY sha256 FOR UPDATE)
+    UPDATE blobs b SET state = 'unused', since = now() FROM held WHERE b.id = held.id
+"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReceivedFile:
+    """A file whose bytes are in the object store. ``size`` in bytes, ``sha256`` in hexadecimal digits."""
+
+    blob_id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class UploadKey:
+    """An idempotency key of a user. ``scope``: the company or a part of it."""
+
+    scope: str
+    user_id: str
+    key: str
+
+
+async def repeated(
+    connection: Connection, key: UploadKey, files: Sequence[ReceivedFile], ids: Sequence[str]
+) -> list[str] | None:
+    """The ids that an earlier upload with this key made; None for the first, which makes ``ids``.
+
+    Waits for one that is about to commit. Raises ``ValidationFailed`` when that one had other files.
+    """
+    content_hash = sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
+    place = (key.scope, key.user_id, key.key)
+    entered = await connection.execute(
+        """INSERT INTO uploads (scope, user_id, key, content_hash, ids) VALUES (%s, %s, %s, %s, %s)
+           ON CONFLICT DO NOTHING""",
+        (*place, content_hash, list(ids)),
+    )
+    if entered.rowcount:
+        return None
+    found = await connection.execute(
+        "SELECT content_hash, ids FROM uploads WHERE (scope, user_id, key) = (%s, %s, %s)", place
+    )
+    row = await found.fetchone()
+    if row is None:
+        raise Conflict("An upload with this Idempotency-Key is just being forgotten; repeat it.")
+    if row[0] != content_hash:
+        raise ValidationFailed("The Idempotency-Key was used before with other files.")
+    earlier: list[str] = row[1]
+    return earlier
+
+
+async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
+    """The files with the blobs that the owner's rows are to refer to: earlier ones where the company has the bytes.
+
+    Raises ``Conflict`` when an upload was given up meanwhile.
+    """
+    kept: dict[str, str] = {}
+    # In one order, so that two uploads of the same files never wait for each other.
+    for file in sorted(files, key=lambda each: each.sha256):
+        # An advisory lock, since two first uploads of the same bytes have no common row to lock.
+        lock = f"{company_id}/{file.sha256}"
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (lock,))
+        parameters = {"company": company_id, "sha256": file.sha256, "id": file.blob_id}
+        blob_id: str | None = await fetch_value(connection, _KEEP, parameters)
+        if blob_id is None:
+            raise Conflict("The upload took so long that it was given up; repeat it.")
+        kept[file.blob_id] = blob_id
+    return [replace(file, blob_id=kept[file.blob_id]) for file in files]
+
+
+async def release(connection: Connection, blob_ids: Sequence[str]) -> None:
+    """Notes that rows of the owner refer to these blobs no longer. The collector finds out whether others do."""
+    # In the order in which uploads lock them.
+    await connection.execute(_RELEASE, (list(blob_ids),))
