@@ -31,7 +31,7 @@ async def clock(database_url: str) -> StoppedDatabaseClock:
 
 @pytest.fixture
 async def database(database_url: str, clock: StoppedDatabaseClock) -> AsyncIterator[Database]:
-    database = Database(database_url, name="gateway", plan_once=True)
+    database = Database(database_url, name="gateway", plan_once=True, timeout=30.0)
     await database.open()
     yield database
     await database.close()
