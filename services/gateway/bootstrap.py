@@ -25,7 +25,7 @@ from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.adapters.postgres.shared_limits import PostgresSharedLimits
+from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
@@ -33,11 +33,10 @@ from services.gateway.adapters.postgres.usage import PostgresUsage
 from services.gateway.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
 from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
-from services.gateway.adapters.processor import waited_for_a_processor
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
-from services.gateway.domain.company_limits import SharedLimits
+from services.gateway.domain.limits import SharedLimits
 from services.gateway.domain.load_shedding import LoadShedding
 from services.gateway.domain.ports import (
     ConnectionStore,
@@ -46,7 +45,6 @@ from services.gateway.domain.ports import (
     Timeline,
     TokenCodec,
 )
-from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.usage import UsageStore
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
@@ -59,7 +57,6 @@ from services.gateway.entrypoints.door.lifecycle import InFlightRequests
 from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
 from services.gateway.entrypoints.door.routes import PREFIX
 from services.gateway.entrypoints.door.streams import EventStreams
-from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage
@@ -73,14 +70,14 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.company_rates import CompanyRates
-from services.gateway.use_cases.company_streams import CompanyStreams
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.rates import Rates
 from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.reading.feeds import Feeds
 from services.gateway.use_cases.reading.turn_history import TurnHistory
@@ -145,7 +142,7 @@ class PublicApi:
     protocols: Sequence[ProtocolApplication]
     in_flight: InFlightRequests
     feeds: Feeds
-    company_streams: CompanyStreams
+    places: StreamPlaces
     load: ShedLoad
     revoked: Callable[[str], None]
     withdrawn: Callable[[str], None]
@@ -163,10 +160,10 @@ def assemble(outside: Dependencies) -> PublicApi:
         now=outside.now,
         monotonic=outside.monotonic,
     )
-    rates = CompanyRates(outside.shared_limits, outside.limits, outside.monotonic)
-    company_streams = CompanyStreams(outside.shared_limits, outside.limits)
-    load = ShedLoad(LoadShedding(), waited=waited_for_a_processor, on_refused=SHED.inc)
-    streams = EventStreams(outside.now, company_streams)
+    rates = Rates(outside.shared_limits, outside.limits, outside.monotonic)
+    places = StreamPlaces(outside.shared_limits, outside.limits)
+    load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
+    streams = EventStreams(outside.now, places)
     feeds = Feeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_overflow=SLOW_READERS.inc)
     history = TurnHistory(outside.timeline, outside.upstreams)
     reader = EventReader(outside.bus, outside.timeline, feeds, history)
@@ -185,7 +182,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         forget(identifier)
         streams.end(identifier)
 
-    authentication = Authentication(principals, RateLimiter(outside.monotonic), rates, load)
+    authentication = Authentication(principals, rates, load)
     in_flight = InFlightRequests()
     door = _door_of(outside, agents, streams, reader, rates)
     edge = PublicEdge(
@@ -202,7 +199,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         protocols,
         in_flight,
         feeds,
-        company_streams,
+        places,
         load,
         revoked,
         withdrawn,
@@ -210,9 +207,7 @@ def assemble(outside: Dependencies) -> PublicApi:
     )
 
 
-def _door_of(
-    outside: Dependencies, agents: Agents, streams: EventStreams, reader: EventReader, rates: CompanyRates
-) -> Door:
+def _door_of(outside: Dependencies, agents: Agents, streams: EventStreams, reader: EventReader, rates: Rates) -> Door:
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed, rates)
     return Door(
         commands=commands,
@@ -222,7 +217,7 @@ def _door_of(
         reader=reader,
         owners=Owners(outside.upstreams),
         streams=streams,
-        transfers=TransferProxy(outside.upstreams, TransferLimiter()),
+        transfers=TransferProxy(outside.upstreams),
     )
 
 
@@ -291,9 +286,9 @@ def _drain(service: Service, api: PublicApi) -> None:
 
 def _share_limits(service: Service, api: PublicApi, shared: PostgresSharedLimits) -> None:
     service.background("load.watch", api.load.run, role=API)
-    service.background("limits.renew", api.company_streams.run, role=API)
+    service.background("limits.renew", api.places.run, role=API)
     service.background("limits.purge", lambda: repeat(shared.purge, _PURGE_SECONDS), role=API)
-    service.on_stop(api.company_streams.close)
+    service.on_stop(api.places.close)
 
 
 def _dependencies(
@@ -301,8 +296,6 @@ def _dependencies(
 ) -> Dependencies:
     webhook_client = HttpWebhookClient(settings.allowed_addresses())
     service.on_stop(webhook_client.close)
-    service_health = HttpServiceHealth(settings.replica_addresses())
-    service.on_stop(service_health.close)
     operators_kafka = settings.operator_kafka()
     # Some connections are left to readers and to the processes of all.
     idempotency = PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1))
@@ -319,7 +312,7 @@ def _dependencies(
         webhooks=PostgresWebhooks(service.database, service.outbox),
         webhook_client=webhook_client,
         cipher=settings.secret_cipher(),
-        service_health=service_health,
+        service_health=HttpServiceHealth(settings.replica_addresses()),
         consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
         dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
         shared_limits=shared_limits,

@@ -154,9 +154,11 @@ async def test_readers_of_a_feed_that_is_far_behind_get_everything(number: int) 
 
 async def test_a_reader_that_takes_nothing_is_ended_and_the_others_are_not() -> None:
     _, feed, readers = await woken(company_feed._AT_ONCE + 4, 2 * MOST_UNREAD)
-    stalled = FeedReader(WHERE, joined_at=0)
+    overflows: list[int] = []
+    stalled = FeedReader(WHERE, joined_at=0, on_overflow=lambda: overflows.append(feed.position))
     feed.add(stalled)
     await readers.complete(2 * MOST_UNREAD)
+    assert overflows == [MOST_UNREAD + 500]
     with pytest.raises(ReadTooSlowly):
         await stalled.next()
     feed.discard(stalled)

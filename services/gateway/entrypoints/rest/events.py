@@ -47,7 +47,7 @@ async def list_events(
         seen = last_event_id(last_seen)
         after = query.after if seen is None else seen
         events = _rendered(door.reader.company(caller, query.wanted, after=after), _form_for(caller, _streamed))
-        return await door.streams.respond(events, caller)
+        return await door.streams.respond(request, events, caller)
     form = _form_for(caller, TimelineEvent.to_json)
     if query.newest_first:
         page = await door.reader.page_back(caller, query.wanted, before=query.before, limit=query.limit)
