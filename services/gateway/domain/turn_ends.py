@@ -10,4 +10,4 @@ END_TYPES: Final = frozenset(event.TYPE for event in TURN_ENDS)
 END_NAMES: Final = frozenset(map(public_name, END_TYPES))
 """Types of events, as in the API."""
 ENDED_STATUSES: Final = frozenset(name.removeprefix("turn.") for name in END_NAMES)
-"""Of a turn in the API."""
+"""Statuses of a turn in the API."""

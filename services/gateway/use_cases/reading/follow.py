@@ -1,4 +1,4 @@
-"""How events are followed: the pages of the past, and then what comes, in the order of a reader."""
+"""Follows events for a reader: the pages of the past, then what comes, in the reader's order."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
@@ -21,7 +21,7 @@ _GIVE_UP_SECONDS: Final = 60.0
 
 
 class Queue(Protocol[NewItem]):
-    """What a reader is given, as it comes."""
+    """Gives a reader the items that come."""
 
     async def next(self) -> Sequence[NewItem]:
         """The next items, or none after a silence."""
