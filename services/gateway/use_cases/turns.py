@@ -7,7 +7,15 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from libs.contracts.api.sessions import ExecuteBody, RequiredAction, ResolveActionBody, Turn, TurnPage, TurnStatus
+from libs.contracts.api.sessions import (
+    BlockedBy,
+    ExecuteBody,
+    RequiredAction,
+    ResolveActionBody,
+    Turn,
+    TurnPage,
+    TurnStatus,
+)
 from libs.contracts.commands.runtime import CancelTurn, ClientCalls, ExecuteTurn, ResolveAction, SessionBeginning
 from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
 from libs.contracts.events.runtime import (
@@ -65,10 +73,18 @@ class TurnQuery(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The last known status of a turn that has not ended, and the answers that it needs while it is waiting."""
+    """The last known status of a turn that has not ended.
+
+    With the answers that it needs while it is waiting, or those of the waiting turn that it is queued behind.
+    """
 
     status: TurnStatus
     required_actions: Sequence[RequiredAction] = ()
+    blocked_by: BlockedBy | None = None
+
+    @property
+    def needs_answers(self) -> bool:
+        return self.status == "waiting" or self.blocked_by is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +100,7 @@ class SubmittedTurn:
         return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` for the completed turn, not longer than until it waits for answers from outside.
+        """Waits up to ``seconds`` for the completed turn, not longer than until answers from outside are needed.
 
         Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` when the runtime has not accepted it
         within 5 s.
@@ -93,7 +109,7 @@ class SubmittedTurn:
         deadline = loop.time() + seconds
         now = Unfinished("queued")
         received = await self._await_acceptance()
-        if received is None and (now := await self._state(now)).status == "waiting":
+        if received is None and (now := await self._state(now)).needs_answers:
             # The event that says so went to an earlier request, or was lost.
             return now
         while True:
@@ -103,9 +119,11 @@ class SubmittedTurn:
                     return received
                 if received.envelope.type == TurnActionRequired.TYPE:
                     action = TurnActionRequired.decode(received.payload).action
-                    if (now := await self._state(Unfinished("waiting", (action,)))).status == "waiting":
+                    if (now := await self._state(Unfinished("waiting", (action,)))).needs_answers:
                         return now
-                now = Unfinished(_STATUS.get(received.envelope.type, now.status))
+                now = Unfinished(_STATUS.get(received.envelope.type, now.status), blocked_by=_blocked_by(received))
+                if now.blocked_by is not None and (now := await self._state(now)).needs_answers:
+                    return now
             left = deadline - loop.time()
             if left <= 0 or (received := await self.replies.next(left)) is None:
                 return await self._state(now)
@@ -118,7 +136,7 @@ class SubmittedTurn:
         status = _STATUS.get(received.envelope.type)
         if status is None:
             raise_failure(received)
-        return Unfinished(status or "running")
+        return Unfinished(status or "running", blocked_by=_blocked_by(received))
 
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
@@ -138,7 +156,7 @@ class SubmittedTurn:
             turn = await self.reader.turn_state(self.replies.identity, self.session_id, self.command_id)
         except (ServiceUnavailable, NotFound):
             return last_known
-        return Unfinished(turn.status, turn.required_actions)
+        return Unfinished(turn.status, turn.required_actions, turn.blocked_by)
 
     async def _await_acceptance(self) -> Received | None:
         """Returns the first event, or ``None`` when the runtime is known to have the turn."""
@@ -311,6 +329,10 @@ class Turns:
 def scope_to_answer(answer: ResolveActionBody) -> Scope:
     """The scope that an answer to an action takes."""
     return Scope.RUNTIME_EXECUTE if answer.decision is None else Scope.RUNTIME_APPROVE
+
+
+def _blocked_by(received: Received) -> BlockedBy | None:
+    return TurnQueued.decode(received.payload).blocked_by if received.envelope.type == TurnQueued.TYPE else None
 
 
 def _session_of(command_id: str) -> str:
