@@ -6,6 +6,7 @@ from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, 
 from libs.eventing._commands import CommandRouter, enter_commands
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._dead_letters import DeadLetters
+from libs.eventing._event_queue import EventQueue, ReadTooSlowly
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._inbox import AlreadyProcessed
@@ -25,7 +26,6 @@ from libs.eventing._relay import Relay
 from libs.eventing._request_reply import (
     CommandSender,
     LookUp,
-    ReadTooSlowly,
     Replies,
     ReplyState,
 )
@@ -44,6 +44,7 @@ __all__ = [
     "ConsumerLoop",
     "DeadLetters",
     "EntityTable",
+    "EventQueue",
     "EventRouter",
     "Expiry",
     "IdentitySigner",

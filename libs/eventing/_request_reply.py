@@ -17,6 +17,7 @@ from libs.contracts.messages import Command, Envelope, MalformedEnvelope, Receiv
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
+from libs.eventing._event_queue import EventQueue
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
 from libs.eventing._tail_reader import TailReader
@@ -27,8 +28,6 @@ _log = structlog.get_logger("eventing.request_reply")
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
-# A minute of a turn's text, which comes in pieces of 30 ms.
-_UNREAD_EVENTS: Final = 2000
 _LOOK_UP_SECONDS: Final = 5.0
 
 
@@ -55,10 +54,6 @@ AskOwner = Callable[[str, str, Identity], Awaitable[LookUp]]
 """Asks an owner about a command: ``(owner, command_id, identity)``. Raises ``ServiceUnavailable``."""
 
 
-class ReadTooSlowly(ServiceUnavailable):
-    """A waiter left so many events unread that later ones were dropped."""
-
-
 class Replies:
     """The events of one command for one waiter, as they arrive.
 
@@ -72,6 +67,7 @@ class Replies:
         identity: Identity,
         ask: AskOwner,
         payloads: PayloadReader,
+        on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
         self.state = ReplyState.WAITING
         self.is_repeat = False
@@ -81,8 +77,7 @@ class Replies:
         self._outcomes = command.outcome_types()
         self._ask = ask
         self._payloads = payloads
-        self._arrived: asyncio.Queue[Received] = asyncio.Queue(_UNREAD_EVENTS)
-        self._overflowed = False
+        self._arrived = EventQueue[Received](on_overflow)
         self._silence = _SILENCE_SECONDS
 
     def ends(self, received: Received) -> bool:
@@ -92,10 +87,8 @@ class Replies:
     def arrive(self, received: Received) -> None:
         """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
         self._advance(ReplyState.ANSWERED if self.ends(received) else ReplyState.ACCEPTED)
-        try:
-            self._arrived.put_nowait(received)
-        except asyncio.QueueFull:
-            self._overflowed = True
+        self._arrived.offer((received,))
+        self._arrived.wake()
 
     async def look_up(self) -> Received | None:
         """Asks the owner, before the command is sent again: the outcome, if it has ended.
@@ -138,13 +131,10 @@ class Replies:
 
     async def wait(self, timeout: float) -> Received | None:
         """The next event that arrives within ``timeout`` seconds; the owner is not asked. Raises as ``next`` does."""
-        if self._overflowed:
-            raise ReadTooSlowly("the events were read too slowly; what they are about goes on")
-        try:
-            async with asyncio.timeout(timeout):
-                received = await self._arrived.get()
-        except TimeoutError:
+        arrived = await self._arrived.wait(timeout, most=1)
+        if not arrived:
             return None
+        received = arrived[0]
         if received.envelope.data_ref is None:
             return received
         try:
@@ -186,12 +176,15 @@ class CommandSender:
         *,
         source: str,
         topics: Sequence[Topic] = TOPICS,
+        on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
+        """``on_overflow`` is called for each waiter that is ended because it left too much unread."""
         self._producer = producer
         self._signer = signer
         self._ask = ask
         self._payloads = payloads
         self._source = source
+        self._on_overflow = on_overflow
         self._waiters: defaultdict[str, set[Replies]] = defaultdict(set)
         self._callbacks: defaultdict[str, list[OnEvent]] = defaultdict(list)
         self._every: dict[TopicKind, list[OnEvent]] = {TopicKind.EVENTS: [], TopicKind.DELTAS: []}
@@ -217,7 +210,7 @@ class CommandSender:
     @asynccontextmanager
     async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
         """Listen for the events of a command; entered before the command is sent."""
-        replies = Replies(command, command_id, identity, self._ask, self._payloads)
+        replies = Replies(command, command_id, identity, self._ask, self._payloads, self._on_overflow)
         waiters = self._waiters[command_id]
         waiters.add(replies)
         try:

@@ -70,7 +70,6 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
 from services.gateway.use_cases.failures import Failures
@@ -80,12 +79,12 @@ from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
+from services.gateway.use_cases.reading.event_reader import EventReader
+from services.gateway.use_cases.reading.feeds import Feeds
+from services.gateway.use_cases.reading.turn_history import TurnHistory
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.shed_load import ShedLoad
-from services.gateway.use_cases.timeline.session_texts import SessionTexts
-from services.gateway.use_cases.timeline.timeline_feeds import TimelineFeeds
-from services.gateway.use_cases.turn_history import TurnHistory
 from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
 from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
@@ -143,8 +142,7 @@ class PublicApi:
     application: PublicApplication
     protocols: Sequence[ProtocolApplication]
     in_flight: InFlightRequests
-    feeds: TimelineFeeds
-    texts: SessionTexts
+    feeds: Feeds
     places: StreamPlaces
     load: ShedLoad
     revoked: Callable[[str], None]
@@ -167,8 +165,9 @@ def assemble(outside: Dependencies) -> PublicApi:
     places = StreamPlaces(outside.shared_limits, outside.limits)
     load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
     streams = EventStreams(outside.now, places)
-    texts = SessionTexts()
-    feeds = TimelineFeeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_slow=SLOW_READERS.inc)
+    feeds = Feeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_overflow=SLOW_READERS.inc)
+    history = TurnHistory(outside.timeline, outside.upstreams)
+    reader = EventReader(outside.bus, outside.timeline, feeds, history)
 
     agents = Agents(outside.upstreams, outside.bus.fresh, outside.monotonic)
 
@@ -186,8 +185,7 @@ def assemble(outside: Dependencies) -> PublicApi:
 
     authentication = Authentication(principals, rates, load)
     in_flight = InFlightRequests()
-    history = TurnHistory(outside.timeline, outside.upstreams)
-    door = _door_of(outside, agents, streams, history, rates)
+    door = _door_of(outside, agents, streams, reader, rates)
     edge = PublicEdge(
         authentication=authentication,
         door=door,
@@ -195,15 +193,13 @@ def assemble(outside: Dependencies) -> PublicApi:
         in_flight=in_flight,
         shared_origins=outside.shared_origins,
     )
-    timeline = CompanyTimeline(outside.timeline, feeds, texts, history)
-    resources = _resources_of(outside, door.commands, timeline, forget)
+    resources = _resources_of(outside, door.commands, forget)
     protocols = [make(edge) for make in PROTOCOLS]
     return PublicApi(
         PublicApplication(edge, resources),
         protocols,
         in_flight,
         feeds,
-        texts,
         places,
         load,
         revoked,
@@ -212,25 +208,23 @@ def assemble(outside: Dependencies) -> PublicApi:
     )
 
 
-def _door_of(outside: Dependencies, agents: Agents, streams: EventStreams, history: TurnHistory, rates: Rates) -> Door:
+def _door_of(outside: Dependencies, agents: Agents, streams: EventStreams, reader: EventReader, rates: Rates) -> Door:
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed, rates)
     return Door(
         commands=commands,
         agents=agents,
         sessions=Sessions(commands, agents, outside.upstreams),
-        turns=Turns(outside.bus, commands, outside.idempotency, outside.upstreams, history),
+        turns=Turns(commands, outside.idempotency, outside.upstreams, reader),
+        reader=reader,
         owners=Owners(outside.upstreams),
         streams=streams,
         transfers=TransferProxy(outside.upstreams),
     )
 
 
-def _resources_of(
-    outside: Dependencies, commands: CommandDispatcher, timeline: CompanyTimeline, forget: Callable[[str], None]
-) -> Resources:
+def _resources_of(outside: Dependencies, commands: CommandDispatcher, forget: Callable[[str], None]) -> Resources:
     now, upstreams = outside.now, outside.upstreams
     return Resources(
-        timeline=timeline,
         keys=Keys(outside.keys, now, outside.limits, forget),
         tokens=outside.tokens,
         connections=Connections(outside.connections, upstreams, now, forget),
@@ -256,6 +250,7 @@ def build(settings: GatewaySettings) -> Service:
         service.calls.command_state,
         service.payloads,
         source=service.source,
+        on_overflow=SLOW_READERS.inc,
     )
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
@@ -263,7 +258,7 @@ def build(settings: GatewaySettings) -> Service:
     api = assemble(_dependencies(service, settings, sender, shared_limits))
     listen(sender, api)
     sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
-    sender.on_every_event(api.texts.hear, kind=TopicKind.DELTAS)
+    sender.on_every_event(api.feeds.hear, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.ready_check("events", _started(sender))
     service.mount(PREFIX, api.application)

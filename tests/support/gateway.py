@@ -83,6 +83,8 @@ class FakeBus:
     waiters: dict[str, set[Replies]] = field(default_factory=dict)
     known: set[str] = field(default_factory=set)
     outcomes: dict[str, Received] = field(default_factory=dict)
+    deleted: int = 0
+    """Recorded events up to this sequence are not kept any more."""
 
     def fresh(self) -> bool:
         return self.is_fresh
@@ -162,7 +164,7 @@ class FakeBus:
             return None
         recorded = self.recorded[turn_id]
         if asked == "events":
-            after = (params or {})["after"]
+            after = max((params or {})["after"], self.deleted)
             missed = [event for event in recorded if event.envelope.sequence > after]
             return UpstreamResponse(200, encode_events(missed), "application/octet-stream")
         self.watched.append(turn_id)

@@ -8,6 +8,7 @@ from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudget
 from libs.contracts.api.retention import Days
 from libs.contracts.api.sessions import ContentBlock, HistoryMessage, TurnOptions, WireModel
 from libs.contracts.events.runtime import (
+    TURN_ENDS,
     BudgetCreated,
     BudgetDeleted,
     BudgetUpdated,
@@ -17,9 +18,6 @@ from libs.contracts.events.runtime import (
     SessionCreated,
     SessionDeleted,
     SessionUpdated,
-    TurnCancelled,
-    TurnCompleted,
-    TurnFailed,
 )
 from libs.contracts.messages import Command
 
@@ -102,7 +100,7 @@ class ClientCalls(WireModel):
     answered: list[HistoryMessage] = []
 
 
-class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=(TurnCompleted, TurnFailed, TurnCancelled)):
+class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS):
     """Take a message into a session and answer it. The turn's id is the command's id.
 
     ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings. With

@@ -4,7 +4,7 @@ The subject and the causation id of a turn's events are the turn's id, which is 
 """
 
 import operator
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field
 
@@ -98,6 +98,10 @@ class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"
 
     reason: str
     usage: Usage = Usage()
+
+
+TURN_ENDS: Final = (TurnCompleted, TurnFailed, TurnCancelled)
+"""Every turn ends with exactly one of them."""
 
 
 class CancelTurnAccepted(TurnEvent, type="aes.runtime.cancel_turn.accepted.v1"):

@@ -13,11 +13,11 @@ from libs.contracts.errors import InvalidRequest, ValidationFailed
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.contracts.messages import Received, public_name
 from services.gateway.domain.timeline import TimelineEvent
+from services.gateway.domain.turn_ends import END_NAMES
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream, as_received
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _BEGINNINGS: Final = frozenset({"turn.queued", "turn.started", "turn.restarted"})
-TURN_ENDS: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 _MOST_EARLY_TURNS: Final = 4
 _MOST_EARLY_TEXTS: Final = 2000
 _NO_CURSOR: Final = "The message is not valid: after is not the id of a message that was received."
@@ -146,7 +146,7 @@ class SessionStream:
                         return
                     # The cursor that this stream began with was after it.
                     self.at = self.at._replace(position=event.position)
-                if event.type in TURN_ENDS:
+                if event.type in END_NAMES:
                     self._turns.pop(event.subject)
                     self._made.pop(event.subject, None)
             self._waiting.popleft()
@@ -160,7 +160,7 @@ class SessionStream:
         if made:
             shown = made.popleft()
             self.at = SessionCursor(event.position, self.at.turn_id, self.at.turn_at)
-            if event.type in TURN_ENDS:
+            if event.type in END_NAMES:
                 if self.at.turn_id == event.subject:
                     self.at = SessionCursor(event.position)
             elif event.type != "turn.queued":

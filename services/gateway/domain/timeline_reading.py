@@ -37,8 +37,3 @@ class TimelineQuery:
 class Restarting(ServiceUnavailable):
     def __init__(self) -> None:
         super().__init__("The service is being restarted; go on after the last event that you have.", retry_after=2)
-
-
-class ReadTooSlowly(ServiceUnavailable):
-    def __init__(self) -> None:
-        super().__init__("The events were read too slowly; go on after the last one that you have.", retry_after=1)

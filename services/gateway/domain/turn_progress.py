@@ -28,7 +28,6 @@ _TYPES: Final[dict[str, type[Event]]] = {
         runtime.TurnCancelled,
     )
 }
-ENDS: Final = (runtime.TurnCompleted, runtime.TurnFailed, runtime.TurnCancelled)
 
 
 class TurnProgress(NamedTuple):
@@ -52,7 +51,7 @@ def typed(streamed: StreamedEvent) -> TurnProgress | None:
 async def typed_events(
     events: AsyncGenerator[StreamedEvent | None, None],
 ) -> AsyncGenerator[TurnProgress | None, None]:
-    """The typed events of ``SubmittedTurn.follow`` or ``Turns.follow``; ``None`` stays, a moment to keep alive."""
+    """The typed events of an ``EventReader``'s turn; ``None`` stays, a moment to keep alive."""
     async with aclosing(events):
         async for streamed in events:
             progress = None if streamed is None else typed(streamed)

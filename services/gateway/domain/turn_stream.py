@@ -20,20 +20,18 @@ from libs.contracts.events.runtime import (
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
-    TurnCancelled,
     TurnCompleted,
-    TurnFailed,
     TurnRestarted,
     TurnStarted,
 )
 from libs.contracts.messages import Envelope, Received
 from services.gateway.domain.timeline import TimelineEvent
+from services.gateway.domain.turn_ends import END_TYPES
 
 _TEXT: Final = frozenset({OutputTextDelta.TYPE, OutputTextDone.TYPE})
 _OF_STEPS: Final = frozenset({ToolCallStarted.TYPE, ToolCallCompleted.TYPE, ToolCallFailed.TYPE, OutputInvalid.TYPE})
 _AFTER_TEXT: Final = frozenset({ToolCallStarted.TYPE, OutputInvalid.TYPE})
 """Events that say how long the text of the step before them was."""
-_ENDS: Final = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
 _MAX_HELD: Final = 10_000
 _CURSOR: Final = re.compile(r"(\d{1,9})\.([1-9]\d{0,8})\.([1-9]\d{0,8})\.(\d{1,9})(\.d)?", re.ASCII)
 # An answer has at most 8 Mi characters; twice that and one fit below.
@@ -87,7 +85,7 @@ class Cursor(NamedTuple):
         if event_type == TurnRestarted.TYPE:
             restarted = orjson.loads(event.payload)
             return following._at_step(restarted["attempt"], restarted["resumed_from_step"] + 1)
-        if event_type in _ENDS:
+        if event_type in END_TYPES:
             # How much of the text of a turn that failed was seen differs between replicas.
             return Cursor(following.sequence, self.attempt, self.step)
         return following
@@ -175,7 +173,7 @@ class TurnStream:
             self.at = self.at.after(event)
             self._longest = 0
             yield StreamedEvent(self.at, event.envelope.type, event.payload)
-            if event.envelope.type in _ENDS:
+            if event.envelope.type in END_TYPES:
                 self.has_ended = True
                 self._events.clear()
                 self._texts.clear()

@@ -5,18 +5,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 from enum import StrEnum
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 from pydantic import ValidationError
 
 from libs.contracts.api.sessions import Attribution, Usage
-from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
 from libs.contracts.identity import Identity
-from libs.contracts.messages import public_name
 from libs.contracts.timestamps import parse_time
-
-COUNTED: Final = frozenset(public_name(event.TYPE) for event in (TurnCompleted, TurnFailed, TurnCancelled))
-"""The types of events that have usage: each turn ends with exactly one of them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,8 @@ import orjson
 from libs.contracts.messages import Envelope, public_name
 from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent
-from services.gateway.domain.usage import COUNTED, TurnUsage, turn_usage
+from services.gateway.domain.turn_ends import END_NAMES
+from services.gateway.domain.usage import TurnUsage, turn_usage
 
 _ENDLESS: Final = 2**63
 
@@ -94,7 +95,7 @@ def event_of(envelope: Envelope, payload: bytes) -> TimelineEvent:
         session_id=session_id,
         turn_id=_text(content, "turn_id"),
         owner_id=owner_id,
-        usage=_usage(envelope, content) if name in COUNTED else None,
+        usage=_usage(envelope, content) if name in END_NAMES else None,
         data=payload,
     )
 

@@ -1,36 +1,58 @@
-"""Turns: begun, followed, answered and cancelled, whatever protocol they come by."""
+"""Turns: begun, awaited, answered and cancelled, whatever protocol they come by."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Collection
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from libs.contracts.api.sessions import ExecuteBody, ResolveActionBody, Turn, TurnPage, TurnStatus
+from libs.contracts.api.sessions import (
+    BlockedBy,
+    ExecuteBody,
+    RequiredAction,
+    ResolveActionBody,
+    Turn,
+    TurnPage,
+    TurnStatus,
+)
 from libs.contracts.commands.runtime import CancelTurn, ClientCalls, ExecuteTurn, ResolveAction, SessionBeginning
-from libs.contracts.errors import InvalidRequest, NotFound, ServiceUnavailable
+from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
 from libs.contracts.events.runtime import (
+    TURN_ENDS,
     CancelTurnAccepted,
     ResolveActionAccepted,
     TurnActionRequired,
     TurnActionResolved,
+    TurnCancelled,
+    TurnCompleted,
+    TurnFailed,
+    TurnQueued,
+    TurnStarted,
 )
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Event, Received
-from libs.eventing import CommandSender
+from libs.eventing import Replies, ReplyState
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.ports import IdempotencyStore
-from services.gateway.domain.turn_progress import ENDS, TurnProgress, typed, typed_events
-from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.submitted_turn import SubmittedTurn
-from services.gateway.use_cases.turn_follower import TurnFollower
-from services.gateway.use_cases.turn_history import FollowedTurn, TurnHistory
+from services.gateway.domain.turn_progress import TurnProgress, typed_events
+from services.gateway.domain.turn_stream import StreamedEvent
+from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, raise_failure
+from services.gateway.use_cases.reading.event_reader import EventReader
 
-ENDED: Final = frozenset[TurnStatus]({"completed", "failed", "cancelled"})
+_ACCEPTANCE_SECONDS: Final = 5.0
+_LOOK_UP_SECONDS: Final = 2.6
+"""A little longer than the silence after which the upstream's look-up is asked."""
+_STATUS: Final[dict[str, TurnStatus]] = {
+    TurnQueued.TYPE: "queued",
+    TurnStarted.TYPE: "running",
+    TurnCompleted.TYPE: "completed",
+    TurnFailed.TYPE: "failed",
+    TurnCancelled.TYPE: "cancelled",
+}
 TurnPart = TurnProgress | Turn | None
 """An event, the turn that waits, or ``None``: a moment to keep the connection alive."""
 
@@ -50,14 +72,113 @@ class TurnQuery(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
+class Unfinished:
+    """The last known status of a turn that has not ended.
+
+    With the answers that it needs while it is waiting, or those of the waiting turn that it is queued behind.
+    """
+
+    status: TurnStatus
+    required_actions: Sequence[RequiredAction] = ()
+    blocked_by: BlockedBy | None = None
+
+    @property
+    def needs_answers(self) -> bool:
+        return self.status == "waiting" or self.blocked_by is not None
+
+
+@dataclass(frozen=True, slots=True)
+class SubmittedTurn:
+    """A turn in the hands of the runtime; exactly one of ``finish``, ``accepted`` and ``follow`` is called."""
+
+    replies: Replies
+    session_id: str
+    reader: EventReader
+
+    @property
+    def command_id(self) -> str:
+        return self.replies.command_id
+
+    async def finish(self, seconds: float) -> Received | Unfinished:
+        """Waits up to ``seconds`` for the completed turn, not longer than until answers from outside are needed.
+
+        Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` when the runtime has not accepted it
+        within 5 s.
+        """
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + seconds
+        now = Unfinished("queued")
+        received = await self._await_acceptance()
+        if received is None and (now := await self._state(now)).needs_answers:
+            # The event that says so went to an earlier request, or was lost.
+            return now
+        while True:
+            if received is not None:
+                if self.replies.ends(received):
+                    raise_failure(received)
+                    return received
+                if received.envelope.type == TurnActionRequired.TYPE:
+                    action = TurnActionRequired.decode(received.payload).action
+                    if (now := await self._state(Unfinished("waiting", (action,)))).needs_answers:
+                        return now
+                now = Unfinished(_STATUS.get(received.envelope.type, now.status), blocked_by=_blocked_by(received))
+                if now.blocked_by is not None and (now := await self._state(now)).needs_answers:
+                    return now
+            left = deadline - loop.time()
+            if left <= 0 or (received := await self.replies.next(left)) is None:
+                return await self._state(now)
+
+    async def accepted(self) -> Unfinished:
+        """Waits until the turn is stored. Raises its refusal, or ``TimedOut`` as ``finish`` does."""
+        received = await self._await_acceptance()
+        if received is None:
+            return await self._state(Unfinished("queued"))
+        status = _STATUS.get(received.envelope.type)
+        if status is None:
+            raise_failure(received)
+        return Unfinished(status or "running", blocked_by=_blocked_by(received))
+
+    async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
+        """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
+
+        Before the first event it raises as ``accepted`` does.
+        """
+        received = await self._await_acceptance()
+        if received is not None and received.envelope.type not in _STATUS and self.replies.ends(received):
+            raise_failure(received)
+        async with aclosing(self.reader.submitted_turn(self.replies, self.session_id, received)) as events:
+            async for event in events:
+                yield event
+
+    async def _state(self, last_known: Unfinished) -> Unfinished:
+        """The turn as the runtime has it, or as it was last known when the runtime cannot tell."""
+        try:
+            turn = await self.reader.turn_state(self.replies.identity, self.session_id, self.command_id)
+        except (ServiceUnavailable, NotFound):
+            return last_known
+        return Unfinished(turn.status, turn.required_actions, turn.blocked_by)
+
+    async def _await_acceptance(self) -> Received | None:
+        """Returns the first event, or ``None`` when the runtime is known to have the turn."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + _ACCEPTANCE_SECONDS
+        while self.replies.state is ReplyState.WAITING:
+            if (left := deadline - loop.time()) <= 0:
+                raise TimedOut(NOT_ACCEPTED)
+            if (received := await self.replies.next(min(left, _LOOK_UP_SECONDS))) is not None:
+                return received
+        # What has arrived is there at once; silence means that the turn is under way.
+        return await self.replies.wait(0.0)
+
+
+@dataclass(frozen=True, slots=True)
 class Turns:
     """Every method that names a turn raises ``NotFound`` for one that doesn't exist, or not for the caller."""
 
-    bus: CommandSender
     commands: CommandDispatcher
     idempotency: IdempotencyStore
     upstreams: UpstreamClient
-    history: TurnHistory
+    reader: EventReader
 
     @asynccontextmanager
     async def submit(
@@ -85,7 +206,7 @@ class Turns:
             whole_history=whole_history,
         )
         async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as replies:
-            yield SubmittedTurn(replies, session_id, self.history)
+            yield SubmittedTurn(replies, session_id, self.reader)
 
     @asynccontextmanager
     async def begin(
@@ -115,33 +236,7 @@ class Turns:
             )
 
         async with self.commands.dispatch(write, ExecuteTurn, make) as replies:
-            yield SubmittedTurn(replies, _session_of(replies.command_id), self.history)
-
-    async def follow(
-        self, identity: Identity, session_id: str, turn_id: str, after: Cursor
-    ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Streams a turn from a cursor on: past events first, then live ones.
-
-        Yields ``None`` at first when there is nothing to send yet, then as ``TurnFollower`` does, and nothing at all
-        when the cursor is at the turn's end. Raises ``InvalidRequest`` for a cursor of another turn.
-        """
-        turn = FollowedTurn(id_of(session_id, "session"), id_of(turn_id, "turn"), identity)
-        stream = TurnStream(after)
-        # Before the turn is watched: an event is either recorded by then, or arrives.
-        async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
-            watched = await self.history.watch(turn, stream)
-            if after.sequence > watched.sequence:
-                raise InvalidRequest("The Last-Event-ID is not the id of an event of this turn.")
-            shown = await self.history.complete(turn, stream, watched)
-            if not shown:
-                if watched.status in ENDED:
-                    return
-                yield None
-            for each in shown:
-                yield each
-            if not stream.has_ended:
-                async for event in TurnFollower(turn, stream, replies, self.history).follow(None):
-                    yield event
+            yield SubmittedTurn(replies, _session_of(replies.command_id), self.reader)
 
     async def up_to_wait(
         self,
@@ -164,22 +259,13 @@ class Turns:
                 if each is None:
                     yield None
                     continue
-                if not awaited or isinstance(each.event, ENDS):
+                if not awaited or isinstance(each.event, TURN_ENDS):
                     yield each
                 elif isinstance(each.event, TurnActionResolved):
                     awaited.discard(each.event.action_id)
                 if (turn := await self._waiting(identity, each.event, known)) is not None:
                     yield turn
                     return
-
-    async def replay(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
-        """The events of a turn up to now, with the texts of its finished steps; it does not wait for more.
-
-        Without the end of a turn of which events are not kept any more.
-        """
-        turn, stream = FollowedTurn(session_id, turn_id, identity), TurnStream()
-        events = await self.history.complete(turn, stream, await self.history.watch(turn, stream))
-        return [progress for event in events if (progress := typed(event)) is not None]
 
     async def read(self, identity: Identity, turn_id: str) -> Turn:
         """A turn by its id alone, for protocols whose ids of turns do not name the session."""
@@ -243,6 +329,10 @@ class Turns:
 def scope_to_answer(answer: ResolveActionBody) -> Scope:
     """The scope that an answer to an action takes."""
     return Scope.RUNTIME_EXECUTE if answer.decision is None else Scope.RUNTIME_APPROVE
+
+
+def _blocked_by(received: Received) -> BlockedBy | None:
+    return TurnQueued.decode(received.payload).blocked_by if received.envelope.type == TurnQueued.TYPE else None
 
 
 def _session_of(command_id: str) -> str:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from libs.contracts.api.sessions import WatchedTurn
-from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed
+from libs.contracts.events.runtime import TURN_ENDS, TurnCancelled, TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Event, Received
@@ -12,7 +12,7 @@ from libs.contracts.timestamps import now_text
 from services.runtime.domain.ports import WatchedTurns
 from services.runtime.domain.turns import TurnEnd
 
-_TERMINAL = frozenset({TurnCompleted.TYPE, TurnFailed.TYPE, TurnCancelled.TYPE})
+_TERMINAL = frozenset(event.TYPE for event in TURN_ENDS)
 
 
 @dataclass(frozen=True, slots=True)

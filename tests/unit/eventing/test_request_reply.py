@@ -12,7 +12,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Received, envelope_from
 from libs.contracts.timestamps import now_text, parse_time
-from libs.eventing import CommandSender, IdentitySigner, LookUp, PayloadReader, ReplyState
+from libs.eventing import CommandSender, IdentitySigner, LookUp, PayloadReader, ReadTooSlowly, ReplyState
 from libs.retry import RetryPolicy
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 from tests.support.memory_bus import MemoryBus
@@ -152,7 +152,7 @@ async def test_the_state_goes_from_waiting_to_accepted_to_answered_and_never_bac
         await until(lambda: replies.state is ReplyState.ANSWERED)
         owner.answer = LookUp(ReplyState.ACCEPTED)
         await publish(bus, event("command", STEP))
-        await until(lambda: replies._arrived.qsize() == 3)
+        await until(lambda: len(replies._arrived._unread) == 3)
         assert await replies.look_up() is None
         assert replies.state is ReplyState.ANSWERED
 
@@ -198,7 +198,7 @@ async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSend
 async def test_only_a_slow_reader_is_dropped(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.eventing._request_reply._UNREAD_EVENTS", 3)
+    monkeypatch.setattr("libs.eventing._event_queue.MOST_UNREAD", 3)
     async with (
         sender.replies("command", TakeNote, ALICE) as slow,
         sender.replies("command", TakeNote, ALICE) as other,
@@ -208,9 +208,9 @@ async def test_only_a_slow_reader_is_dropped(
             received = await other.next(30)
             assert received is not None
             assert received.payload == str(number).encode()
-        with pytest.raises(ServiceUnavailable):
+        with pytest.raises(ReadTooSlowly):
             await slow.next(30)
-        assert slow._arrived.qsize() == 3
+        assert not slow._arrived._unread
 
 
 async def test_waiters_leave_nothing_behind(sender: CommandSender, bus: MemoryBus) -> None:

@@ -6,11 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
+from libs.eventing import ReadTooSlowly
+from libs.eventing._event_queue import MOST_TAKEN, MOST_UNREAD
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
-from services.gateway.domain.timeline_reading import ReadTooSlowly
-from services.gateway.use_cases.timeline import company_feed, feed_reader
-from services.gateway.use_cases.timeline.company_feed import CompanyFeed
-from services.gateway.use_cases.timeline.feed_reader import MOST_TAKEN, MOST_UNREAD, FeedReader
+from services.gateway.use_cases.reading import company_feed, feed_reader
+from services.gateway.use_cases.reading.company_feed import CompanyFeed
+from services.gateway.use_cases.reading.feed_reader import FeedReader
 from tests.support.timeline import FakeTimeline, event
 from tests.support.waiting import until
 
@@ -20,7 +21,7 @@ READERS, EVENTS = 200, 30
 
 async def positions(reader: FeedReader) -> list[int]:
     taken = await reader.next()
-    assert not isinstance(taken, int)
+    assert taken, "a reminder"
     return [event.position for event in taken]  # type: ignore[union-attr]
 
 
@@ -30,7 +31,7 @@ class Readers:
         self.reads = 0
         self.bursts: list[int] = []
         self.seen: list[list[int]] = [[] for _ in range(number)]
-        self.readers = [FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0) for _ in range(number)]
+        self.readers = [FeedReader(WHERE, joined_at=0) for _ in range(number)]
         for reader in self.readers:
             feed.add(reader)
         self.tasks = [asyncio.create_task(self._read(*each)) for each in zip(self.readers, self.seen, strict=True)]
@@ -66,7 +67,7 @@ async def woken(
 ) -> tuple[FakeTimeline, CompanyFeed, Readers]:
     """A feed that is about to read its first events, and its readers, which wait for them."""
     timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, monotonic=monotonic, on_slow=lambda: None)
+    feed = CompanyFeed("acme", timeline, 0, monotonic=monotonic)
     readers = Readers(feed, number)
     await asyncio.sleep(0)
     for _ in range(events):
@@ -98,7 +99,7 @@ async def test_readers_that_leave_with_unread_events_end_the_waking() -> None:
 
 async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() -> None:
     _, feed, readers = await woken()
-    stalled = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
+    stalled = FeedReader(WHERE, joined_at=0)
     feed.add(stalled)
     await readers.complete(EVENTS)
     await until(lambda: feed._waking is None, pause=0)
@@ -110,9 +111,9 @@ async def test_a_reader_that_is_slow_to_write_does_not_keep_the_waking_busy() ->
 
 async def test_readers_of_much_get_it_in_pieces_and_each_what_it_wants() -> None:
     timeline = FakeTimeline()
-    feed = CompanyFeed("acme", timeline, 0, monotonic=time.monotonic, on_slow=lambda: None)
+    feed = CompanyFeed("acme", timeline, 0, monotonic=time.monotonic)
     everything = Readers(feed, READERS)
-    of_turn = FeedReader(TimelineFilter(company_id="acme", turn_id="t1"), joined_at=0, expires_at=None, now=0.0)
+    of_turn = FeedReader(TimelineFilter(company_id="acme", turn_id="t1"), joined_at=0)
     feed.add(of_turn)
     events = 3 * MOST_TAKEN
     for number in range(events):
@@ -153,9 +154,11 @@ async def test_readers_of_a_feed_that_is_far_behind_get_everything(number: int) 
 
 async def test_a_reader_that_takes_nothing_is_ended_and_the_others_are_not() -> None:
     _, feed, readers = await woken(company_feed._AT_ONCE + 4, 2 * MOST_UNREAD)
-    stalled = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
+    overflows: list[int] = []
+    stalled = FeedReader(WHERE, joined_at=0, on_overflow=lambda: overflows.append(feed.position))
     feed.add(stalled)
     await readers.complete(2 * MOST_UNREAD)
+    assert overflows == [MOST_UNREAD + 500]
     with pytest.raises(ReadTooSlowly):
         await stalled.next()
     feed.discard(stalled)
@@ -182,12 +185,12 @@ async def test_events_that_several_readers_share_are_rendered_once() -> None:
 
 
 async def test_a_position_is_not_told_behind_later_events() -> None:
-    reader = FeedReader(WHERE, joined_at=0, expires_at=None, now=0.0)
-    reader.tick(feed_reader.KEEP_ALIVE_SECONDS, 100)
-    reader.offer([event(position=101)], now=20.0)
+    reader = FeedReader(WHERE, joined_at=0)
+    reader.tick(asyncio.get_running_loop().time() + feed_reader.KEEP_ALIVE_SECONDS, 100)
+    reader.offer([event(position=101)])
     assert await positions(reader) == [101]
     following = asyncio.create_task(positions(reader))
     await asyncio.sleep(0)
-    reader.offer([event(position=102)], now=20.0)
+    reader.offer([event(position=102)])
     reader.wake()
     assert await following == [102]

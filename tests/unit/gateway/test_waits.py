@@ -14,7 +14,7 @@ from libs.contracts.events.runtime import (
     TurnActionResolved,
     TurnQueued,
 )
-from services.gateway.use_cases.turn_follower import KEEP_ALIVE_SECONDS
+from services.gateway.use_cases.reading.feed_reader import KEEP_ALIVE_SECONDS
 from tests.support.gateway import Gateway, Sent
 from tests.support.waiting import elapse
 from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, completed, delta, events_in, started

@@ -31,6 +31,7 @@ from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFa
 from libs.contracts.events.runtime import TurnQueued
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.a2a.messages import answers_of, check_configuration, content_of
 from services.gateway.entrypoints.a2a.tasks import STATES, TaskUpdates, begun_task, task_of
@@ -39,7 +40,7 @@ from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import repeatable
-from services.gateway.use_cases.turns import ENDED, TurnPart, TurnQuery, scope_to_answer
+from services.gateway.use_cases.turns import TurnPart, TurnQuery, scope_to_answer
 
 _STATUSES: Final = {state: status for status, state in STATES.items()}
 _PAGE: Final = 50
@@ -134,7 +135,7 @@ class Operations:
 
     async def cancel(self, params: CancelTaskRequest) -> Task:
         turn = await self._turn(params.id)
-        if turn.status in ENDED:
+        if turn.status in ENDED_STATUSES:
             raise TaskNotCancelableError(f"The task is {turn.status} already.")
         try:
             await self.door.turns.cancel(self.write, turn.session_id, turn.turn_id)
@@ -145,7 +146,7 @@ class Operations:
     async def subscribe(self, params: SubscribeToTaskRequest) -> AsyncGenerator[StreamResponse | None, None]:
         """The task as it is, then all of its updates from the beginning on."""
         turn = await self._turn(params.id)
-        if turn.status in ENDED:
+        if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is {turn.status} already: get it instead.")
         yield StreamResponse(task=self._task(turn))
         waits = [action.action_id for action in turn.required_actions]
@@ -187,7 +188,7 @@ class Operations:
         turn = await self._turn(message.task_id)
         if message.context_id not in ("", turn.session_id):
             raise InvalidParamsError("message.contextId is not that of the task.")
-        if turn.status in ENDED:
+        if turn.status in ENDED_STATUSES:
             raise UnsupportedOperationError(f"The task is {turn.status} already: begin another one in its context.")
         answers = answers_of(message)
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})
@@ -220,7 +221,7 @@ class Operations:
             raise problem or TaskNotFoundError from None
 
     def _follow(self, turn: Turn) -> AsyncGenerator[StreamedEvent | None, None]:
-        return self.door.turns.follow(self.caller.identity, turn.session_id, turn.turn_id, START)
+        return self.door.reader.turn(self.caller.identity, turn.session_id, turn.turn_id, START)
 
     async def _updates(
         self,

@@ -15,6 +15,7 @@ from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_action, public_event
+from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.ag_ui.run_events import RunEvents
@@ -25,7 +26,6 @@ from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 
-_LIVE: Final = ("queued", "running", "waiting")
 _SEVERAL: Final = (
     "The thread waits for an answer: resume its interrupts, and send results of tools, before there is another message."
 )
@@ -139,7 +139,7 @@ class Runs:
             turn = await self.door.turns.read(self.caller.identity, thread.last_turn_id)
         if turn is None:
             raise _nothing_new()
-        if tail.users and turn.status not in (*_LIVE, "completed"):
+        if tail.users and turn.status in ENDED_STATUSES - {"completed"}:
             events = self._submit(given, replace(thread, actions=()), tail.users[-1:])
         else:
             follow = self._follow(thread.session_id, turn.turn_id)
@@ -156,7 +156,7 @@ class Runs:
         return options_of(given, self.caller, own)
 
     def _follow(self, session_id: str, turn_id: str) -> AsyncGenerator[StreamedEvent | None, None]:
-        return self.door.turns.follow(self.caller.identity, session_id, turn_id, START)
+        return self.door.reader.turn(self.caller.identity, session_id, turn_id, START)
 
     async def _events(
         self,

@@ -10,6 +10,7 @@ from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
 
@@ -20,6 +21,7 @@ class Door:
     agents: Agents
     sessions: Sessions
     turns: Turns
+    reader: EventReader
     owners: Owners
     streams: EventStreams
     transfers: TransferProxy

@@ -13,9 +13,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import AuthenticationFailed
-from libs.eventing import ReadTooSlowly
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.metrics import OPEN_STREAMS, SLOW_READERS
+from services.gateway.entrypoints.door.metrics import OPEN_STREAMS
 from services.gateway.use_cases.places import StreamPlaces
 
 MEDIA_TYPE: Final = "text/event-stream"
@@ -164,9 +163,6 @@ class EventStreamResponse(StreamingResponse):
             if not self._streams.was_ended():
                 raise
             await send({"type": "http.response.body", "body": b""})
-        except ReadTooSlowly:
-            SLOW_READERS.inc()
-            raise
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:

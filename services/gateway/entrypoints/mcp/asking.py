@@ -20,8 +20,7 @@ from services.gateway.entrypoints.mcp.progress import ProgressWriter
 from services.gateway.entrypoints.mcp.schemas import AgentAnswer, Ask
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.sessions import Sessions
-from services.gateway.use_cases.submitted_turn import SubmittedTurn
-from services.gateway.use_cases.turns import Turns
+from services.gateway.use_cases.turns import SubmittedTurn, Turns
 
 _LONGEST_SECONDS: Final = 600.0
 _CANCEL_SECONDS: Final = 15.0

@@ -24,8 +24,7 @@ from services.gateway.entrypoints.openai.chat_answers import ChatStream, complet
 from services.gateway.entrypoints.openai.chat_bodies import ChatBody, chat_body
 from services.gateway.entrypoints.openai.chat_requests import ChatTurn, chat_turn, renamed
 from services.gateway.entrypoints.openai.conventions import PREFIX
-from services.gateway.use_cases.submitted_turn import Unfinished
-from services.gateway.use_cases.turns import Turns
+from services.gateway.use_cases.turns import Turns, Unfinished
 
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
 _MAX_BODY: Final = 1024 * 1024

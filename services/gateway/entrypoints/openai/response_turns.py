@@ -16,6 +16,7 @@ from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
@@ -40,8 +41,7 @@ from services.gateway.entrypoints.openai.response_request import (
     response_head,
 )
 from services.gateway.entrypoints.openai.said_before import Said, said_in
-from services.gateway.use_cases.submitted_turn import SubmittedTurn
-from services.gateway.use_cases.turns import ENDED
+from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
 _UNSTORED_SECONDS: Final = 3600
@@ -136,7 +136,7 @@ class ResponseTurns:
         """A response that is there. Raises ``NotFound``."""
         turn, _ = await self.snapshot(name)
         return BegunResponse(
-            self.door.turns.follow(self._identity, turn.session_id, turn.turn_id, START),
+            self.door.reader.turn(self._identity, turn.session_id, turn.turn_id, START),
             turn_headers(turn.session_id, turn.turn_id),
             await self._builder(turn, name),
         )
@@ -268,7 +268,7 @@ class ResponseTurns:
         turn, part = await self._waiting(body)
         session_id = turn.session_id
         builder = ResponseBuilder(turn.turn_id, {}, part)
-        for progress in await self.door.turns.replay(self._identity, session_id, turn.turn_id):
+        for progress in await self.door.reader.turn_so_far(self._identity, session_id, turn.turn_id):
             builder.take(progress)
         self._require_same_options(body, turn)
         answered = _matched(builder.asked, answers)
@@ -278,7 +278,7 @@ class ResponseTurns:
             write = self.write.part(f"action:{action_id}")
             await self.door.turns.answer(write, session_id, turn.turn_id, action_id, resolution_of(answer))
         return BegunResponse(
-            self.door.turns.follow(self._identity, session_id, turn.turn_id, START),
+            self.door.reader.turn(self._identity, session_id, turn.turn_id, START),
             turn_headers(session_id, turn.turn_id),
             await self._builder(turn, ResponseName(turn.turn_id, part + 1)),
             removes_session=body.store is False,
@@ -296,7 +296,7 @@ class ResponseTurns:
             raise refuse("input", "Nothing waits for an answer in this conversation.", "invalid_value")
         turn = await self.door.turns.read(self._identity, actions[0].turn_id)
         builder = ResponseBuilder(turn.turn_id, {}, -1)
-        for progress in await self.door.turns.replay(self._identity, turn.session_id, turn.turn_id):
+        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
             builder.take(progress)
         return turn, builder.part
 
@@ -369,10 +369,10 @@ class ResponseTurns:
         """The response as it is now. Raises ``NotFound``."""
         turn = await self.door.turns.read(self._identity, name.turn_id)
         builder = await self._builder(turn, name)
-        for progress in await self.door.turns.replay(self._identity, turn.session_id, turn.turn_id):
+        for progress in await self.door.reader.turn_so_far(self._identity, turn.session_id, turn.turn_id):
             builder.take(progress)
         end_if_waiting(builder, turn)
-        if turn.status in ENDED and not builder.has_ended and builder.part <= name.part:
+        if turn.status in ENDED_STATUSES and not builder.has_ended and builder.part <= name.part:
             for progress in _remembered(turn):
                 builder.take(progress)
         if name.part > builder.part:

@@ -12,6 +12,7 @@ from starlette.responses import Response
 from libs.contracts.errors import Conflict, InvalidRequest
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import protocol_router, turn_headers
 from services.gateway.entrypoints.door.bodies import ParsedBody
@@ -27,7 +28,6 @@ from services.gateway.entrypoints.openai.response_builder import after
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import CreateResponse, response_head
 from services.gateway.entrypoints.openai.response_turns import BegunResponse, ResponseName, ResponseTurns, options_of
-from services.gateway.use_cases.turns import ENDED
 
 router: Final = protocol_router(f"{PREFIX}/responses")
 Executor = Annotated[
@@ -126,7 +126,7 @@ async def get_response(
 async def cancel_response(response_id: str, caller: Executor, write: IdempotentWrite, door: DoorDep) -> Response:
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
     turn = await door.turns.read(caller.identity, name.turn_id)
-    if turn.status not in ENDED:
+    if turn.status not in ENDED_STATUSES:
         # One that has ended meanwhile says so itself.
         with suppress(Conflict):
             await door.turns.cancel(write, turn.session_id, turn.turn_id)

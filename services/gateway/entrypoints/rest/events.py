@@ -19,7 +19,6 @@ from services.gateway.entrypoints.door.queries import LastEventId, wants_events
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE_EVENTS
-from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.schemas import EventPage
 from services.gateway.entrypoints.rest.timeline_query import EventsQuery, last_event_id
 
@@ -40,7 +39,6 @@ async def list_events(
     caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.EVENTS_READ])],
     query: Annotated[EventsQuery, Query()],
     door: DoorDep,
-    resources: ResourcesDep,
     last_seen: LastEventId = None,
 ) -> Response:
     if wants_events(request.headers.get("accept")):
@@ -48,13 +46,13 @@ async def list_events(
         # A client that reconnects sends the same query again, and after which event it goes on.
         seen = last_event_id(last_seen)
         after = query.after if seen is None else seen
-        events = _rendered(resources.timeline.follow(caller, query.wanted, after=after), _form_for(caller, _streamed))
+        events = _rendered(door.reader.company(caller, query.wanted, after=after), _form_for(caller, _streamed))
         return await door.streams.respond(request, events, caller)
     form = _form_for(caller, TimelineEvent.to_json)
     if query.newest_first:
-        page = await resources.timeline.page_back(caller, query.wanted, before=query.before, limit=query.limit)
+        page = await door.reader.page_back(caller, query.wanted, before=query.before, limit=query.limit)
     else:
-        page = await resources.timeline.page(caller, query.wanted, after=query.after or 0, limit=query.limit)
+        page = await door.reader.page(caller, query.wanted, after=query.after or 0, limit=query.limit)
     return json_answer(_page(page, form))
 
 

@@ -10,7 +10,6 @@ from fastapi import Depends, Request
 from services.gateway.domain.ports import TokenCodec
 from services.gateway.domain.usage import UsageStore
 from services.gateway.use_cases.budgets import Budgets
-from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import VisibleDeadLetters
 from services.gateway.use_cases.failures import Failures
@@ -23,7 +22,6 @@ from services.gateway.use_cases.webhooks.webhooks import Webhooks
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
-    timeline: CompanyTimeline
     keys: Keys
     tokens: TokenCodec
     connections: Connections

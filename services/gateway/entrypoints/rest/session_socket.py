@@ -26,8 +26,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.public_view import public_event
-from services.gateway.domain.session_stream import TURN_ENDS, SessionCursor, SessionMessage
+from services.gateway.domain.session_stream import SessionCursor, SessionMessage
 from services.gateway.domain.timeline_reading import Restarting
+from services.gateway.domain.turn_ends import END_NAMES
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.door.callers import Authentication, require_scopes
 from services.gateway.entrypoints.door.door import Door
@@ -46,9 +47,7 @@ from services.gateway.entrypoints.rest.client_messages import (
     message_of,
     values_in,
 )
-from services.gateway.entrypoints.rest.resources import Resources
-from services.gateway.use_cases.submitted_turn import SubmittedTurn
-from services.gateway.use_cases.turns import scope_to_answer
+from services.gateway.use_cases.turns import SubmittedTurn, scope_to_answer
 
 _PROTOCOL: Final = "aes.v1"
 _TOKEN: Final = "aes.token."  # noqa: S105 (what goes before one)
@@ -94,8 +93,7 @@ async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, i
     NoQuery.model_validate(query_values(websocket.scope["query_string"]))
     session_id = id_of(websocket.path_params["session_id"], "session")
     door: Door = state.door
-    resources: Resources = state.resources
-    head = await resources.timeline.head(caller)
+    head = await door.reader.head(caller)
     await door.owners.get(caller, "runtime", f"/internal/sessions/{session_id}")
     return caller, head
 
@@ -121,7 +119,6 @@ class SessionSocket:
         self._caller = caller
         self._session_id: str = websocket.path_params["session_id"]
         self._door: Door = websocket.app.state.door
-        self._resources: Resources = websocket.app.state.resources
         self._authentication: Authentication = websocket.app.state.authentication
         self._at = at
         self._refs: OrderedDict[str, str | None] = OrderedDict()
@@ -224,7 +221,7 @@ class SessionSocket:
     async def _await_acceptance(self, stack: AsyncExitStack, turn: SubmittedTurn) -> None:
         async with stack:
             end = await turn.replies.wait(0.0) if turn.replies.is_repeat else None
-            if end is not None and public_name(end.envelope.type) in TURN_ENDS:
+            if end is not None and public_name(end.envelope.type) in END_NAMES:
                 # A repeat, whose events have passed.
                 await self._show(SessionMessage(self._at, public_name(end.envelope.type), end.payload, turn.command_id))
             else:
@@ -259,7 +256,7 @@ class SessionSocket:
         self._streaming = asyncio.create_task(self._send_events(running_turn), name="socket.events")
 
     async def _send_events(self, running_turn: bool) -> None:
-        events = self._resources.timeline.follow_session(
+        events = self._door.reader.session(
             self._caller, self._session_id, self._at, from_running_turn=running_turn, is_own=self._refs.__contains__
         )
         try:

@@ -28,8 +28,7 @@ from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
 from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
-from services.gateway.use_cases.submitted_turn import Unfinished
-from services.gateway.use_cases.turns import Turns
+from services.gateway.use_cases.turns import Turns, Unfinished
 
 router = public_router("/runtime", "Runtime")
 Form = Callable[[StreamedEvent], bytes]
@@ -155,7 +154,7 @@ async def follow_turn(
     request: Request, session_id: str, turn_id: str, caller: Reader, door: DoorDep, seen: LastEventId = None
 ) -> Response:
     after = Cursor.parse(seen) if seen else START
-    events = door.turns.follow(caller.identity, session_id, turn_id, after)
+    events = door.reader.turn(caller.identity, session_id, turn_id, after)
     return await door.streams.respond(request, _all_rendered(events, _form_for(caller)), caller)
 
 

@@ -9,17 +9,18 @@ from typing import Final
 import structlog
 
 from libs.contracts.errors import AuthenticationFailed, StoreUnavailable
+from libs.contracts.messages import Envelope, Received
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import TimelineFilter
 from services.gateway.domain.timeline_reading import Restarting
-from services.gateway.use_cases.timeline.company_feed import CompanyFeed
-from services.gateway.use_cases.timeline.feed_reader import FeedReader
+from services.gateway.use_cases.reading.company_feed import CompanyFeed
+from services.gateway.use_cases.reading.feed_reader import FeedReader
 
 _log = structlog.get_logger("timeline.feeds")
 _LOOK_SECONDS: Final = 1.0
 
 
-class TimelineFeeds:
+class Feeds:
     """Opens a company's feed for its first reader and drops it after the last one.
 
     Readers cost no task and no timer: each second one loop looks at all feeds for keep-alives that are due and for
@@ -32,12 +33,12 @@ class TimelineFeeds:
         *,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
-        on_slow: Callable[[], None],
+        on_overflow: Callable[[], None],
     ) -> None:
         self._timeline = timeline
         self._now = now
         self._monotonic = monotonic
-        self._on_slow = on_slow
+        self._on_overflow = on_overflow
         self._feeds: dict[str, CompanyFeed] = {}
         # Without readers nothing wakes the process every second.
         self._has_feeds = asyncio.Event()
@@ -49,14 +50,27 @@ class TimelineFeeds:
         if feed is not None:
             feed.wake(event_id)
 
+    def hear(self, envelope: Envelope, payload: bytes) -> None:
+        """Takes a piece of a turn's text, which comes over the bus alone."""
+        feed = self._feeds.get(envelope.company_id)
+        if feed is not None:
+            feed.hear(Received(envelope, payload))
+
     @asynccontextmanager
-    async def joined(self, where: TimelineFilter, *, expires_at: datetime | None) -> AsyncIterator[FeedReader]:
+    async def joined(
+        self, where: TimelineFilter, *, expires_at: datetime | None, takes_texts: bool = False
+    ) -> AsyncIterator[FeedReader]:
         """A reader of the events after its ``joined_at``. Raises ``Restarting`` while this replica ends."""
         feed = await self._feed(where.company_id)
         if self._stopping:
             raise Restarting()
-        now = asyncio.get_running_loop().time()
-        reader = FeedReader(where, joined_at=feed.position, expires_at=expires_at, now=now)
+        reader = FeedReader(
+            where,
+            joined_at=feed.position,
+            expires_at=expires_at,
+            takes_texts=takes_texts,
+            on_overflow=self._on_overflow,
+        )
         feed.add(reader)
         try:
             yield reader
@@ -90,7 +104,7 @@ class TimelineFeeds:
         return feed
 
     def _open(self, company_id: str, head: int) -> CompanyFeed:
-        return CompanyFeed(company_id, self._timeline, head, monotonic=self._monotonic, on_slow=self._on_slow)
+        return CompanyFeed(company_id, self._timeline, head, monotonic=self._monotonic)
 
     async def _keep_tending(self) -> None:
         while await self._has_feeds.wait():

@@ -6,12 +6,14 @@ from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from typing import Final
 
+import orjson
 import structlog
 
 from libs.contracts.errors import ServiceError, StoreUnavailable
+from libs.contracts.messages import Received
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
-from services.gateway.use_cases.timeline.feed_reader import FeedReader
+from services.gateway.use_cases.reading.feed_reader import FeedReader
 
 _log = structlog.get_logger("timeline.feed")
 _PAGE: Final = 500
@@ -49,16 +51,15 @@ class CompanyFeed:
         position: int,
         *,
         monotonic: Callable[[], float],
-        on_slow: Callable[[], None],
     ) -> None:
         self.position = position
         self._monotonic = monotonic
-        self._on_slow = on_slow
         self._timeline = timeline
         self._where = TimelineFilter(company_id=company_id)
         self._readers: defaultdict[_Key | None, _Readers] = defaultdict(lambda: defaultdict(set))
         self._awaited: dict[str, float] = {}
         self._seen: OrderedDict[str, None] = OrderedDict()
+        self._text_readers = 0
         self._pause = _FIRST_PAUSE
         self._task: asyncio.Task[None] | None = None
         self._due: dict[FeedReader, None] = {}
@@ -75,10 +76,12 @@ class CompanyFeed:
 
     def add(self, reader: FeedReader) -> None:
         self._readers[_key_of(reader.where)][reader.where].add(reader)
+        self._text_readers += reader.takes_texts
 
     def discard(self, reader: FeedReader) -> None:
         key, where = _key_of(reader.where), reader.where
         self._readers[key][where].discard(reader)
+        self._text_readers -= reader.takes_texts
         self._due.pop(reader, None)
         if reader in self._woken:
             self._woken.remove(reader)
@@ -96,6 +99,16 @@ class CompanyFeed:
             self._pause = _FIRST_PAUSE
         if self._task is None:
             self._task = asyncio.create_task(self._read_on(), name="timeline.feed")
+
+    def hear(self, text: Received) -> None:
+        """Takes a piece of a turn's text, for readers of its session; without any the payload isn't looked at."""
+        if not self._text_readers:
+            return
+        of_session = self._readers.get(("session", orjson.loads(text.payload)["session_id"]))
+        for reader in chain.from_iterable(of_session.values()) if of_session is not None else ():
+            if reader.takes_texts:
+                reader.offer((text,))
+                reader.wake()
 
     def end(self, problem: ServiceError) -> None:
         """Ends all readers."""
@@ -125,7 +138,6 @@ class CompanyFeed:
     async def _read_page(self) -> bool:
         """Hands the next events to the readers; returns whether more are waiting."""
         page = await self._timeline.page(self._where, after=self.position, limit=_PAGE)
-        now = asyncio.get_running_loop().time()
         # Readers that want the same get the same: however many they are, an event is looked at once.
         wanted: dict[TimelineFilter, list[TimelineEvent]] = {}
         for event in page.events:
@@ -143,8 +155,7 @@ class CompanyFeed:
             # Ended readers leave the set by themselves, later.
             for reader in self._readers[_key_of(where)][where]:
                 self._due[reader] = None
-                if reader.offer(events, now):
-                    self._on_slow()
+                reader.offer(events)
         self._wake_readers()
         while len(self._seen) > _REMEMBERED:
             self._seen.popitem(last=False)

@@ -1,6 +1,5 @@
 """Fetches what a turn's stream has missed: recorded events, and the texts of finished steps."""
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -15,13 +14,10 @@ from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import decode_events
 from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.turn_stream import StreamedEvent, TurnStream, as_received
 
 _log = structlog.get_logger("gateway.turns")
 _RUNTIME: Final = "runtime"
-# The log stores an event some milliseconds after it was published.
-_LOG_PAUSES: Final = (0.02, 0.05, 0.1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +36,7 @@ class FollowedTurn:
 
 @dataclass(frozen=True, slots=True)
 class TurnHistory:
-    timeline: Timeline
+    log: Timeline
     upstreams: UpstreamClient
 
     async def state(self, turn: FollowedTurn) -> Turn:
@@ -66,26 +62,20 @@ class TurnHistory:
     async def complete(self, turn: FollowedTurn, stream: TurnStream, watched: WatchedTurn) -> list[StreamedEvent]:
         """Gives the stream all that was recorded until the turn was watched; returns what to send now."""
         after, through = stream.at.sequence, watched.sequence
-        events = await self._logged(turn, after, through)
-        is_all = len(events) < through - after
-        if is_all:
-            events = [*events, *await self._recorded(turn, after)]
-        return stream.take_history(_of_turn(events), watched.texts, through, is_all=is_all)
+        events = list(await self._recorded(turn, after)) if after < through else []
+        are_missing = sum(event.envelope.sequence <= through for event in events) < through - after
+        if are_missing:
+            # Later ones of the same sequence count: an end that its owner has made anew is not the one that was sent.
+            events += await self._logged(turn, after)
+        return stream.take_history(_of_turn(events), watched.texts, through, is_all=are_missing)
 
-    async def _logged(self, turn: FollowedTurn, after: int, through: int) -> Sequence[Received]:
-        """The events as the log has them, which may be behind."""
-        if after >= through:
-            return ()
-        company_id = turn.identity.company_id
-        found: Sequence[TimelineEvent] = ()
+    async def _logged(self, turn: FollowedTurn, after: int) -> Sequence[Received]:
+        """The events as the log has them, for those that their owner has deleted."""
         try:
-            for pause in (0.0, *_LOG_PAUSES):
-                await asyncio.sleep(pause)
-                found = await self.timeline.turn(company_id, turn.turn_id, after_sequence=after)
-                if len(found) >= through - after:
-                    break
+            found = await self.log.turn(turn.identity.company_id, turn.turn_id, after_sequence=after)
         except StoreUnavailable as problem:
             _log.info("turn.log_unreachable", turn_id=turn.turn_id, problem=str(problem))
+            return ()
         return [as_received(event) for event in found]
 
     async def _recorded(self, turn: FollowedTurn, after: int) -> Sequence[Received]:

@@ -1,0 +1,93 @@
+"""The queue of one reader of events."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Final, Generic, TypeVar
+
+from libs.contracts.errors import ServiceError, ServiceUnavailable
+
+T = TypeVar("T")
+MOST_UNREAD: Final = 2000
+"""For a turn, a minute of its text, which comes in pieces of 30 ms."""
+MOST_TAKEN: Final = 64
+"""Events that a reader gets at once."""
+
+
+class ReadTooSlowly(ServiceUnavailable):
+    """A reader left so many events unread that it was ended."""
+
+    def __init__(self) -> None:
+        super().__init__("The events were read too slowly; go on after the last one that you have.", retry_after=1)
+
+
+class EventQueue(Generic[T]):
+    """A bounded queue. A reader that leaves too much unread is ended, and ``on_overflow`` is called."""
+
+    __slots__ = ("_is_reminded", "_on_overflow", "_problem", "_unread", "_waiter")
+
+    def __init__(self, on_overflow: Callable[[], None] = lambda: None) -> None:
+        self._on_overflow = on_overflow
+        self._unread: deque[T] = deque()
+        self._waiter: asyncio.Future[None] | None = None
+        self._problem: ServiceError | None = None
+        self._is_reminded = False
+
+    def offer(self, events: Sequence[T]) -> None:
+        """Queues events for when the reader is woken."""
+        if self._problem is not None:
+            return
+        if len(self._unread) + len(events) > MOST_UNREAD:
+            self._on_overflow()
+            self.end(ReadTooSlowly())
+            return
+        self._is_reminded = False
+        self._unread.extend(events)
+
+    def end(self, problem: ServiceError) -> None:
+        """Makes ``next`` raise the problem, from now on."""
+        self._problem = problem
+        self._unread.clear()
+        self.wake()
+
+    def remind(self) -> None:
+        """Makes ``next`` return nothing, unless something comes first."""
+        self._is_reminded = True
+        self.wake()
+
+    def wake(self) -> None:
+        """Lets ``next`` go on."""
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    async def next(self, most: int = MOST_TAKEN) -> Sequence[T]:
+        """The next events, or none after a reminder. Raises what the reader was ended with."""
+        while True:
+            if self._problem is not None:
+                raise self._problem
+            if self._unread and self._may_take():
+                return [self._unread.popleft() for _ in range(min(len(self._unread), most))]
+            if self._is_reminded and not self._unread:
+                self._is_reminded = False
+                return ()
+            self._waiter = asyncio.get_running_loop().create_future()
+            try:
+                await self._waiter
+            finally:
+                self._waiter = None
+
+    async def wait(self, seconds: float, most: int = MOST_TAKEN) -> Sequence[T]:
+        """The next events, or none within so many seconds."""
+        try:
+            async with asyncio.timeout(seconds):
+                return await self.next(most)
+        except TimeoutError:
+            return ()
+
+    @property
+    def kept_waiting(self) -> int:
+        """The number of unread events of a reader that is in ``next``; one that its caller holds up is not."""
+        return 0 if self._waiter is None else len(self._unread)
+
+    def _may_take(self) -> bool:
+        return True

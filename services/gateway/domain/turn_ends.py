@@ -1,0 +1,13 @@
+"""The ends of a turn, in each form in which one is named."""
+
+from typing import Final
+
+from libs.contracts.events.runtime import TURN_ENDS
+from libs.contracts.messages import public_name
+
+END_TYPES: Final = frozenset(event.TYPE for event in TURN_ENDS)
+"""Types of events, as on the bus."""
+END_NAMES: Final = frozenset(map(public_name, END_TYPES))
+"""Types of events, as in the API."""
+ENDED_STATUSES: Final = frozenset(name.removeprefix("turn.") for name in END_NAMES)
+"""Statuses of a turn in the API."""

@@ -1,0 +1,229 @@
+"""Reads events: those of a turn, of a session, or of the whole company."""
+
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Protocol
+
+from libs.contracts.api.sessions import Turn
+from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.errors import InvalidRequest
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Received
+from libs.eventing import CommandSender, Replies
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.identifiers import id_of
+from services.gateway.domain.ports import Timeline
+from services.gateway.domain.session_stream import SessionCursor, SessionMessage
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
+from services.gateway.domain.timeline_reading import TimelineQuery
+from services.gateway.domain.turn_ends import END_NAMES, ENDED_STATUSES
+from services.gateway.domain.turn_progress import TurnProgress, typed
+from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
+from services.gateway.use_cases.reading.company_order import CompanyOrder
+from services.gateway.use_cases.reading.feed_reader import FeedReader
+from services.gateway.use_cases.reading.feeds import Feeds
+from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow, pages
+from services.gateway.use_cases.reading.session_order import SessionOrder
+from services.gateway.use_cases.reading.turn_history import FollowedTurn, TurnHistory
+from services.gateway.use_cases.reading.turn_order import TurnOrder, TurnQueue
+
+
+class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]):
+    """An order by positions of the log."""
+
+    @property
+    def position(self) -> int:
+        """Everything up to it has been read."""
+
+    async def take_page(self, page: TimelinePage) -> Sequence[NewMessage]:
+        """Takes a page of the past."""
+
+    async def join(self, reader: FeedReader) -> Sequence[NewMessage]:
+        """Takes note that the past was read up to where the reader has joined; returns what to send before the rest."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventReader:
+    """Every reader gets each event once, first those of the past after its place, then those that come.
+
+    A turn's come in the order of their sequences, from its owner and straight from the bus; those of a session and of a
+    company in the order of the log. Methods that name a turn raise ``NotFound`` for one that doesn't exist, or not for
+    the caller; those of the log raise ``PermissionDenied``.
+    """
+
+    bus: CommandSender
+    log: Timeline
+    feeds: Feeds
+    history: TurnHistory
+
+    async def head(self, caller: Principal) -> int:
+        """The newest position of the company."""
+        return await self.log.head(caller.identity.company_id)
+
+    async def page(self, caller: Principal, query: TimelineQuery, *, after: int, limit: int) -> TimelinePage:
+        return await self.log.page(query.visible_to(caller), after=after, limit=limit)
+
+    async def page_back(
+        self, caller: Principal, query: TimelineQuery, *, before: int | None, limit: int
+    ) -> TimelinePage:
+        """A page from the end, or from a position, newest first."""
+        return await self.log.page_back(query.visible_to(caller), before=before, limit=limit)
+
+    async def company(
+        self, caller: Principal, query: TimelineQuery, *, after: int | None
+    ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
+        """Yields the events after a position and then those that come, those that are there together.
+
+        Where the past ends, after a page of the past without an event that is wanted, and after every 15 s without one,
+        it yields the position that it has come to. Without ``after`` it begins with what comes from now on.
+
+        Raises ``AuthenticationFailed`` when the credential has expired, and ``ServiceUnavailable`` when the reader is
+        too slow or this replica ends.
+        """
+        order = CompanyOrder(after or 0)
+        reading = self._read(query.visible_to(caller), order, expires_at=caller.expires_at, has_past=after is not None)
+        async with aclosing(reading):
+            async for events in reading:
+                yield events or order.position
+                # A stream lasts: none keeps its last page of the past.
+                del events
+
+    async def session(
+        self,
+        caller: Principal,
+        session_id: str,
+        after: SessionCursor,
+        *,
+        from_running_turn: bool = False,
+        is_own: Callable[[str], bool] = lambda _: False,
+    ) -> AsyncGenerator[SessionMessage, None]:
+        """Yields a session's events, the texts of its turns at their places.
+
+        ``from_running_turn``: from the start of the turn that runs, if one does, instead of ``after`` the cursor.
+        ``is_own`` tells turns whose texts are sent anyway, because the reader began them.
+
+        Raises as ``company`` does, and ``ServiceUnavailable`` when something cannot be found for a minute.
+        """
+        where = TimelineQuery(session_id=session_id).visible_to(caller)
+        if from_running_turn:
+            after = await self._before_running_turn(where) or after
+        order = SessionOrder(session_id, after, caller.identity, self.history, is_own)
+        reading = self._read(where, order, expires_at=caller.expires_at, takes_texts=True)
+        async with aclosing(reading):
+            async for messages in reading:
+                for message in messages:
+                    yield message
+
+    async def turn(
+        self, identity: Identity, session_id: str, turn_id: str, after: Cursor
+    ) -> AsyncGenerator[StreamedEvent | None, None]:
+        """Yields the events of a turn from a cursor on, up to the terminal one, and ``None`` after 15 s without.
+
+        Yields ``None`` at first when there is nothing to send yet, and nothing at all when the cursor is at the turn's
+        end. Raises ``InvalidRequest`` for a cursor of another turn, and ``ServiceUnavailable`` when something cannot be
+        found for a minute.
+        """
+        turn = FollowedTurn(id_of(session_id, "session"), id_of(turn_id, "turn"), identity)
+        order = TurnOrder(turn, after, self.history)
+        # Before the turn is watched: an event is either recorded by then, or arrives.
+        async with self.bus.replies(turn_id, ExecuteTurn, identity) as replies:
+            watched = await order.watch()
+            if after.sequence > watched.sequence:
+                raise InvalidRequest("The Last-Event-ID is not the id of an event of this turn.")
+            shown = await order.complete(watched)
+            if not shown:
+                if watched.status in ENDED_STATUSES:
+                    return
+                yield None
+            async with aclosing(_one_by_one(shown, replies, order)) as events:
+                async for event in events:
+                    yield event
+
+    async def submitted_turn(
+        self, replies: Replies, session_id: str, first: Received | None
+    ) -> AsyncGenerator[StreamedEvent | None, None]:
+        """As ``turn``, for the request that began it. ``first``: what has arrived already."""
+        order = TurnOrder(FollowedTurn(session_id, replies.command_id, replies.identity), START, self.history)
+        shown: list[StreamedEvent] = []
+        if replies.is_repeat:
+            # The first events of a repeat went to an earlier request, which may have asked for no text.
+            shown += await order.complete(await order.watch())
+        if first is not None:
+            shown += await order.take((first,))
+        async with aclosing(_one_by_one(shown, replies, order)) as events:
+            async for event in events:
+                yield event
+
+    async def turn_state(self, identity: Identity, session_id: str, turn_id: str) -> Turn:
+        """The turn as it is now. Raises ``NotFound`` and ``ServiceUnavailable``."""
+        return await self.history.state(FollowedTurn(session_id, turn_id, identity))
+
+    async def turn_so_far(self, identity: Identity, session_id: str, turn_id: str) -> list[TurnProgress]:
+        """The events of a turn up to now, with the texts of its finished steps; it does not wait for more.
+
+        Without the end of a turn of which events are not kept any more.
+        """
+        order = TurnOrder(FollowedTurn(session_id, turn_id, identity), START, self.history)
+        events = await order.complete(await order.watch())
+        return [progress for event in events if (progress := typed(event)) is not None]
+
+    async def _read(
+        self,
+        where: TimelineFilter,
+        order: LogOrder[Message],
+        *,
+        expires_at: datetime | None,
+        has_past: bool = True,
+        takes_texts: bool = False,
+    ) -> AsyncGenerator[Sequence[Message], None]:
+        """Yields messages, and none to say how far it is: where the past ends, and after a silence."""
+        if has_past:
+            # Without the feed, whose queue would overflow while somebody reads on from long ago.
+            async with aclosing(self._past(where, order)) as past:
+                async for messages in past:
+                    yield messages
+                    del messages
+        async with self.feeds.joined(where, expires_at=expires_at, takes_texts=takes_texts) as reader:
+            if has_past:
+                async with aclosing(self._past(where, order, until=reader.joined_at)) as past:
+                    async for messages in past:
+                        yield messages
+                        del messages
+            yield await order.join(reader)
+            async with aclosing(follow(reader, order)) as coming:
+                async for messages in coming:
+                    yield messages
+
+    async def _past(
+        self, where: TimelineFilter, order: LogOrder[Message], until: int | None = None
+    ) -> AsyncGenerator[Sequence[Message], None]:
+        async with aclosing(pages(self.log, where, after=order.position, until=until)) as past:
+            async for page in past:
+                messages = await order.take_page(page)
+                if messages or page.has_more:
+                    # Of millions of events there may be none for this reader, who would hear nothing for minutes.
+                    yield messages
+                del page, messages
+
+    async def _before_running_turn(self, where: TimelineFilter) -> SessionCursor | None:
+        started = await self.log.newest(replace(where, types=("turn.started",)))
+        if started is None:
+            return None
+        of_turn = replace(where, turn_id=started.turn_id, types=tuple(END_NAMES))
+        ended = await self.log.page(of_turn, after=started.position, limit=1)
+        return None if ended.events else SessionCursor(started.position - 1)
+
+
+async def _one_by_one(
+    shown: Sequence[StreamedEvent], replies: Replies, order: TurnOrder
+) -> AsyncGenerator[StreamedEvent | None, None]:
+    for event in shown:
+        yield event
+    async with aclosing(follow(TurnQueue(replies), order)) as coming:
+        async for events in coming:
+            for event in events:
+                yield event
+            if not events:
+                yield None

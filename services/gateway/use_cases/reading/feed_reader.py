@@ -1,0 +1,79 @@
+"""One reader of a company's feed."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import Final
+
+from libs.contracts.messages import Received
+from libs.eventing import EventQueue
+from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+
+KEEP_ALIVE_SECONDS: Final = 15.0
+
+
+class FeedReader(EventQueue[TimelineEvent | Received]):
+    """Gets the events after ``joined_at``, and the texts of its session's turns if it ``takes_texts``.
+
+    ``expires_at``: the end of the credential that the reader has come with. ``reached``: the feed's position at the
+    last reminder.
+    """
+
+    __slots__ = (
+        "_active_at",
+        "_is_limited",
+        "_is_woken",
+        "expires_at",
+        "joined_at",
+        "reached",
+        "takes_texts",
+        "where",
+    )
+
+    def __init__(
+        self,
+        where: TimelineFilter,
+        *,
+        joined_at: int,
+        expires_at: datetime | None = None,
+        takes_texts: bool = False,
+        on_overflow: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(on_overflow)
+        self.where = where
+        self.joined_at = self.reached = joined_at
+        self.expires_at = expires_at
+        self.takes_texts = takes_texts
+        self._is_limited = False
+        self._is_woken = False
+        self._active_at = asyncio.get_running_loop().time()
+
+    def offer(self, events: Sequence[TimelineEvent | Received]) -> None:
+        self._active_at = asyncio.get_running_loop().time()
+        super().offer(events)
+
+    def tick(self, now: float, position: int) -> None:
+        """Reminds the reader of how far the feed is when nothing has come for a while."""
+        if now - self._active_at >= KEEP_ALIVE_SECONDS:
+            self._active_at = now
+            self.reached = position
+            self.remind()
+
+    @property
+    def is_held(self) -> bool:
+        """Whether ``next`` has more, and waits to be woken for it."""
+        return self._is_limited and not self._is_woken and bool(self._unread)
+
+    def unlimit(self) -> None:
+        """Lets ``next`` give all that comes until it is woken again."""
+        self._is_limited = False
+
+    def wake(self, *, once: bool = False) -> None:
+        """Lets ``next`` go on; ``once`` until it has returned, and then not before it is woken again."""
+        self._is_limited = self._is_woken = once
+        super().wake()
+
+    def _may_take(self) -> bool:
+        may = self._is_woken or not self._is_limited
+        self._is_woken = False
+        return may

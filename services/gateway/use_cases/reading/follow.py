@@ -1,0 +1,95 @@
+"""Follows events for a reader: the pages of the past, then what comes, in the reader's order."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final, Protocol, TypeVar
+
+from libs.contracts.errors import ServiceUnavailable
+from services.gateway.domain.ports import Timeline
+from services.gateway.domain.timeline import TimelineFilter, TimelinePage
+
+Item = TypeVar("Item")
+Message = TypeVar("Message")
+NewItem = TypeVar("NewItem", covariant=True)
+TakenItem = TypeVar("TakenItem", contravariant=True)
+NewMessage = TypeVar("NewMessage", covariant=True)
+_PAGE: Final = 200
+# What belongs together comes over several ways: one may be a little behind the other.
+_GRACE_SECONDS: Final = 0.25
+_LONGEST_PAUSE_SECONDS: Final = 4.0
+_GIVE_UP_SECONDS: Final = 60.0
+
+
+class Queue(Protocol[NewItem]):
+    """Gives a reader the items that come."""
+
+    async def next(self) -> Sequence[NewItem]:
+        """The next items, or none after a silence."""
+
+    async def wait(self, seconds: float) -> Sequence[NewItem]:
+        """The next items, or none within so many seconds."""
+
+
+class Order(Protocol[TakenItem, NewMessage]):
+    """Makes a reader's messages of what comes, each at its place."""
+
+    @property
+    def is_incomplete(self) -> bool:
+        """Whether something earlier is missing; most of it is on its way."""
+
+    @property
+    def has_ended(self) -> bool: ...
+
+    async def take(self, items: Sequence[TakenItem]) -> Sequence[NewMessage]:
+        """Returns the messages to send now."""
+
+    async def repair(self) -> Sequence[NewMessage]:
+        """Asks for what is missing, and returns what to send now."""
+
+    async def ask(self) -> Sequence[NewMessage]:
+        """Asks, after a silence, for what may have been lost without leaving a gap."""
+
+
+async def follow(queue: Queue[Item], order: Order[Item, Message]) -> AsyncGenerator[Sequence[Message], None]:
+    """Yields the messages of what comes, and nothing when there is none after a silence or a repair.
+
+    What stays missing for a quarter of a second is asked for. Raises ``ServiceUnavailable`` when it cannot be found for
+    a minute.
+    """
+    clock = asyncio.get_running_loop().time
+    since: float | None = None
+    ask_at = pause = 0.0
+    while not order.has_ended:
+        if not order.is_incomplete:
+            since = None
+            taken = await queue.next()
+            messages = await order.take(taken) if taken else await order.ask()
+        else:
+            if since is None:
+                since, pause = clock(), _GRACE_SECONDS
+                ask_at = since + pause
+            taken = await queue.wait(max(ask_at - clock(), 0.0))
+            if taken:
+                messages = await order.take(taken)
+            elif clock() - since > _GIVE_UP_SECONDS:
+                raise ServiceUnavailable("Events of the turn cannot be found at present; it goes on.", retry_after=2)
+            else:
+                messages = await order.repair()
+                pause = min(4 * pause, _LONGEST_PAUSE_SECONDS)
+                ask_at = clock() + pause
+        if messages or not taken:
+            yield messages
+
+
+async def pages(
+    log: Timeline, where: TimelineFilter, *, after: int, until: int | None = None
+) -> AsyncGenerator[TimelinePage, None]:
+    """The pages after a position, to the end, or at least up to the position ``until``."""
+    has_more = until is None or after < until
+    while has_more:
+        page = await log.page(where, after=after, limit=_PAGE)
+        after = page.next
+        has_more = page.has_more and (until is None or after < until)
+        yield page
+        # A stream lasts: none keeps its last page of the past.
+        del page

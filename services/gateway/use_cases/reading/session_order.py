@@ -1,0 +1,88 @@
+"""The order of a session: by the positions of its events, with the texts of its turns at their places."""
+
+from collections.abc import Callable, Sequence
+
+import structlog
+
+from libs.contracts.errors import NotFound, ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Received
+from services.gateway.domain.session_stream import SessionCursor, SessionMessage, SessionStream
+from services.gateway.domain.timeline import TimelineEvent, TimelinePage
+from services.gateway.use_cases.reading.feed_reader import FeedReader
+from services.gateway.use_cases.reading.turn_history import FollowedTurn, TurnHistory
+
+_log = structlog.get_logger("gateway.sessions")
+
+
+class SessionOrder:
+    """``is_own`` tells turns whose texts are sent anyway, because the reader began them."""
+
+    has_ended = False
+
+    def __init__(
+        self,
+        session_id: str,
+        after: SessionCursor,
+        identity: Identity,
+        history: TurnHistory,
+        is_own: Callable[[str], bool],
+    ) -> None:
+        self.position = after.position
+        self._session_id = session_id
+        self._identity = identity
+        self._history = history
+        self._is_own = is_own
+        self._stream = SessionStream(after)
+
+    @property
+    def is_incomplete(self) -> bool:
+        return self._stream.incomplete_turn is not None
+
+    async def take(self, items: Sequence[TimelineEvent | Received]) -> Sequence[SessionMessage]:
+        return [message for each in items for message in await self._take_one(each)]
+
+    async def take_page(self, page: TimelinePage) -> Sequence[SessionMessage]:
+        """Takes events of the past, the texts of which are not on their way."""
+        messages = [message for event in page.events for message in self._stream.take_event(event)]
+        self.position = page.next
+        return [*messages, *await self.repair()]
+
+    async def join(self, reader: FeedReader) -> Sequence[SessionMessage]:
+        self.position = max(self.position, reader.joined_at)
+        return [message for turn_id in list(self._stream.open_turns) for message in await self._ask_for_texts(turn_id)]
+
+    async def repair(self) -> Sequence[SessionMessage]:
+        turn_id = self._stream.incomplete_turn
+        return () if turn_id is None else await self._ask_for_texts(turn_id)
+
+    async def ask(self) -> Sequence[SessionMessage]:
+        """Events have positions without gaps: none can be lost unseen."""
+        return ()
+
+    async def _take_one(self, taken: TimelineEvent | Received) -> list[SessionMessage]:
+        if isinstance(taken, Received):
+            return self._stream.take_text(taken)
+        if taken.position <= self.position:
+            return []
+        self.position = taken.position
+        messages = self._stream.take_event(taken)
+        if taken.type == "turn.started" and not self._is_own(taken.subject):
+            # Its worker sends the text only while somebody reads it.
+            messages += await self._ask_for_texts(taken.subject)
+        return messages
+
+    async def _ask_for_texts(self, turn_id: str) -> list[SessionMessage]:
+        """Takes the texts of the turn's finished steps; that of the current one comes from its worker."""
+        turn = self._stream.open_turns.get(turn_id)
+        if turn is None:
+            return []
+        try:
+            watched = await self._history.watch(FollowedTurn(self._session_id, turn_id, self._identity), turn)
+        except ServiceUnavailable as problem:
+            _log.info("session.texts_unavailable", turn_id=turn_id, problem=str(problem))
+            return []
+        except NotFound:
+            # The session was deleted: what has arrived is all that there will be.
+            return self._stream.take_recorded(turn_id, {}, turn.newest)
+        return self._stream.take_recorded(turn_id, watched.texts, watched.sequence)
