@@ -1,16 +1,17 @@
-"""Counts the open streams of each company, over all gateways."""
+"""Places of the open streams of each company, over all gateways."""
 
 import asyncio
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
+from weakref import WeakValueDictionary
 
 import structlog
 
 from libs.contracts.errors import StoreUnavailable, rate_exceeded
 from libs.quotas import CompanyLimits
-from services.gateway.domain.company_limits import STREAMS, SharedLimits, block_of
+from services.gateway.domain.limits import STREAMS, SharedLimits, block_of
 
 _log = structlog.get_logger("gateway.limits")
 RENEW_SECONDS: Final = 10.0
@@ -18,24 +19,7 @@ _RETRY_SECONDS: Final = 2
 _REFUSED_SECONDS: Final = 1.0
 
 
-class StreamPermit:
-    """A place of an open stream. Released once, however often that is asked for."""
-
-    def __init__(self, streams: "CompanyStreams", company_id: str) -> None:
-        self._streams = streams
-        self._company_id: str | None = company_id
-
-    def release(self) -> None:
-        if self._company_id is not None:
-            self._streams.leave(self._company_id)
-            self._company_id = None
-
-    def __del__(self) -> None:
-        # A response that was made and never sent, as its caller had left.
-        self.release()
-
-
-class CompanyStreams:
+class StreamPlaces:
     """Each gateway holds places in blocks, and states every 10 s how many.
 
     While the database cannot be reached every stream has a place.
@@ -46,10 +30,12 @@ class CompanyStreams:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        self._asking: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        # Whoever asks about a company, or waits for it, keeps its lock.
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._full_until: dict[str, float] = {}
 
-    async def enter(self, company_id: str) -> StreamPermit:
+    @asynccontextmanager
+    async def taken(self, company_id: str) -> AsyncIterator[None]:
         """Raises ``RateLimited`` when the company has as many streams open as it may have."""
         limit = self._limits.of(company_id, STREAMS)
         if limit is not None and company_id:
@@ -57,20 +43,12 @@ class CompanyStreams:
             while self._open[company_id] >= self._held[company_id]:
                 await self._more(company_id, limit)
         self._open[company_id] += 1
-        return StreamPermit(self, company_id)
-
-    @asynccontextmanager
-    async def entered(self, company_id: str) -> AsyncIterator[None]:
-        permit = await self.enter(company_id)
         try:
             yield
         finally:
-            permit.release()
-
-    def leave(self, company_id: str) -> None:
-        self._open[company_id] -= 1
-        if not self._open[company_id]:
-            del self._open[company_id]
+            self._open[company_id] -= 1
+            if not self._open[company_id]:
+                del self._open[company_id]
 
     async def run(self) -> None:
         """Renews the places of this gateway until cancelled; those above a block of unused ones are given back."""
@@ -89,22 +67,28 @@ class CompanyStreams:
             _log.warning("limits.not_renewed", problem=str(problem).strip())
 
     async def renew(self) -> None:
-        for company_id, held in list(self._held.items()):
-            limit = self._limits.of(company_id, STREAMS)
-            spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
-            self._held[company_id] = min(held, self._open[company_id] + spare)
-        # Those of 0 are told once more, so that they are free at once.
-        await self._shared.renew_places(dict(self._held))
-        self._held = +self._held
-        for company_id in [each for each, lock in self._asking.items() if not lock.locked()]:
-            if not self._held[company_id]:
-                del self._asking[company_id]
-                self._full_until.pop(company_id, None)
+        now = asyncio.get_running_loop().time()
+        self._full_until = {company_id: until for company_id, until in self._full_until.items() if until > now}
+        async with AsyncExitStack() as locks:
+            # A block that was taken while the number is on its way would be stated away, and given to others as well.
+            stated = list(self._held)
+            for company_id in stated:
+                await locks.enter_async_context(self._lock(company_id))
+            for company_id in stated:
+                limit = self._limits.of(company_id, STREAMS)
+                spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
+                self._held[company_id] = min(self._held[company_id], self._open[company_id] + spare)
+            # Those of 0 are told once more, so that they are free at once.
+            await self._shared.renew_places({company_id: self._held[company_id] for company_id in stated})
+            self._held = +self._held
+
+    def _lock(self, company_id: str) -> asyncio.Lock:
+        return self._asking.setdefault(company_id, asyncio.Lock())
 
     async def _more(self, company_id: str, limit: int) -> None:
         """Asks for a block of places, unless somebody else has just done so. Raises ``RateLimited``."""
         loop = asyncio.get_running_loop()
-        async with self._asking[company_id]:
+        async with self._lock(company_id):
             taken = self._open[company_id]
             if taken < self._held[company_id]:
                 return

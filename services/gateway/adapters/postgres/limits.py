@@ -3,16 +3,16 @@
 from typing import Final
 
 from libs.persistence import Database, as_json
-from services.gateway.domain.company_limits import STREAMS, Grant, HeldPlaces
+from services.gateway.domain.limits import STREAMS, Grant, HeldPlaces
 
 _AVAILABLE: Final = """
     least(%(limit)s, r.tokens + %(limit)s / 60.0 * greatest(0, extract(epoch FROM now() - r.refilled_at)))
 """
 # ``granted`` is what the last one got, so that the statement can return it.
 _TAKE: Final = f"""
-    INSERT INTO company_rates AS r (company_id, name, tokens, granted, refilled_at)
-    VALUES (%(company)s, %(name)s, %(limit)s - least(%(wanted)s, %(limit)s), least(%(wanted)s, %(limit)s), now())
-    ON CONFLICT (company_id, name) DO UPDATE SET
+    INSERT INTO rates AS r (holder, name, tokens, granted, refilled_at)
+    VALUES (%(holder)s, %(name)s, %(limit)s - least(%(wanted)s, %(limit)s), least(%(wanted)s, %(limit)s), now())
+    ON CONFLICT (holder, name) DO UPDATE SET
         granted = least(%(wanted)s, floor({_AVAILABLE})),
         tokens = {_AVAILABLE} - least(%(wanted)s, floor({_AVAILABLE})),
         refilled_at = greatest(now(), r.refilled_at)
@@ -41,15 +41,15 @@ _RENEW: Final = f"""
 _USED: Final = """
     SELECT name, ceil(limit_ - least(limit_,
         tokens + limit_ / 60.0 * greatest(0, extract(epoch FROM now() - refilled_at))))::bigint
-    FROM company_rates r JOIN json_to_recordset(%(rates)s) AS g (rate text, limit_ bigint) ON g.rate = r.name
-    WHERE company_id = %(company)s
+    FROM rates r JOIN json_to_recordset(%(rates)s) AS g (rate text, limit_ bigint) ON g.rate = r.name
+    WHERE holder = %(company)s
     UNION ALL
     SELECT %(streams)s, coalesce(sum(places), 0)::bigint FROM company_streams
     WHERE company_id = %(company)s AND expires_at > now()
 """
 # A bucket of which nothing was taken for two minutes is full, as one is that does not exist.
 _PURGE: Final = (
-    "DELETE FROM company_rates WHERE refilled_at < now() - interval '2 min'",
+    "DELETE FROM rates WHERE refilled_at < now() - interval '2 min'",
     "DELETE FROM company_streams WHERE expires_at < now() - interval '2 min'",
 )
 
@@ -59,8 +59,8 @@ class PostgresSharedLimits:
         self._database = database
         self._gateway_id = gateway_id
 
-    async def take_tokens(self, company_id: str, name: str, wanted: int, per_minute: int) -> Grant:
-        parameters = {"company": company_id, "name": name, "wanted": wanted, "limit": per_minute}
+    async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
+        parameters = {"holder": holder, "name": name, "wanted": wanted, "limit": per_minute}
         [(granted, left)] = await self._database.execute(_TAKE, parameters)
         return Grant(granted, left)
 
