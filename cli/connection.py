@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from deploy.local.development_key import known_key
+from deploy.local.credentials import known_key
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 

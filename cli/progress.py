@@ -9,11 +9,12 @@ from rich.table import Table
 
 from deploy.local.state import ProcessState, StackState
 
-_SIGNS = {
+SIGNS = {
     "waiting": ("·", "dim"),
     "preparing": ("…", "cyan"),
     "starting": ("…", "cyan"),
     "ready": ("✓", "green"),
+    "not ready": ("✗", "yellow"),
     "restarting": ("↻", "yellow"),
     "failing": ("✗", "red"),
     "stopping": ("…", "cyan"),
@@ -71,7 +72,7 @@ def _table(state: StackState) -> Table:
     if state.detail:
         table.add_row(_spinner(), f"[bold]{state.detail}[/]")
     for name, part in state.parts.items():
-        sign, style = _SIGNS[part.state]
+        sign, style = SIGNS[part.state]
         moving = part.state in ("preparing", "starting", "stopping")
         table.add_row(
             f"[{style}]{_spinner() if moving else sign}[/]",

@@ -6,9 +6,9 @@ from typing import Annotated
 import typer
 
 from cli.terminal import GREEN, Json, emphasise, failures_explained, note, print_json
+from deploy.local.control import parts_of
+from deploy.local.control import restart as restart_part
 from deploy.local.home import Home
-from deploy.local.restarting import parts_of
-from deploy.local.restarting import restart as restart_part
 
 app = typer.Typer(add_completion=False)
 

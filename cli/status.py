@@ -6,18 +6,12 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from cli.progress import SIGNS
 from cli.terminal import Json, failures_explained, print_json
 from deploy.local.home import Home
 from deploy.local.status import Status, read_status
 
 app = typer.Typer(add_completion=False)
-_STYLES = {
-    "ready": "green",
-    "failing": "red",
-    "not ready": "yellow",
-    "restarting": "yellow",
-    "stopped": "dim",
-}
 
 
 @app.command()
@@ -53,7 +47,7 @@ def _print(current: Status) -> None:
     for part in current.parts:
         table.add_row(
             part.name,
-            f"[{_STYLES.get(part.state, 'cyan')}]{part.state}[/]",
+            f"[{SIGNS[part.state][1]}]{part.state}[/]",
             str(part.pid or ""),
             str(part.port or ""),
             str(part.restarts or ""),

@@ -2,6 +2,8 @@
 
 import os
 import time
+from importlib import import_module
+from threading import Thread
 from typing import Annotated
 
 import typer
@@ -36,6 +38,9 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
     """
     home = Home.from_environment()
     began = time.monotonic()
+    # The key and the link need them at the end, and their import takes a second.
+    for module in ("services.gateway.administration", "cli.api"):
+        Thread(target=import_module, args=(module,), daemon=True).start()
     with failures_explained(json_output):
         with Progress() as progress:
             state, started = bring_up(home, progress.show, replicas)

@@ -16,10 +16,9 @@ from cli.installation import BusAddress, embedded_bus, named_bus
 from cli.progress import Progress
 from cli.studio_link import studio_link
 from cli.terminal import Json, failures_explained, print_json
-from deploy.local.control import bring_up, development_key
+from deploy.local.control import bring_up, development_key, parts_of, restart
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from deploy.local.restarting import parts_of, restart
 from deploy.local.state import StackState
 from libs.contracts.identifiers import new_id
 

@@ -1,4 +1,4 @@
-"""Starts and stops the supervisor from outside: what `aes up` and `aes down` do."""
+"""Starts and stops the stack, and restarts processes of it, from outside: what `aes up`, `down` and `restart` do."""
 
 import asyncio
 import fcntl
@@ -8,22 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from deploy.local.caller_settings import check_settings
-from deploy.local.credentials import Credentials
-from deploy.local.development_key import ensure_key
+from deploy.local.credentials import Credentials, ensure_key
 from deploy.local.errors import StackError
-from deploy.local.files import tail
+from deploy.local.files import check_disk, tail
 from deploy.local.home import PROJECT_ROOT, Home
-from deploy.local.kafka_jars import check_disk
-from deploy.local.orphans import end_orphans
-from deploy.local.processes import end
-from deploy.local.replicas import VARIABLE, parse_replicas
+from deploy.local.processes import Identity, end, end_orphans
 from deploy.local.services import SERVICES
-from deploy.local.stack import postgres_of
-from deploy.local.state import StackState
+from deploy.local.stack import VARIABLE, parse_replicas, postgres_of
+from deploy.local.state import ProcessState, StackState
 from deploy.local.status import read_status
 
 Show = Callable[[StackState], None]
@@ -31,6 +27,9 @@ _POLL_SECONDS = 0.1
 _STOP_SECONDS = 60
 # Longer than the longest pause between two attempts to start a part again.
 _READY_SECONDS = 30.0
+_RESTARTED_SECONDS = 180.0
+# Longer than the grace that services have to finish or hand back what is in work.
+_RESTART_GRACE_SECONDS = 15.0
 # Two database clusters' worth of write-ahead log, Kafka's first segments and the downloads.
 _NEEDED_BYTES = 400 * 1024 * 1024
 
@@ -111,6 +110,39 @@ def purge(home: Home) -> None:
         file.unlink(missing_ok=True)
 
 
+def parts_of(home: Home, names: Sequence[str]) -> list[str]:
+    """Resolves names of services or processes to processes; no names mean all services.
+
+    Raises StackError when the stack does not run or a name is unknown.
+    """
+    parts = _running(home).parts
+    services = [service.name for service in SERVICES]
+    known = [name for service in services for name, part in parts.items() if part.service == service]
+    chosen: set[str] = set()
+    for name in names or services:
+        # The first of several processes bears the service's name, which here stands for all of them.
+        first = name.removesuffix("-1")
+        found = [part for part in known if part == name or parts[part].service == name]
+        found = found or [part for part in known if part == first]
+        if not found and names:
+            raise StackError(f"{name!r} is no service of the stack.", f"Name some of: {', '.join(known)}.")
+        chosen.update(found)
+    return [part for part in known if part in chosen]
+
+
+def restart(home: Home, part: str) -> None:
+    """Restarts a process; returns when its successor is ready. Raises StackError when none comes."""
+    old = _running(home).parts[part]
+    if old.pid is not None:
+        process = Identity(old.pid, old.started or 0).process()
+        end([process] if process is not None else [], signal.SIGTERM, _RESTART_GRACE_SECONDS)
+    deadline = time.monotonic() + _RESTARTED_SECONDS
+    while not _is_replaced(old, new := _running(home).parts[part]):
+        if time.monotonic() > deadline:
+            raise StackError(f"{part} is not ready again: {new.detail or new.state}", f"See {home.log_of(part)}")
+        time.sleep(_POLL_SECONDS)
+
+
 def _check_replicas(state: StackState, wanted: Mapping[str, int] | None) -> None:
     for service in SERVICES if wanted is not None else ():
         parts = sum(part.service == service.name for part in state.parts.values())
@@ -179,3 +211,14 @@ def _one_at_a_time(home: Home, show: Show) -> Iterator[None]:
                 show(StackState.read(home.state_file))
                 time.sleep(_POLL_SECONDS)
         yield
+
+
+def _is_replaced(old: ProcessState, new: ProcessState) -> bool:
+    return new.state == "ready" and (new.pid, new.started) != (old.pid, old.started)
+
+
+def _running(home: Home) -> StackState:
+    state = StackState.read(home.state_file)
+    if not (state.is_supervised() and state.phase == "running"):
+        raise StackError("The stack does not run.", "Start it with: ./aes up")
+    return state

@@ -1,4 +1,4 @@
-"""Secrets of one installation, made once and readable by their owner only."""
+"""Secrets of one installation, made once and readable by their owner only, and the key of its development company."""
 
 import base64
 import json
@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from deploy.local.files import read_json, write_atomically
+from deploy.local.home import Home
 from deploy.local.services import DATABASES
 
 
@@ -52,3 +53,20 @@ class Credentials:
 
 def _secret() -> str:
     return secrets.token_hex(24)
+
+
+def known_key(home: Home) -> str | None:
+    file = home.development_key_file
+    return file.read_text().strip() if file.exists() else None
+
+
+async def ensure_key(home: Home, database_url: str) -> str:
+    """Reads the key; makes a new one when it is missing, revoked or unknown to the migrated database."""
+    # Imported late: reading the key does not need the gateway.
+    from services.gateway.administration import ensure_development_key
+
+    known = known_key(home)
+    key = await ensure_development_key(database_url, known)
+    if key != known:
+        write_atomically(home.development_key_file, key + "\n", mode=0o600)
+    return key

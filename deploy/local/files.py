@@ -1,10 +1,13 @@
-"""Files that are either complete or absent, also when their writer is killed."""
+"""Files that are either complete or absent, also when their writer is killed, and the disks that they are on."""
 
 import json
 import os
+import shutil
 import tempfile
 from pathlib import Path
 from typing import Any
+
+from deploy.local.errors import StackError
 
 
 def write_atomically(path: Path, text: str, mode: int = 0o644) -> None:
@@ -38,3 +41,12 @@ def tail(path: Path, lines: int, most_bytes: int = 256 * 1024, since: int = 0) -
         found = file.read().decode(errors="replace").splitlines()
     # The place to start at rarely is the start of a line.
     return found[1 if skipped > since else 0 :][-lines:] if lines else []
+
+
+def check_disk(directory: Path, needed: int) -> None:
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        raise StackError(
+            f"Not enough disk space in {directory}: {free >> 20} MiB free, {needed >> 20} MiB needed.",
+            "Free some space, or set AES_HOME to a directory on a larger disk.",
+        )

@@ -2,17 +2,19 @@
 
 import asyncio
 import base64
+import hashlib
 import os
 import subprocess
 import uuid
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from deploy.local.errors import ProcessFailed
 from deploy.local.files import write_atomically
+from deploy.local.home import PROJECT_ROOT
 from deploy.local.java import find_java
 from deploy.local.kafka_jars import KAFKA_VERSION, fetch_jars, installed_jars
-from deploy.local.managed_process import Report
+from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.probes import broker_answers
 from deploy.local.processes import Command
 
@@ -29,10 +31,11 @@ _LOGGING = [
 ]
 _LARGEST_MESSAGE = 4 * 1024 * 1024
 USERNAME = "aes"
+_DECLARED_TOPICS = PROJECT_ROOT / "libs" / "contracts" / "topics.py"
 
 
 @dataclass
-class Kafka:
+class Kafka(ManagedProcess):
     """Reached from this machine only, with a ``password`` by its one user only: other users of the machine stay out."""
 
     directory: Path
@@ -42,7 +45,7 @@ class Kafka:
     controller_port: int
     environment: dict[str, str]
     name: str = "kafka"
-    password: str = ""
+    password: str = field(default="", repr=False)
 
     @property
     def bootstrap_servers(self) -> str:
@@ -80,9 +83,6 @@ class Kafka:
 
     async def is_ready(self) -> bool:
         return await broker_answers(self.port)
-
-    async def complete(self, report: Report) -> None:
-        """Does nothing: topics belong to their declaration."""
 
     @property
     def _data(self) -> Path:
@@ -177,3 +177,29 @@ class Kafka:
             "sasl.mechanism.controller.protocol": "PLAIN",
             **{f"listener.name.{name}.plain.sasl.jaas.config": user for name in ("sasl_plaintext", "controller")},
         }
+
+
+async def create_topics(kafka: Kafka, prefix: str) -> None:
+    # Imported late: the Kafka client takes a while to load and only this step needs it.
+    from libs.eventing import KafkaSettings
+    from libs.eventing import create_topics as create
+
+    await create(KafkaSettings.model_validate(kafka.settings).kafka(), prefix)
+
+
+def topics_are_created(directory: Path, prefix: str) -> bool:
+    """Whether the Kafka that keeps its data in this directory has all topics as they are declared now."""
+    mark = _mark(directory)
+    return mark.exists() and mark.read_text() == _fingerprint(prefix)
+
+
+def remember_topics(directory: Path, prefix: str) -> None:
+    write_atomically(_mark(directory), _fingerprint(prefix))
+
+
+def _mark(directory: Path) -> Path:
+    return directory / "topics-created"
+
+
+def _fingerprint(prefix: str) -> str:
+    return f"{prefix} {hashlib.sha256(_DECLARED_TOPICS.read_bytes()).hexdigest()}"

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.local.errors import StackError
+from deploy.local.files import check_disk
 from deploy.local.managed_process import Report
 from libs.retry import RetryPolicy, retry_blocking
 
@@ -72,15 +73,6 @@ def fetch_jars(cache: Path, report: Report) -> list[Path]:
         shutil.rmtree(complete, ignore_errors=True)
         partial.rename(complete)
     return [complete / jar.file for jar in jars]
-
-
-def check_disk(directory: Path, needed: int) -> None:
-    free = shutil.disk_usage(directory).free
-    if free < needed:
-        raise StackError(
-            f"Not enough disk space in {directory}: {free >> 20} MiB free, {needed >> 20} MiB needed.",
-            "Free some space, or set AES_HOME to a directory on a larger disk.",
-        )
 
 
 def _remove_abandoned(cache: Path) -> None:

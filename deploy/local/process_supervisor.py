@@ -2,12 +2,12 @@
 
 import asyncio
 import signal
+import sys
 import time
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
 
-from deploy.local.diagnostics import log
 from deploy.local.errors import PortTaken, ProcessFailed, StackError
 from deploy.local.files import tail
 from deploy.local.managed_process import ManagedProcess
@@ -16,7 +16,7 @@ from deploy.local.processes import Identity, listens
 from deploy.local.state import ProcessPhase, ProcessState
 from libs.retry import RetryPolicy
 
-_POLL_SECONDS = 0.05
+_POLL_SECONDS = 0.1
 _FIRST_DELAY, _LONGEST_DELAY = 0.2, 15.0
 # A process that was ready this long before it died is restarted without a longer delay.
 _STEADY_SECONDS = 30.0
@@ -177,3 +177,12 @@ class ProcessSupervisor:
 
 def _ended_with(code: int) -> str:
     return f"was ended by {signal.Signals(-code).name}" if code < 0 else f"exited with code {code}"
+
+
+def log(text: str) -> None:
+    """Writes a line to the supervisor's own log, unless that is on the very disk that is full.
+
+    Never raises: what watches the stack must outlive its log.
+    """
+    with suppress(OSError, ValueError):
+        print(text, file=sys.stderr, flush=True)

@@ -1,6 +1,6 @@
 """Builds the parts of the embedded stack out of its state directory and the caller's environment."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -9,12 +9,15 @@ from deploy.local.errors import StackError
 from deploy.local.files import read_json
 from deploy.local.home import Home
 from deploy.local.kafka import Kafka
+from deploy.local.managed_process import ServiceProcess
 from deploy.local.ports import allocate
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER
-from deploy.local.replicas import VARIABLE, parse_replicas
-from deploy.local.service_process import ServiceProcess
 from deploy.local.services import DATABASES, PREFERRED_PORTS, SERVICES, ProcessRole, Service
+
+VARIABLE = "AES_REPLICAS"
+# All of them share one machine and one PostgreSQL, which has so many connections.
+_MOST = 4
 
 
 @dataclass(frozen=True)
@@ -152,3 +155,26 @@ def asked_ports(caller: Mapping[str, str], services: Iterable[Service] = SERVICE
                 raise StackError(f"{variable} isn't a port: {value!r}.", "Name a number from 1 to 65535, or unset it.")
             asked[name] = int(value)
     return asked
+
+
+def parse_replicas(text: str, services: Collection[str]) -> dict[str, int]:
+    """`runtime=2,gateway=2`, or one number for every service. Services not named have one; raises StackError."""
+    counts = dict.fromkeys(services, 1)
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        name, separator, number = part.rpartition("=")
+        named = [name] if separator else list(services)
+        known = ", ".join(services)
+        if not (number.isascii() and number.isdecimal()):
+            raise StackError(
+                f"Invalid number of replicas {part!r}: it must be a number, or SERVICE=NUMBER.",
+                "Write such as runtime=2,gateway=2, or just 2.",
+            )
+        if not counts.keys() >= set(named):
+            raise StackError(f"Invalid number of replicas {part!r}: no service {name!r}.", f"Services: {known}.")
+        if not 1 <= int(number) <= _MOST:
+            raise StackError(
+                f"Invalid number of replicas {part!r}: the embedded stack runs 1 to {_MOST} replicas of a service.",
+                f"Name a number from 1 to {_MOST}.",
+            )
+        counts.update(dict.fromkeys(named, int(number)))
+    return counts

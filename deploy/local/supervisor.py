@@ -10,18 +10,16 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from deploy.local.diagnostics import log
 from deploy.local.errors import PortTaken, StackError
 from deploy.local.files import write_atomically
 from deploy.local.home import Home
+from deploy.local.kafka import create_topics, remember_topics, topics_are_created
 from deploy.local.managed_process import ManagedProcess
-from deploy.local.orphans import end_orphans
-from deploy.local.process_supervisor import ProcessSupervisor
-from deploy.local.processes import Identity
+from deploy.local.process_supervisor import ProcessSupervisor, log
+from deploy.local.processes import Identity, end_orphans
 from deploy.local.services import SERVICES, Service
 from deploy.local.stack import Stack, build_stack
 from deploy.local.state import Phase, ProcessState, StackState
-from deploy.local.topics import are_created, create_topics, remember_created
 
 ALREADY_RUNNING = 3
 # Services promise to end within 10 s.
@@ -96,7 +94,7 @@ class Supervisor:
         await _all_or_first_error([service.start() for service in self._services])
 
     async def _start_kafka(self, kafka: ProcessSupervisor, stack: Stack) -> None:
-        if are_created(self._home.kafka, stack.topic_prefix):
+        if topics_are_created(self._home.kafka, stack.topic_prefix):
             self._topics_exist.set()
         await kafka.start()
         write_atomically(self._home.kafka_password_file, stack.kafka.password + "\n", mode=0o600)
@@ -104,7 +102,7 @@ class Supervisor:
             self._state.detail = "creating topics"
             self._write()
             await create_topics(stack.kafka, stack.topic_prefix)
-            remember_created(self._home.kafka, stack.topic_prefix)
+            remember_topics(self._home.kafka, stack.topic_prefix)
             self._topics_exist.set()
             self._state.detail = ""
             self._write()

@@ -32,6 +32,8 @@ _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
 # Alembic keeps the migration that runs in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
+# Python 3.11 counts the depth of its parser for all threads together, and fails when two of them parse.
+_PARSING_LOCK: Final = threading.Lock()
 
 
 class IncompatibleSchema(Exception):
@@ -124,7 +126,8 @@ def newest_revision(migrations: Path) -> str:
 def _origin(migrations: Path) -> str:
     """A digest of the first revision's SQL, with that of the libraries' schemas in it, whatever its layout."""
     first = min((migrations / "versions").glob("[0-9]*.py"))
-    return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
+    with _PARSING_LOCK:
+        return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
 
 
 def _texts(file: Path) -> Iterator[str]:

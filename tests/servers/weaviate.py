@@ -3,10 +3,10 @@
 The stack does not run it; tests and benchmarks of the engine do.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.local.managed_process import Report
+from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
 from deploy.local.processes import Command
@@ -22,12 +22,13 @@ _PORTS = (
 
 
 @dataclass
-class WeaviateServer:
+class WeaviateServer(ManagedProcess):
     """A part for `deploy.local.foreground.start`; started again, it goes on with what it has stored."""
 
     directory: Path
     environment: dict[str, str]
     name: str = "weaviate"
+    port: int = field(init=False)
 
     def __post_init__(self) -> None:
         taken: set[int] = set()
@@ -77,6 +78,3 @@ class WeaviateServer:
 
     async def is_ready(self) -> bool:
         return await answers_ok(self.port, "/v1/.well-known/ready")
-
-    async def complete(self, report: Report) -> None:
-        """The engine makes its collection by itself."""

@@ -25,8 +25,7 @@ import psutil
 
 from deploy.local.files import write_atomically
 from deploy.local.home import PROJECT_ROOT
-from deploy.local.orphans import end_orphans
-from deploy.local.processes import MARKER, Identity
+from deploy.local.processes import MARKER, Identity, end_orphans
 from tests.support.server_directories import directories, new_directory
 
 DIRECTORY: Final = "AES_TEST_RUN"

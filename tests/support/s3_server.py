@@ -7,7 +7,7 @@ import urllib.request
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from deploy.local.managed_process import Report
+from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.ports import choose_free
 from deploy.local.processes import Command
 from libs.objects.s3 import S3Settings
@@ -15,7 +15,7 @@ from tests.servers.go import VERSITYGW
 
 
 @dataclass
-class S3Server:
+class S3Server(ManagedProcess):
     """A part for `deploy.local.foreground.start`; started again, it goes on with what it has stored."""
 
     directory: Path
@@ -49,9 +49,6 @@ class S3Server:
 
     async def is_ready(self) -> bool:
         return await asyncio.to_thread(self._answers)
-
-    async def complete(self, report: Report) -> None:
-        """Stores make their buckets themselves."""
 
     def _answers(self) -> bool:
         try:

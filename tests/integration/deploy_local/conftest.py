@@ -8,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from deploy.local.managed_process import Report
+from deploy.local.managed_process import ManagedProcess, Report
 from deploy.local.processes import MARKER, Command
 
 _WAIT = "import pathlib, sys, time; pathlib.Path(sys.argv[1]).touch(); print('at work', flush=True); time.sleep(600)"
 
 
 @dataclass
-class ScriptPart:
+class ScriptPart(ManagedProcess):
     """Runs `script`; ready once the script has created the file that is its argument."""
 
     directory: Path

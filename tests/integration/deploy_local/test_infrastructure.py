@@ -15,9 +15,8 @@ from aiokafka.errors import KafkaError
 
 from deploy.local.foreground import start
 from deploy.local.home import Home
-from deploy.local.kafka import Kafka
+from deploy.local.kafka import Kafka, create_topics
 from deploy.local.ports import choose_free
-from deploy.local.topics import create_topics
 from libs.contracts.topics import TOPICS
 from libs.eventing import KafkaConnection, KafkaSettings
 from tests.support import containers

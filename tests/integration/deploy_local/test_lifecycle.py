@@ -20,9 +20,9 @@ import psutil
 import pytest
 
 from deploy.local.home import PROJECT_ROOT, Home
-from deploy.local.orphans import find_orphans
 from deploy.local.ports import choose_free
 from deploy.local.probes import answers_ok
+from deploy.local.processes import find_orphans
 from deploy.local.state import StackState
 from tests.support.server_directories import new_directory
 from tests.support.waiting import wait_until

@@ -4,8 +4,7 @@ import subprocess
 import psutil
 import pytest
 
-from deploy.local.orphans import end_orphans, find_orphans
-from deploy.local.processes import Identity
+from deploy.local.processes import Identity, end_orphans, find_orphans
 from tests.integration.deploy_local.conftest import ScriptPart
 from tests.support.waiting import until
 

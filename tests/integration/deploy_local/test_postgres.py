@@ -12,10 +12,9 @@ import psycopg
 import pytest
 
 from deploy.local.foreground import RunningProcess, start
-from deploy.local.orphans import end_orphans
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
-from deploy.local.processes import MARKER
+from deploy.local.processes import MARKER, end_orphans
 
 PASSWORDS = {"gateway": "g-secret", "runtime": "r-secret"}
 

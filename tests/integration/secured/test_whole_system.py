@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from deploy.local.foreground import start
+from deploy.local.managed_process import ServiceProcess
 from deploy.local.ports import choose_free
-from deploy.local.service_process import ServiceProcess
 from services.gateway.administration import ensure_development_key
 from tests.e2e.api import Api, new_client
 from tests.support.infrastructure import Infrastructure

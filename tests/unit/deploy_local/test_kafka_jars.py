@@ -7,7 +7,8 @@ import pytest
 
 from deploy.local import kafka_jars
 from deploy.local.errors import StackError
-from deploy.local.kafka_jars import check_disk, fetch_jars, installed_jars
+from deploy.local.files import check_disk
+from deploy.local.kafka_jars import fetch_jars, installed_jars
 from libs.retry import RetryPolicy
 
 CONTENT = b"the jar"

@@ -3,12 +3,11 @@ from pathlib import Path
 
 import pytest
 
+from deploy.local.control import parts_of
 from deploy.local.errors import StackError
 from deploy.local.home import Home
 from deploy.local.processes import Identity
-from deploy.local.replicas import parse_replicas
-from deploy.local.restarting import parts_of
-from deploy.local.stack import build_stack
+from deploy.local.stack import build_stack, parse_replicas
 from deploy.local.state import ProcessState, StackState
 from deploy.local.status import ProcessStatus, Status
 

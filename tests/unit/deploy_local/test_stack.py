@@ -5,7 +5,7 @@ import pytest
 
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from deploy.local.service_process import ServiceProcess
+from deploy.local.managed_process import ServiceProcess
 from deploy.local.services import ProcessRole, Service
 from deploy.local.stack import build_stack
 
