@@ -107,8 +107,6 @@ def _dependencies(
 ) -> Dependencies:
     webhook_client = HttpWebhookClient(settings.allowed_addresses())
     service.on_stop(webhook_client.close)
-    service_health = HttpServiceHealth(settings.replica_addresses())
-    service.on_stop(service_health.close)
     operators_kafka = settings.operator_kafka()
     return Dependencies(
         keys=stores.keys,
@@ -122,7 +120,7 @@ def _dependencies(
         webhooks=stores.webhooks,
         webhook_client=webhook_client,
         cipher=settings.secret_cipher(),
-        service_health=service_health,
+        service_health=HttpServiceHealth(settings.replica_addresses()),
         consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
         dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
         shared_limits=stores.limits,
