@@ -36,6 +36,8 @@ async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
             findings += [
                 await _secrets(connection, table, secrets_key) for table in SECRET_TABLES if table.service == service
             ]
+        if findings[1].level == "ok":
+            findings.append(await _failures(service, connection))
         findings.append(await _clock(service, connection))
     return findings
 
@@ -88,6 +90,21 @@ async def _secrets(connection: Connection, table: SecretTable, secrets_key: str)
         remedy = "Run: ./aes secrets rotate; only then take keys out."
         return warning(check, f"{old} of {sum(found.values())} are not under the first key yet", remedy)
     return ok(check, f"{sum(found.values())}, all under the first key")
+
+
+async def _failures(service: str, connection: Connection) -> Finding:
+    """Internal errors that events of the last day have reported."""
+    check = f"internal errors of {service}"
+    found = await connection.execute(
+        """SELECT count(*) OVER (), correlation_id, type, cause FROM outbox
+           WHERE cause IS NOT NULL AND created_at > now() - interval '1 day' ORDER BY id DESC LIMIT 3"""
+    )
+    rows = await found.fetchall()
+    if not rows:
+        return ok(check, "none in the last day")
+    newest = "; ".join(f"{correlation_id}: {kind}, {cause}" for _, correlation_id, kind, cause in rows)
+    remedy = "GET /operations/failures/ lists them all. Search the log for the correlation ID, and report the cause."
+    return warning(check, f"{rows[0][0]} in the last day, newest first: {newest}", remedy)
 
 
 async def _clock(service: str, connection: Connection) -> Finding:

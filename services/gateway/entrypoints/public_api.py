@@ -35,6 +35,7 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
@@ -123,6 +124,7 @@ class PublicApi:
             usage=outside.usage,
             health=Health(outside.service_health, outside.consumer_groups, now, monotonic),
             dead_letters=VisibleDeadLetters(outside.dead_letters, monotonic),
+            failures=Failures(upstreams),
             now=now,
         )
         edge = PublicEdge(

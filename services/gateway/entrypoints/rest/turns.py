@@ -108,6 +108,7 @@ def _accepted(
         status=end.status,
         correlation_id=write.correlation_id,
         required_actions=list(end.required_actions),
+        blocked_by=end.blocked_by,
     )
     response = turn_answer(accepted.model_dump_json().encode(), caller, 202)
     response.headers["Location"] = _path(session_id, turn_id)

@@ -85,7 +85,7 @@ async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
         patch.setattr(bases.engine, step, broken)
         await retried(2 * MOST_ATTEMPTS)
     failed = await bases.get(knowledge_base_id)
-    events = await ingestion.rows("SELECT payload FROM outbox WHERE type = %s", f"aes.ingestion.{FAILED}.v1")
+    events = await ingestion.rows("SELECT payload, cause FROM outbox WHERE type = %s", f"aes.ingestion.{FAILED}.v1")
     await bases.ingest(knowledge_base_id)
     await worker.drain()
     after = await bases.get(knowledge_base_id)
@@ -96,6 +96,7 @@ async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
     assert failed["processing_metadata"]["message"] == reason
     [event] = events
     assert reason in str(event["payload"])
+    assert event["cause"].startswith("ZeroDivisionError at services.ingestion.use_cases.advance_run:")
     assert (after["status"], after["processing_metadata"]) == ("completed", {})
 
 
