@@ -19,7 +19,7 @@ ENTRYPOINTS = {"__init__", "commands", "events", "http", "maintenance"}
 ROOMS_OF_THE_GATEWAY = {"door", "rest", "web", "a2a", "ag_ui", "mcp", "openai"}
 OF_ONE_SERVICE = {
     "ingestion": {"streams", "watchdog"},
-    "gateway": {"administration", *ROOMS_OF_THE_GATEWAY},
+    "gateway": {"administration", "credentials", "public_api", *ROOMS_OF_THE_GATEWAY},
     "runtime": {"administration"},
 }
 

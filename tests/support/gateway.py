@@ -22,8 +22,8 @@ from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
 from services.gateway.adapters.tokens import JwtTokens
-from services.gateway.bootstrap import Dependencies, PublicApi, assemble
 from services.gateway.domain.accounts import ApiKey
+from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
@@ -299,7 +299,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     usage, webhooks, endpoints = FakeUsage(), FakeWebhooks(idempotency), FakeEndpoints()
     operations = FakeServiceHealth(), FakeConsumerGroups(), FakeDeadLetters()
-    api = assemble(
+    api = PublicApi(
         Dependencies(
             keys=keys,
             connections=connections,

@@ -15,7 +15,7 @@ from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._http_server import HttpServer
 from services.gateway.adapters.tokens import JwtTokens
-from services.gateway.bootstrap import Dependencies, assemble
+from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway import Clock, FakeBus
@@ -95,7 +95,7 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
         )
         secret, _ = keys.issue()
         async with (
-            served(assemble(outside).application) as port,
+            served(PublicApi(outside).application) as port,
             httpx.AsyncClient(
                 base_url=f"http://127.0.0.1:{port}/api/v1", headers={"x-api-key": secret}, timeout=60
             ) as client,

@@ -170,7 +170,7 @@ async def test_an_agent_is_asked_for_once_until_it_changes(public: Gateway, clie
     for _ in range(3):
         await create(client)
     assert len(public.upstreams.asked_paths("normalize")) == 1
-    public.api.changed(str(CONFIGURATION["agent_id"]))
+    public.api.credentials.changed(str(CONFIGURATION["agent_id"]))
     await create(client)
     assert len(public.upstreams.asked_paths("normalize")) == 2
     public.bus.is_fresh = False

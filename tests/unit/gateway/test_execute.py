@@ -327,7 +327,7 @@ async def test_revoking_the_key_ends_its_open_streams(public: Gateway) -> None:
     sent = await public.until_sent()
     public.bus.publish(sent, started(sent))
     await elapse(1)
-    public.api.revoked(public.key.id)
+    public.api.credentials.revoked(public.key.id)
     done, _ = await asyncio.wait({streaming}, timeout=60)
     assert done == {streaming}
     response = streaming.result()
@@ -338,7 +338,7 @@ async def test_revoking_the_key_ends_its_open_streams(public: Gateway) -> None:
 async def test_a_key_revoked_before_the_first_event_gets_no_stream(public: Gateway) -> None:
     streaming = asyncio.create_task(public.client.post(PATH, json={"content": "Hi"}, headers=STREAM))
     sent = await public.until_sent()
-    public.api.revoked(public.key.id)
+    public.api.credentials.revoked(public.key.id)
     public.bus.publish(sent, started(sent))
     done, _ = await asyncio.wait({streaming}, timeout=60)
     assert done == {streaming}

@@ -215,7 +215,7 @@ async def test_reading_sessions_is_the_scope(public: Gateway) -> None:
 async def test_revoking_the_key_ends_the_streams_of_others_turns(public: Gateway) -> None:
     sent = await begin(public)
     following = await follow(public, sent)
-    public.api.revoked(public.key.id)
+    public.api.credentials.revoked(public.key.id)
     async with asyncio.timeout(60):
         assert [name for name, _ in events_in((await following).text)] == ["turn.started"]
     assert public.bus.waiters == {}

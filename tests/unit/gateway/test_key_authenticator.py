@@ -60,7 +60,7 @@ async def test_an_unknown_key_is_looked_up_once_in_five_seconds_unless_there_is_
     public.clock.advance(5)
     assert await status_with(public, secret) == 401
     assert public.keys.loads == 2
-    public.api.changed("some agent")
+    public.api.credentials.changed("some agent")
     assert await status_with(public, secret) == 401
     assert public.keys.loads == 3
 
@@ -70,7 +70,7 @@ async def test_a_revocation_that_is_heard_of_takes_effect_at_once(public: Gatewa
     assert await status_with(public, secret) == 200
     public.keys.change(key.id, revoked_at=public.clock.now())
     assert await status_with(public, secret) == 200
-    public.api.revoked(key.id)
+    public.api.credentials.revoked(key.id)
     assert await status_with(public, secret) == 401
 
 
@@ -81,7 +81,7 @@ async def test_what_was_looked_up_before_a_revocation_is_not_remembered(public: 
     async def overtaken(digest: bytes) -> object:
         found = await look_up(digest)
         public.keys.change(key.id, revoked_at=public.clock.now())
-        public.api.revoked(key.id)
+        public.api.credentials.revoked(key.id)
         return found
 
     public.keys.find_by_digest = overtaken  # type: ignore[method-assign, assignment]

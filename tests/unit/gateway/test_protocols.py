@@ -14,10 +14,10 @@ from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
 from libs.contracts.timestamps import now_text
-from services.gateway.bootstrap import PROTOCOLS
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.door.lifecycle import RequestLifecycleMiddleware
 from services.gateway.entrypoints.openai.conventions import SHAPE
+from services.gateway.entrypoints.public_api import PROTOCOLS
 from services.gateway.use_cases.sessions import Sessions, named_session_id
 from services.gateway.use_cases.turns import Turns
 from tests.support.gateway import Gateway, Sent, rejected

@@ -15,7 +15,6 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
-from services.gateway.bootstrap import listen
 from tests.support.gateway import Gateway, Sent, error_of
 from tests.support.public_agents import AGENT_ID, ELSEWHERE, SHOP, connect, open_to_the_public, stored_agent
 from tests.support.waiting import elapse
@@ -178,7 +177,7 @@ async def test_a_connection_expires_and_is_deleted(public: Gateway) -> None:
     assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 201
     del public.connections.stored[other.id]
     assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 201
-    public.api.revoked(other.id)
+    public.api.credentials.revoked(other.id)
     assert (await ask(public, "POST", "/sessions/", key, json={})).status_code == 401
 
 
@@ -189,7 +188,7 @@ async def test_an_agent_that_is_public_no_more_is_closed_at_once(public: Gateway
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 201
     assert len(public.upstreams.asked) == asked, "found agents and their configurations are remembered"
     public.upstreams.answers.clear()
-    public.api.changed(AGENT_ID)
+    public.api.credentials.changed(AGENT_ID)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
 
 
@@ -220,7 +219,7 @@ async def test_a_key_that_was_asked_for_too_early_is_good_from_the_agents_first_
     public: Gateway, news: type[AgentCreated | AgentUpdated]
 ) -> None:
     sender = FakeSender()
-    listen(cast(CommandSender, sender), public.api)
+    public.api.credentials.listen(cast(CommandSender, sender))
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
     open_to_the_public(public)
     assert (await ask(public, "POST", "/sessions/", "agent_key=support", json={})).status_code == 401
@@ -232,7 +231,7 @@ async def test_an_agent_that_is_public_no_longer_ends_the_streams_of_its_key_unt
     public: Gateway,
 ) -> None:
     sender = FakeSender()
-    listen(cast(CommandSender, sender), public.api)
+    public.api.credentials.listen(cast(CommandSender, sender))
     open_to_the_public(public)
     path = f"/events/?session_id={new_id()}&agent_key=support"
     headers = {"Origin": SHOP, "Accept": "text/event-stream"}

@@ -440,7 +440,7 @@ async def test_private_events_of_others_are_not_shown(public: Gateway) -> None:
 
 async def test_a_revoked_key_closes_its_sockets(public: Gateway) -> None:
     async with opened(public) as socket:
-        public.api.revoked(public.key.id)
+        public.api.credentials.revoked(public.key.id)
         assert await socket.ended() == 4401
 
 

@@ -252,7 +252,7 @@ async def test_a_reader_that_leaves_too_much_unread_is_ended(public: Gateway, mo
 async def test_a_revoked_key_ends_its_streams(public: Gateway) -> None:
     async with follow(public) as stream:
         await stream.until(live)
-        public.api.revoked(public.key.id)
+        public.api.credentials.revoked(public.key.id)
         await stream.ended()
     assert stream.blocks == []
 

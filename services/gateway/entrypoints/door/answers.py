@@ -11,7 +11,7 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.messages import Received
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
+from libs.service_defaults.internal_calls import checked, refusal
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_turn
 from services.gateway.entrypoints.door.routes import PREFIX
@@ -38,6 +38,14 @@ class Owners:
 
     async def ask(self, caller: Principal, upstream: str, path: str, body: bytes) -> bytes:
         return checked(await self._upstreams.request("POST", upstream, path, caller.identity, body=body))
+
+    async def file(self, caller: Principal, upstream: str, path: str) -> bytes:
+        """The whole content of a file, which is small enough to be held."""
+        async with self._upstreams.exchange("GET", upstream, path, caller.identity) as answer:
+            content = b"".join([piece async for piece in answer.pieces])
+        if answer.status != 200:
+            raise refusal(answer.status, content)
+        return content
 
     async def post_once(self, caller: Principal, upstream: str, path: str, body: bytes, *, deadline: float) -> Response:
         """A call with effects, made at most once."""

@@ -7,7 +7,6 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
-from libs.service_defaults import UpstreamClient
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.cors import CrossOriginMiddleware
@@ -23,7 +22,6 @@ class PublicEdge:
 
     authentication: Authentication
     door: Door
-    upstreams: UpstreamClient
     in_flight: InFlightRequests
     shared_origins: Collection[str] = ()
 

@@ -1,11 +1,12 @@
 """Dependencies that authenticate a request; the only place that knows where credentials are presented."""
 
-from collections.abc import Iterable
-from typing import Annotated, Final
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
-from fastapi import Request, Security
+from fastapi import Request
 from fastapi.routing import APIRoute
 from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer, SecurityScopes
+from fastapi.security.base import SecurityBase
 from starlette.requests import HTTPConnection
 
 from libs import tracing
@@ -120,29 +121,22 @@ class Authentication:
         return None if agent_key is None else await self._principals.by_agent_key(agent_key)
 
 
-async def by_api_key(
-    request: Request,
-    needed: SecurityScopes,
-    _key: Annotated[object, Security(API_KEY)],
-    _bearer: Annotated[object, Security(BEARER)],
-) -> Principal:
-    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for.
-
-    FastAPI's schemes say in the document where credentials stand; ``Authentication`` reads them, for sockets as well.
-    """
+async def by_api_key(request: Request, needed: SecurityScopes) -> Principal:
+    """Dependency for ``Security``: the principal, who has the scopes that the operation asks for."""
     return await authenticated(request, needed.scopes)
 
 
-async def by_api_key_or_public_key(
-    request: Request,
-    needed: SecurityScopes,
-    _key: Annotated[object, Security(API_KEY)],
-    _bearer: Annotated[object, Security(BEARER)],
-    _connection_key: Annotated[object, Security(CONNECTION_KEY)],
-    _agent_key: Annotated[object, Security(AGENT_KEY)],
-) -> Principal:
+async def by_api_key_or_public_key(request: Request, needed: SecurityScopes) -> Principal:
     """As ``by_api_key``, for operations that a public key is enough for."""
     return await authenticated(request, needed.scopes, takes_public_keys=True)
+
+
+SCHEMES: Final[Mapping[object, Sequence[SecurityBase]]] = {
+    by_api_key: (API_KEY, BEARER),
+    by_api_key_or_public_key: (API_KEY, BEARER, CONNECTION_KEY, AGENT_KEY),
+}
+"""The places of credentials that each dependency takes. For the document alone: FastAPI would solve them with each
+request, and ``Authentication`` reads them, for sockets as well."""
 
 
 async def anonymous(request: Request) -> Principal:

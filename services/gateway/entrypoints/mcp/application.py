@@ -17,6 +17,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
 from services.gateway.entrypoints.door.bodies import read_body
 from services.gateway.entrypoints.door.callers import by_api_key
+from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.json_text import check_values
 from services.gateway.entrypoints.door.streams import EventStreams, render_event
@@ -54,8 +55,8 @@ SHAPE: Final = ErrorShape(_body, _event)
 class LazyServer:
     """The server, made with the first request: the SDK takes a second and 18 MB, which not every installation needs."""
 
-    def __init__(self, edge: PublicEdge) -> None:
-        self._edge = edge
+    def __init__(self, door: Door) -> None:
+        self._door = door
         self._starting = asyncio.Lock()
         self._server: McpServer | None = None
 
@@ -63,7 +64,7 @@ class LazyServer:
         async with self._starting:
             if self._server is None:
                 module = await asyncio.to_thread(import_module, "services.gateway.entrypoints.mcp.server")
-                server: McpServer = module.McpServer(self._edge.door, self._edge.upstreams)
+                server: McpServer = module.McpServer(self._door)
                 await server.start()
                 self._server = server
             return self._server
@@ -72,7 +73,7 @@ class LazyServer:
 class McpApplication(ProtocolApplication):
     def __init__(self, edge: PublicEdge) -> None:
         super().__init__(edge, PREFIX, [router], SHAPE)
-        self.state.server = LazyServer(edge)
+        self.state.server = LazyServer(edge.door)
         self.state.origins = edge.shared_origins
 
 

@@ -13,8 +13,8 @@ from libs.contracts.api.sessions import Session
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
-from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked
+from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.mcp.schemas import (
     Agents,
     Conversation,
@@ -52,7 +52,7 @@ class Reading:
 
     stored: StoredAgents
     sessions: Sessions
-    upstreams: UpstreamClient
+    owners: Owners
 
     async def newest_agents(self, identity: Identity) -> Sequence[Agent]:
         """The agents that have a tool of their own."""
@@ -71,8 +71,8 @@ class Reading:
         listed = await self.stored.visible_to(identity)
         return Agents(agents=[_listed(agent, number < _MOST_AGENTS) for number, agent in enumerate(listed)])
 
-    async def knowledge_bases(self, identity: Identity) -> KnowledgeBases:
-        page = await self._knowledge_bases(identity, 0)
+    async def knowledge_bases(self, caller: Principal) -> KnowledgeBases:
+        page = await self._knowledge_bases(caller, 0)
         listed = [
             ListedKnowledgeBase(
                 id=each.id,
@@ -85,14 +85,12 @@ class Reading:
         ]
         return KnowledgeBases(knowledge_bases=listed, total=page.total)
 
-    async def search(self, identity: Identity, wanted: SearchKnowledge) -> Passages:
+    async def search(self, caller: Principal, wanted: SearchKnowledge) -> Passages:
         """Raises ``Conflict`` for a name that several knowledge bases have."""
-        base_id = await self._knowledge_base_id(identity, wanted.knowledge_base)
+        base_id = await self._knowledge_base_id(caller, wanted.knowledge_base)
         body = orjson.dumps({"query": wanted.query, "top_k": wanted.top_k})
         path = f"/internal/knowledge-bases/{base_id}/search"
-        found = SearchReply.model_validate_json(
-            checked(await self.upstreams.request("POST", "ingestion", path, identity, body=body))
-        )
+        found = SearchReply.model_validate_json(await self.owners.ask(caller, "ingestion", path, body))
         return Passages(knowledge_base_id=base_id, query=wanted.query, results=found.results)
 
     async def conversation(self, identity: Identity, session_id: str) -> Conversation:
@@ -114,13 +112,13 @@ class Reading:
             required_actions=list(await self.sessions.open_actions(identity, session.session_id)),
         )
 
-    async def _knowledge_base_id(self, identity: Identity, named: str) -> str:
+    async def _knowledge_base_id(self, caller: Principal, named: str) -> str:
         if is_id(named):
             return named
         found: list[KnowledgeBase] = []
         offset, has_more = 0, True
         while has_more:
-            page = await self._knowledge_bases(identity, offset)
+            page = await self._knowledge_bases(caller, offset)
             found += [each for each in page.knowledge_bases if each.name == named]
             offset, has_more = offset + _PAGE, page.has_more
         if not found:
@@ -132,10 +130,10 @@ class Reading:
             raise Conflict(f"Several knowledge bases have this name; search one of them by its id: {ids}.")
         return found[0].id
 
-    async def _knowledge_bases(self, identity: Identity, offset: int) -> KnowledgeBasePage:
+    async def _knowledge_bases(self, caller: Principal, offset: int) -> KnowledgeBasePage:
         params = {"limit": _PAGE, "offset": offset}
-        answer = await self.upstreams.request("GET", "ingestion", "/internal/knowledge-bases", identity, params=params)
-        return KnowledgeBasePage.model_validate_json(checked(answer))
+        listed = await self.owners.read(caller, "ingestion", "/internal/knowledge-bases", params)
+        return KnowledgeBasePage.model_validate_json(listed)
 
 
 def agent_name(session: Session) -> str:

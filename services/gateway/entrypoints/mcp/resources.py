@@ -12,10 +12,9 @@ from pydantic import TypeAdapter
 from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactRecord
 from libs.contracts.api.sessions import SessionPage
 from libs.contracts.errors import InvalidRequest, NotFound, TooLarge
-from libs.contracts.identity import Identity, Scope
-from libs.service_defaults import UpstreamClient
-from libs.service_defaults.internal_calls import checked, refusal
+from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.mcp.answers import artifact_uri
 from services.gateway.entrypoints.mcp.reading import Reading, agent_name
@@ -54,14 +53,14 @@ class Resources:
     """Every method raises ``PermissionDenied`` for a scope that is missing."""
 
     reading: Reading
-    upstreams: UpstreamClient
+    owners: Owners
 
     async def listed(self, principal: Principal, cursor: str | None) -> tuple[list[Resource], str | None]:
         """A page of the caller's sessions, newest first, and the cursor of the next one."""
         require_scopes(principal, [Scope.SESSIONS_READ])
         offset = _offset(cursor)
         params = {"limit": _PAGE, "offset": offset}
-        answer = await self._get(principal.identity, "runtime", "/internal/sessions", params)
+        answer = await self.owners.read(principal, "runtime", "/internal/sessions", params)
         page = SessionPage.model_validate_json(answer)
         found = [
             Resource(
@@ -84,36 +83,29 @@ class Resources:
                 return TextResourceContents(uri=uri, mime_type=_JSON, text=found.model_dump_json())
             case ("sessions", session_id, _):
                 require_scopes(principal, [Scope.ARTIFACTS_READ])
-                return await self._artifacts(principal.identity, uri, session_id)
+                return await self._artifacts(principal, uri, session_id)
             case ("artifacts", artifact_id, None):
                 require_scopes(principal, [Scope.ARTIFACTS_READ])
-                return await self._artifact(principal.identity, uri, artifact_id)
+                return await self._artifact(principal, uri, artifact_id)
         raise NotFound("There is no such resource; resource templates show which there are.")
 
-    async def _artifacts(self, identity: Identity, uri: str, session_id: str) -> TextResourceContents:
+    async def _artifacts(self, caller: Principal, uri: str, session_id: str) -> TextResourceContents:
         path, params = f"/internal/sessions/{session_id}/artifacts", {"limit": _LONGEST_LIST, "offset": 0}
-        page = ArtifactPage.model_validate_json(await self._get(identity, "artifacts", path, params))
+        page = ArtifactPage.model_validate_json(await self.owners.read(caller, "artifacts", path, params))
         listed: list[dict[str, Any]] = _RECORDS.dump_python(
             [ArtifactRecord.model_validate(each.model_dump()) for each in page.artifacts], mode="json"
         )
         records = [{**each, "uri": artifact_uri(each["artifact_id"])} for each in listed]
         return TextResourceContents(uri=uri, mime_type=_JSON, text=orjson.dumps(records).decode())
 
-    async def _artifact(self, identity: Identity, uri: str, artifact_id: str) -> Contents:
+    async def _artifact(self, caller: Principal, uri: str, artifact_id: str) -> Contents:
         record = Artifact.model_validate_json(
-            await self._get(identity, "artifacts", f"/internal/artifacts/{artifact_id}", None)
+            await self.owners.read(caller, "artifacts", f"/internal/artifacts/{artifact_id}")
         )
         if record.size > _LARGEST:
             raise TooLarge(f"The file has {record.size} bytes; download it from {record.url}.")
         path = f"/internal/sessions/{record.session_id}/artifacts/{artifact_id}/download"
-        async with self.upstreams.exchange("GET", "artifacts", path, identity) as answer:
-            content = b"".join([piece async for piece in answer.pieces])
-        if answer.status != 200:
-            raise refusal(answer.status, content)
-        return _contents(uri, record.content_type, content)
-
-    async def _get(self, identity: Identity, upstream: str, path: str, params: dict[str, Any] | None) -> bytes:
-        return checked(await self.upstreams.request("GET", upstream, path, identity, params=params))
+        return _contents(uri, record.content_type, await self.owners.file(caller, "artifacts", path))
 
 
 def _contents(uri: str, media_type: str, content: bytes) -> Contents:

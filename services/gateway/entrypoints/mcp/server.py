@@ -23,7 +23,6 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import ErrorKind
-from libs.service_defaults import UpstreamClient
 from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.errors import as_service_error
 from services.gateway.entrypoints.mcp.asking import Asking
@@ -45,13 +44,13 @@ Context = ServerRequestContext[Any, Any]
 class McpServer:
     """Serves each request by itself, so that any replica answers any request of a client."""
 
-    def __init__(self, door: Door, upstreams: UpstreamClient) -> None:
+    def __init__(self, door: Door) -> None:
         # At INFO the SDK tells of every request.
         logging.getLogger("mcp").setLevel(logging.WARNING)
-        reading = Reading(door.agents, door.sessions, upstreams)
+        reading = Reading(door.agents, door.sessions, door.owners)
         self._asking = Asking(door.agents, door.sessions, door.turns)
         self._tools = Tools(reading, self._asking)
-        self._resources = Resources(reading, upstreams)
+        self._resources = Resources(reading, door.owners)
         self._server: Server[Any] = Server(
             "agent-execution-service",
             version="1.0.0",

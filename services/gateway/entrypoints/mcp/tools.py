@@ -92,7 +92,7 @@ _KINDS: Final = {
         returns=KnowledgeBases,
         scopes=[Scope.KNOWLEDGE_READ],
         annotations=_READS,
-        do=lambda tools, call, _: tools.reading.knowledge_bases(call.caller.identity),
+        do=lambda tools, call, _: tools.reading.knowledge_bases(call.caller.principal),
     ),
     "search_knowledge": ToolKind(
         title="Search a knowledge base",
@@ -101,7 +101,7 @@ _KINDS: Final = {
         returns=Passages,
         scopes=[Scope.KNOWLEDGE_READ],
         annotations=_READS,
-        do=lambda tools, call, wanted: tools.reading.search(call.caller.identity, wanted),
+        do=lambda tools, call, wanted: tools.reading.search(call.caller.principal, wanted),
     ),
     "read_session": ToolKind(
         title="Read a conversation",

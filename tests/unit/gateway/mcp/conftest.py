@@ -11,7 +11,7 @@ from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.messages import Event
 from libs.service_defaults._http_server import HttpServer
-from services.gateway.bootstrap import PREFIX
+from services.gateway.entrypoints.door.routes import PREFIX
 from tests.support.gateway import Gateway, Sent
 from tests.support.waiting import until
 from tests.unit.gateway.test_protocols import AGENT

@@ -97,7 +97,7 @@ async def test_a_revoked_key_ends_what_is_under_way(served: Served) -> None:
     async with mcp_client(served.url, served.key) as client:
         asking = asyncio.create_task(client.call_tool("ask_support", {"message": "Hello"}))
         await served.until_sent(ExecuteTurn)
-        served.public.api.revoked(served.public.key.id)
+        served.public.api.credentials.revoked(served.public.key.id)
         with pytest.raises(Exception, match="revoked"):
             await asking
 

@@ -4,11 +4,12 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from copy import copy
 from http import HTTPStatus
-from typing import Any, Final, get_args
+from typing import Any, Final, get_args, get_type_hints
 
 import orjson
 from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
+from fastapi.params import Security
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
@@ -16,6 +17,7 @@ from pydantic.json_schema import models_json_schema
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.service_defaults.errors import RETRIED, STATUSES
+from services.gateway.entrypoints.door.callers import SCHEMES
 from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema
 from services.gateway.entrypoints.door.queries import QueryModel
 from services.gateway.entrypoints.door.routes import bodies_of
@@ -90,11 +92,22 @@ def _complete(operation: _Operation, route: APIRoute) -> None:
     if any(each["name"] == _IDEMPOTENCY_KEY for each in parameters):
         statuses.update(_WITH_KEY)
     parameters.append(_CORRELATION_ID)
+    for security in _credentials(route):
+        schemes = SCHEMES[security.dependency]
+        operation["security"] = [{scheme.scheme_name: list(security.scopes or ())} for scheme in schemes]
     for scope in next(iter(operation.get("security", [{"none": []}])[0].values())):
         statuses.add(403)
         note = f"Needs the scope `{scope}`."
         operation["description"] = "\n\n".join(filter(None, (operation.get("description"), note)))
     operation["responses"] = {**_answers(operation["responses"]), **_refusals(statuses)}
+
+
+def _credentials(route: APIRoute) -> Iterator[Security]:
+    """The dependency of the operation that asks for a caller, with the scopes that it asks for."""
+    for annotation in get_type_hints(route.endpoint, include_extras=True).values():
+        for each in getattr(annotation, "__metadata__", ()):
+            if isinstance(each, Security) and each.dependency in SCHEMES:
+                yield each
 
 
 def _has_query_model(dependant: Any) -> bool:
@@ -166,7 +179,10 @@ def _components(made: dict[str, Any], models: list[type[BaseModel]], parameters:
     schemas = {**made["schemas"], **definitions["$defs"]}
     unused = ("HTTPValidationError", "ValidationError")
     return {
-        "securitySchemes": made["securitySchemes"],
+        "securitySchemes": {
+            scheme.scheme_name: scheme.model.model_dump(mode="json", by_alias=True, exclude_none=True)
+            for scheme in dict.fromkeys(scheme for schemes in SCHEMES.values() for scheme in schemes)
+        },
         "schemas": {name: schemas[name] for name in sorted(schemas) if name not in unused},
         "parameters": parameters,
         "responses": {str(status): _error(status) for status in sorted(_KINDS)},

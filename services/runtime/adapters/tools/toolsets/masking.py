@@ -75,7 +75,7 @@ class MaskedTool:
             mask = self._secrets.mask(self._toolset)
             warnings = tuple(mask.hide(warning) for warning in output.warnings)
             return replace(output, text=mask.hide(output.text), warnings=warnings)
-        # Outside of the handler: the original would be its context, and be logged with it.
+        # Dependencies of the handler: the original would be its context, and be logged with it.
         raise failure
 
 

@@ -1,0 +1,48 @@
+"""Events about keys, connections and agents, which end credentials and change what they may."""
+
+from dataclasses import dataclass
+
+from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
+from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.messages import Envelope
+from libs.eventing import CommandSender
+from services.gateway.entrypoints.door.streams import EventStreams
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.principals import Principals
+
+
+@dataclass(frozen=True, slots=True)
+class Credentials:
+    """Tells those who remember credentials, by the ids of these; an agent is one for its public key."""
+
+    principals: Principals
+    agents: Agents
+    streams: EventStreams
+
+    def changed(self, identifier: str) -> None:
+        """It has to be looked up anew."""
+        self.principals.forget(identifier)
+        self.agents.forget(identifier)
+
+    def withdrawn(self, identifier: str) -> None:
+        """It ended for now, and its streams with it."""
+        self.changed(identifier)
+        self.streams.end(identifier)
+
+    def revoked(self, identifier: str) -> None:
+        """It ended for good, and its streams with it."""
+        self.changed(identifier)
+        self.streams.refuse(identifier)
+
+    def listen(self, sender: CommandSender) -> None:
+        """The subject of each such event is the credential's id."""
+        for event in (ApiKeyRevoked, ConnectionDeleted, AgentDeleted):
+            sender.on_event(event.TYPE, lambda envelope, _: self.revoked(envelope.subject))
+        # A page may have asked for an agent's key before there was the agent.
+        sender.on_event(AgentCreated.TYPE, lambda envelope, _: self.changed(envelope.subject))
+        sender.on_event(AgentUpdated.TYPE, self._agent_updated)
+
+    def _agent_updated(self, envelope: Envelope, payload: bytes) -> None:
+        agent = AgentUpdated.decode(payload).agent
+        usable = agent.is_public and agent.allowed_origins
+        (self.changed if usable else self.withdrawn)(envelope.subject)

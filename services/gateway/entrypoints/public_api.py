@@ -1,0 +1,136 @@
+"""The public API and the protocols beside it, made of use cases on real or fake outside parts."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from libs.eventing import CommandSender
+from libs.quotas import CompanyLimits
+from libs.secrets import SecretCipher
+from libs.service_defaults import UpstreamClient
+from services.gateway.domain.limits import SharedLimits
+from services.gateway.domain.load_shedding import LoadShedding
+from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline, TokenCodec
+from services.gateway.domain.usage import UsageStore
+from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
+from services.gateway.entrypoints.a2a.application import A2AApplication
+from services.gateway.entrypoints.ag_ui.application import AGUIApplication
+from services.gateway.entrypoints.credentials import Credentials
+from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.callers import Authentication
+from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.lifecycle import InFlightRequests
+from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
+from services.gateway.entrypoints.door.streams import EventStreams
+from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
+from services.gateway.entrypoints.mcp.application import McpApplication
+from services.gateway.entrypoints.openai.application import OpenAIApplication
+from services.gateway.entrypoints.rest.application import PublicApplication
+from services.gateway.entrypoints.rest.resources import Resources
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.budgets import Budgets
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.connections import Connections
+from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.failures import Failures
+from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
+from services.gateway.use_cases.keys import Keys
+from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.places import StreamPlaces
+from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.rates import Rates
+from services.gateway.use_cases.reading.event_reader import EventReader
+from services.gateway.use_cases.reading.feeds import Feeds
+from services.gateway.use_cases.reading.turn_history import TurnHistory
+from services.gateway.use_cases.secrets import Secrets
+from services.gateway.use_cases.sessions import Sessions
+from services.gateway.use_cases.shed_load import ShedLoad
+from services.gateway.use_cases.turns import Turns
+from services.gateway.use_cases.webhooks.webhooks import Webhooks
+
+PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
+    OpenAIApplication,
+    A2AApplication,
+    AGUIApplication,
+    McpApplication,
+)
+"""Applications at the root of the server, beside the public API."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Dependencies:
+    """Stores, clients and clocks of the public API, real or fake."""
+
+    keys: KeyStore
+    connections: ConnectionStore
+    tokens: TokenCodec
+    idempotency: IdempotencyStore
+    bus: CommandSender
+    upstreams: UpstreamClient
+    timeline: Timeline
+    usage: UsageStore
+    webhooks: WebhookStore
+    webhook_client: WebhookClient
+    cipher: SecretCipher | None
+    service_health: ServiceHealth
+    consumer_groups: ConsumerGroups
+    dead_letters: DeadLetterBox
+    shared_limits: SharedLimits
+    limits: CompanyLimits
+    now: Callable[[], datetime]
+    monotonic: Callable[[], float]
+    shared_origins: frozenset[str] = frozenset()
+
+
+class PublicApi:
+    """``application`` serves ``/api/v1``, each of ``protocols`` what is below its prefix."""
+
+    def __init__(self, outside: Dependencies) -> None:
+        now, monotonic, upstreams, limits = outside.now, outside.monotonic, outside.upstreams, outside.limits
+        fresh = outside.bus.fresh
+        stores = (outside.keys, outside.connections, outside.tokens)
+        principals = Principals(*stores, upstreams, fresh=fresh, now=now, monotonic=monotonic)
+        agents = Agents(upstreams, fresh, monotonic)
+        rates = Rates(outside.shared_limits, limits, monotonic)
+        commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
+        self.load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
+        self.places = StreamPlaces(outside.shared_limits, limits)
+        self.feeds = Feeds(outside.timeline, now=now, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
+        history = TurnHistory(outside.timeline, upstreams)
+        reader = EventReader(outside.bus, outside.timeline, self.feeds, history)
+        self.in_flight = InFlightRequests()
+        door = Door(
+            commands=commands,
+            agents=agents,
+            sessions=Sessions(commands, agents, upstreams),
+            turns=Turns(commands, outside.idempotency, upstreams, reader),
+            reader=reader,
+            owners=Owners(upstreams),
+            streams=EventStreams(now, self.places),
+            transfers=TransferProxy(upstreams),
+        )
+        self.credentials = Credentials(principals, agents, door.streams)
+        resources = Resources(
+            keys=Keys(outside.keys, now, limits, self.credentials.changed),
+            tokens=outside.tokens,
+            connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
+            webhooks=Webhooks(outside.webhooks, outside.webhook_client, outside.cipher, now),
+            secrets=Secrets(commands, outside.cipher),
+            budgets=Budgets(commands, outside.keys, outside.usage, now),
+            limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
+            usage=outside.usage,
+            health=Health(outside.service_health, outside.consumer_groups, now, monotonic),
+            dead_letters=VisibleDeadLetters(outside.dead_letters, monotonic),
+            failures=Failures(upstreams),
+            now=now,
+        )
+        edge = PublicEdge(
+            authentication=Authentication(principals, rates, self.load),
+            door=door,
+            in_flight=self.in_flight,
+            shared_origins=outside.shared_origins,
+        )
+        self.application = PublicApplication(edge, resources)
+        self.protocols: Sequence[ProtocolApplication] = [make(edge) for make in PROTOCOLS]
