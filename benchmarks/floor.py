@@ -24,7 +24,7 @@ from benchmarks.children import Children
 from benchmarks.scenarios import FULL
 from benchmarks.stack import benchmark_home, remove
 from benchmarks.turns import SIDES, Bench, open_bench
-from cli.bus_address import BusAddress, embedded_bus
+from cli.installation import BusAddress, embedded_bus
 from deploy.local.credentials import Credentials
 from deploy.local.home import Home
 from deploy.local.stack import postgres_of

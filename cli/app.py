@@ -1,4 +1,4 @@
-"""The table of `aes` commands. Each has a module of its own, imported when it is called."""
+"""The table of `aes` commands, whose modules are imported when they are called."""
 
 import logging
 from dataclasses import dataclass
@@ -16,9 +16,12 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or a group of commands: `module` holds a `typer.Typer` named `app`."""
+    """A command or a group of commands: the `typer.Typer` named `app` of a module, or the one named after a colon.
 
-    module: str
+    ``help`` is what `aes --help` says, and what a group says of itself.
+    """
+
+    place: str
     help: str
     needs: str = "cli"
     """The folder of the project that the command works on. Images have no tests and no benchmarks."""
@@ -26,6 +29,12 @@ class Entry:
     @property
     def can_run(self) -> bool:
         return (_ROOT / self.needs).is_dir()
+
+    def load(self) -> Any:
+        module, _, name = self.place.partition(":")
+        command = typer.main.get_command(getattr(import_module(module), name or "app"))
+        command.help = command.help or self.help
+        return _flowing(command)
 
 
 COMMANDS = {
@@ -36,24 +45,24 @@ COMMANDS = {
     "restart": Entry("cli.restart", "Restart services, one process after the other."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
     "doctor": Entry("cli.doctor.command", "Examine the installation and say what to do."),
-    "check": Entry("cli.check", "Run the linters, the type check and the import rules.", needs="tests"),
-    "companies": Entry("cli.administration.companies", "Manage the companies that use the service."),
-    "users": Entry("cli.administration.users", "Manage the users of a company."),
-    "keys": Entry("cli.administration.keys", "Manage API keys."),
-    "secrets": Entry("cli.secrets.command", "Encrypt stored secrets under the newest key."),
-    "kb": Entry("cli.knowledge.command", "Make knowledge bases of folders, list and search them."),
-    "events": Entry("cli.events.command", "Follow the company's timeline."),
-    "usage": Entry("cli.usage.command", "Show what turns took."),
-    "budgets": Entry("cli.usage.budgets", "Limit what turns may take."),
-    "prices": Entry("cli.usage.prices", "Manage the prices of models."),
-    "actions": Entry("cli.actions.command", "See and answer what turns are waiting for."),
-    "dlq": Entry("cli.dlq.command", "See and replay messages that could not be processed."),
+    "check": Entry("tools.check", "Run the linters, the type check and the import rules.", needs="tests"),
+    "companies": Entry("cli.administration:companies", "Manage the companies that use the service."),
+    "users": Entry("cli.administration:users", "Manage the users of a company."),
+    "keys": Entry("cli.keys", "Manage API keys."),
+    "secrets": Entry("cli.secrets", "Encrypt stored secrets under the newest key."),
+    "kb": Entry("cli.kb", "Make knowledge bases of folders, list and search them."),
+    "events": Entry("cli.events", "Follow the company's timeline."),
+    "usage": Entry("cli.usage", "Show what turns took."),
+    "budgets": Entry("cli.budgets", "Limit what turns may take."),
+    "prices": Entry("cli.prices", "Manage the prices of models."),
+    "actions": Entry("cli.actions", "See and answer what turns are waiting for."),
+    "dlq": Entry("cli.dlq", "See and replay messages that could not be processed."),
     "bench": Entry(
         "benchmarks.command", "Measure turns, fairness, growth, rest, ingestion and search.", needs="benchmarks"
     ),
-    "test": Entry("cli.test", "Run the tests; --all adds the slow ones.", needs="tests"),
-    "backup": Entry("cli.backup.back_up", "Write all databases and objects into a folder, while everything runs."),
-    "restore": Entry("cli.backup.restore", "Put a backup into empty databases and object stores."),
+    "test": Entry("tools.test", "Run the tests; --all adds the slow ones.", needs="tests"),
+    "backup": Entry("cli.backup", "Write all databases and objects into a folder, while everything runs."),
+    "restore": Entry("cli.restore", "Put a backup into empty databases and object stores."),
     "topics": Entry("cli.topics", "Manage the topics on the bus."),
 }
 
@@ -72,9 +81,9 @@ class LazyCommands(TyperGroup):
             return None
         if self._listing:
             return typer.core.TyperCommand(cmd_name, help=entry.help)
-        command = typer.main.get_command(import_module(entry.module).app)
+        command = entry.load()
         command.name = cmd_name
-        return _flowing(command)
+        return command
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS:
@@ -105,7 +114,6 @@ def _flowing(command: Any) -> Any:
 app = typer.Typer(
     name="aes",
     cls=LazyCommands,
-    help="The Agent Execution Service: creates, validates and runs AI agents.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,

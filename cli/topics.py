@@ -1,17 +1,16 @@
 """`aes topics`."""
 
 import asyncio
-import os
 from typing import Annotated
 
 import typer
 
-from cli.bus_address import named_kafka
+from cli.installation import named_bus
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
 from libs.eventing import BusUnavailable, Replication, create_topics
 
-app = typer.Typer(help="Manage the topics on the bus.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(no_args_is_help=True, add_completion=False)
 Replicas = Annotated[
     int,
     typer.Option(
@@ -33,8 +32,7 @@ InSync = Annotated[
 
 
 @app.callback()
-def topics() -> None:
-    """Manage the topics on the bus."""
+def topics() -> None: ...
 
 
 @app.command()
@@ -44,15 +42,14 @@ def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None,
     Topics that are there are left as they are.
     """
     with failures_explained(json_output):
-        if not os.environ.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
+        if (bus := named_bus()) is None:
             raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS is not set.", "Set it to host:port of a Kafka broker.")
         try:
             replication = Replication.of(replication_factor, min_insync_replicas)
         except ValueError as problem:
             raise StackError(f"{problem}.", "See: ./aes topics create --help") from None
-        prefix = os.environ.get("AES_TOPIC_PREFIX", "")
         try:
-            asyncio.run(create_topics(named_kafka(), prefix, replication=replication))
+            asyncio.run(create_topics(bus.kafka, bus.prefix, replication=replication))
         except BusUnavailable as problem:
             raise StackError(f"{problem}.", "See what is wrong with: ./aes doctor") from None
     if json_output:

@@ -1,24 +1,26 @@
 """`aes demo`."""
 
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from aes_client import Client
 
-from cli.connection import ApiKey, BaseUrl
-from cli.demo import (
-    conversation,
-    files,
-    knowledge,
-    materials,
-    next_steps,
-    provider,
-    start,
-    timeline,
-    validation,
-    waiting,
-)
-from cli.demo.screen import Screen
+from cli.connection import ApiKey, BaseUrl, Connection, connect
+from cli.demo import steps
+from cli.demo.view import Screen
+from cli.installation import BusAddress, embedded_bus, named_bus
+from cli.progress import Progress
+from cli.studio_link import studio_link
 from cli.terminal import Json, failures_explained, print_json
+from deploy.local.control import bring_up, development_key
+from deploy.local.errors import StackError
+from deploy.local.home import Home
+from deploy.local.restarting import parts_of, restart
+from deploy.local.state import StackState
 from libs.contracts.identifiers import new_id
 
 app = typer.Typer(add_completion=False)
@@ -46,25 +48,55 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
         print_json(result)
 
 
+@dataclass(frozen=True)
+class Running:
+    """A running service; `bus` is None for a service elsewhere whose broker was not named."""
+
+    connection: Connection
+    bus: BusAddress | None
+    key_file: Path | None
+    """File with the key; None when the caller gave the key."""
+    home: Home | None = None
+    """The embedded stack; None for a service elsewhere: its processes are not for the demo to restart."""
+
+    @property
+    def restart(self) -> Callable[[], None] | None:
+        """Restarts the runtime of the embedded stack and returns when it works again."""
+        home = self.home
+        if home is None:
+            return None
+
+        def restart_runtime() -> None:
+            for part in parts_of(home, ["runtime"]):
+                restart(home, part)
+
+        return restart_runtime
+
+
 def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str | None) -> dict[str, Any]:
-    library = materials.load(model)
+    agents = [steps.Agent.load(part, model) for part in (steps.ASSISTANT, steps.ANALYST)]
+    clerk, cashier = (steps.Agent.load(part, model) for part in (steps.CLERK, steps.CASHIER))
     correlation_id = f"demo-{new_id()[-12:]}"
-    provider.check_caller(model, will_start=base_url is None and not start.is_running())
-    stack = start.ensure(screen, base_url, api_key)
+    home = Home.from_environment()
+    check_caller(model, will_start=base_url is None and not _is_running(home))
+    stack = _ensure(screen, home, base_url, api_key)
     with stack.connection.client(headers={"X-Correlation-ID": correlation_id}) as client:
-        provider.check_service(client, stack.connection.base_url, model, ours=base_url is None)
-        verdicts = validation.show(screen, client, library)
-        base = knowledge.build(screen, client, library)
+        check_service(client, stack.connection.base_url, model, ours=base_url is None)
+        verdicts = steps.validate(screen, client, agents)
+        base = steps.build_knowledge_base(screen, client)
         talks = [
-            conversation.hold(screen, client, agent, base, step=step, letter=letter)
-            for step, letter, agent in zip((3, 4), "AB", library.agents, strict=True)
+            steps.talk_about(screen, client, step, letter, agent, base)
+            for step, letter, agent in zip((3, 4), "AB", agents, strict=True)
         ]
-        clerk, saved = files.hold(screen, client, library, step=5, letter="C", place=start.downloads())
-        talks.append(clerk)
-        talks.append(waiting.hold(screen, client, library.cashier, step=6, letter="D", restart=start.restarter(stack)))
-        messages = timeline.show_history(screen, talks)
-        events = timeline.show(screen, client, stack, correlation_id, base, talks)
-    next_steps.show(screen, stack, talks[0])
+        talk, saved = steps.exchange_files(screen, client, clerk, home.root / "demo")
+        talks += [talk, steps.answer_actions(screen, client, cashier, stack.restart)]
+        messages = steps.show_history(screen, talks)
+        events = steps.show_timeline(screen, client, correlation_id, base, talks)
+    if stack.bus is not None:
+        screen.line("The same from Kafka:", "dim")
+        password_file = stack.home.kafka_password_file if stack.home else None
+        screen.command(steps.consumer_command(stack.bus, password_file, correlation_id))
+    show_next_steps(screen, stack, talks[0])
     return {
         "base_url": stack.connection.base_url,
         "correlation_id": correlation_id,
@@ -75,3 +107,134 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
         "history": messages,
         "timeline": events,
     }
+
+
+def _is_running(home: Home) -> bool:
+    state = StackState.read(home.state_file)
+    return state.is_supervised() and state.phase == "running"
+
+
+def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | None) -> Running:
+    """Takes the named service, else the embedded stack, which it starts if needed."""
+    if base_url is not None:
+        running = Running(connect(base_url, api_key), named_bus(), None)
+    else:
+        if _is_running(home):
+            state, _ = bring_up(home, lambda _: None)
+        else:
+            with Progress() as progress:
+                state, _ = bring_up(home, progress.show)
+        bus = embedded_bus(home, state.parts["kafka"].port or 0, os.environ.get("AES_TOPIC_PREFIX", ""))
+        connection = Connection(state.base_url, api_key or development_key(home))
+        running = Running(connection, bus, home.development_key_file if api_key is None else None, home)
+    screen.title(
+        "Agent Execution Service",
+        f"Gateway {running.connection.base_url}. What follows are real calls of its API.",
+    )
+    return running
+
+
+def check_caller(model: str | None, *, will_start: bool) -> None:
+    """Checks before anything starts. Raises StackError for an unusable name or a missing key."""
+    if model is None:
+        return
+    name = _provider(model)
+    if will_start and not _configured_here(name):
+        variables = _variables(name)
+        raise StackError(
+            f"{model} needs {' or '.join(variables)} in your environment, and it is not set.",
+            f"export {variables[0]}=…   and then: ./aes demo --model {model}",
+        )
+
+
+def check_service(client: Client, base_url: str, model: str | None, *, ours: bool) -> None:
+    """Raises StackError when the running service does not have the provider's key."""
+    if model is None:
+        return
+    name = _provider(model)
+    known = {provider["provider"]: provider for provider in client.request("GET", "/models/")["providers"]}
+    if name in known and known[name]["configured"]:
+        return
+    variable = _variables(name)[0] if _variables(name) else "its key"
+    if not ours:
+        raise StackError(
+            f"The service at {base_url} has no key for {name}.", f"Its operator sets {variable} for the runtime."
+        )
+    again = f"./aes down && ./aes demo --model {model}"
+    if _configured_here(name):
+        raise StackError(
+            f"The stack was started without {variable}, so its runtime cannot use {model}.",
+            f"Restart it from this shell, which has the key; sessions are kept: {again}",
+        )
+    raise StackError(
+        f"{model} needs {variable}, and neither your environment nor the running stack has it.",
+        f"export {variable}=…   and then: {again}",
+    )
+
+
+def _provider(model: str) -> str:
+    name, colon, rest = model.partition(":")
+    known = {"builtin", *_providers()}
+    if not colon or not rest or name not in known:
+        raise StackError(
+            f"{model!r} is not a model of a known provider.",
+            f"Name it as provider:name, such as openai:gpt-4o-mini. Providers: {', '.join(sorted(known))}",
+        )
+    return name
+
+
+def _configured_here(name: str) -> bool:
+    return name == "builtin" or any(os.environ.get(variable) for variable in _variables(name))
+
+
+def _variables(name: str) -> tuple[str, ...]:
+    return _providers().get(name, ())
+
+
+def _providers() -> dict[str, tuple[str, ...]]:
+    """The variables that configure each provider, the usual one first."""
+    from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
+
+    compatible = {
+        known.name: (known.key_variable, known.address_variable) if known.address else (known.address_variable,)
+        for known in COMPATIBLE
+    }
+    return compatible | {other.name: other.variables for other in OTHERS}
+
+
+_COMMANDS = """\
+AES={base_url}/api/v1
+KEY="x-api-key: {key}"
+
+# Ask on in the first session; -N shows the stream as it comes.
+curl -N -H "$KEY" -H "content-type: application/json" \\
+     -H "accept: text/event-stream" \\
+     -d '{{"content": "{question}"}}' \\
+     $AES/runtime/{session_id}/execute/
+
+# Its history; a session of your own from a YAML file.
+curl -H "$KEY" "$AES/runtime/{session_id}/messages/"
+curl -H "$KEY" -H "content-type: application/yaml" \\
+     --data-binary @{agent} $AES/sessions/
+"""
+
+
+def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
+    screen.heading(9, "Go on by hand")
+    # A demo in a container talks to an address that nobody outside knows.
+    base_url = os.environ.get("AES_PUBLIC_URL") or stack.connection.base_url
+    commands = _COMMANDS.format(
+        base_url=base_url,
+        # An expression that yields the key, so that the key itself stays off the screen.
+        key="$AES_API_KEY" if stack.key_file is None else f"$(cat {steps.near(stack.key_file)})",
+        session_id=talk.session.session_id,
+        question=talk.agent.part.questions[-1].replace("'", "").replace('"', ""),
+        agent=steps.near(Path(talk.agent.part.agent)),
+    )
+    screen.console.print()
+    screen.command(commands)
+    screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
+    screen.line("Studio      shows all of this in a browser; the link signs in once, within an hour:", "dim")
+    screen.command(studio_link(stack.connection, base_url))
+    if stack.key_file is not None:
+        screen.line("The stack stays up: ./aes status, ./aes logs -f, ./aes down", "dim")

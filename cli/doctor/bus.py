@@ -1,26 +1,29 @@
-"""Checks that Kafka answers, has the declared topics and a correct clock."""
+"""Checks that Kafka answers, has the declared topics, replicated as they should be, and a correct clock."""
 
-import asyncio
+import os
 import secrets
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import Mapping
 from typing import Any
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.errors import for_code
 
-from cli.bus_address import BusAddress
 from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, skipped, warning
-from cli.doctor.replication import expected_replication, replication_findings
+from cli.installation import BusAddress
 from libs.contracts.topics import with_dead_letters
-from libs.eventing import connection_diagnostics
+from libs.eventing import Replication, kafka_admin
 
 _REACH = (
     "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how "
     "it lets one in. Check the network in between."
+)
+
+_MOVE = (
+    "Give the topics more replicas with kafka-reassign-partitions, and kafka-configs --alter for min.insync.replicas; "
+    "with Strimzi in the KafkaTopic resources."
 )
 
 
@@ -32,7 +35,7 @@ def bus_checks(address: BusAddress) -> list[Check]:
 
 
 async def _brokers_and_topics(address: BusAddress) -> list[Finding]:
-    async with _admin(address) as admin:
+    async with kafka_admin(address.kafka, client_id="aes-cli") as admin:
         cluster = await admin.describe_cluster()
         there = {topic["topic"]: topic["partitions"] for topic in await admin.describe_topics()}
         declared = [address.prefix + topic.name for topic in with_dead_letters()]
@@ -94,7 +97,7 @@ async def _clock(address: BusAddress) -> list[Finding]:
     made = NewTopic(
         topic, num_partitions=1, replication_factor=1, topic_configs={"message.timestamp.type": "LogAppendTime"}
     )
-    async with _admin(address) as admin:
+    async with kafka_admin(address.kafka, client_id="aes-cli") as admin:
         response = await admin.create_topics([made])
         for _, code, *_ in response.topic_errors:
             if code:
@@ -119,14 +122,33 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
         await producer.stop()
 
 
-@asynccontextmanager
-async def _admin(address: BusAddress) -> AsyncIterator[AIOKafkaAdminClient]:
-    admin = AIOKafkaAdminClient(**address.kafka.options(), client_id="aes-cli")
-    try:
-        async with asyncio.timeout(20):
-            await admin.start()
-        yield admin
-    except KafkaError as problem:
-        raise OSError(await connection_diagnostics(address.kafka) or f"{address.servers}: {problem}") from problem
-    finally:
-        await admin.close()
+def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
+    """Takes AES_KAFKA_REPLICATION_FACTOR, else three replicas where there are three brokers. Raises ValueError."""
+    factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
+    in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
+    if factor:
+        return Replication.of(int(factor), int(in_sync) if in_sync else None)
+    return Replication.of(3) if brokers >= 3 else None
+
+
+def replication_findings(
+    factors: Mapping[str, int], in_sync: Mapping[str, int], expected: Replication | None
+) -> list[Finding]:
+    """Compares replicas (``factors``) and `min.insync.replicas` (``in_sync``) by topic with the expected ones."""
+    if expected is None:
+        return []
+    fewer = sorted(name for name, factor in factors.items() if factor < expected.factor)
+    loose = sorted(name for name, least in in_sync.items() if least < expected.in_sync)
+    # One unreachable broker would stop all writes.
+    tight = sorted(name for name, least in in_sync.items() if least > 1 and least >= factors[name])
+    findings = []
+    if fewer:
+        findings.append(warning("replication", f"fewer than {expected.factor} replicas: {', '.join(fewer)}", _MOVE))
+    if loose:
+        told = f"min.insync.replicas below {expected.in_sync}: {', '.join(loose)}"
+        findings.append(warning("replication", told, _MOVE))
+    if tight:
+        told = f"min.insync.replicas leaves no broker to spare: {', '.join(tight)}"
+        findings.append(warning("replication", told, _MOVE))
+    good = f"{expected.factor} replicas, {expected.in_sync} of them in sync before a message counts as sent"
+    return findings or [ok("replication", good)]

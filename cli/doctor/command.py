@@ -11,10 +11,9 @@ from cli.doctor.bus import bus_checks
 from cli.doctor.databases import database_checks
 from cli.doctor.findings import Check, Finding, examine
 from cli.doctor.http_checks import object_checks, service_checks, weaviate_checks
-from cli.doctor.installation import Installation, find_installation
 from cli.doctor.machine import machine_checks
+from cli.installation import Installation, find_installation
 from cli.terminal import Json, failures_explained, print_json
-from deploy.local.state import StackState
 
 app = typer.Typer(add_completion=False)
 _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", "red"), "skipped": ("·", "dim")}
@@ -44,7 +43,7 @@ def checks_of(installation: Installation) -> list[Check]:
     checks = machine_checks(
         installation.signing_key, installation.secrets_key, installation.directories, installation.home
     )
-    if installation.home is not None and not StackState.read(installation.home.state_file).is_supervised():
+    if not installation.runs:
         # A stopped stack is one finding; its services need no finding each.
         return checks
     if installation.bus is not None:

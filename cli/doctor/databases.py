@@ -4,15 +4,14 @@ import asyncio
 import time
 from collections.abc import Mapping
 from functools import partial
-from pathlib import Path
 
 import psycopg
 
 from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, warning
-from cli.secrets.tables import SECRET_TABLES, SecretTable
 from deploy.local.home import PROJECT_ROOT
-from libs.persistence import Connection, IncompatibleSchema, fetch_value, is_migrated
+from libs.persistence import Connection, IncompatibleSchema, fetch_value, is_migrated, newest_revision
 from libs.secrets import key_id, parse_keys
+from libs.secrets.stored import SECRET_TABLES, SecretTable
 
 
 def database_checks(urls: Mapping[str, str], secrets_key: str = "") -> list[Check]:
@@ -37,6 +36,8 @@ async def _database(service: str, url: str, secrets_key: str) -> list[Finding]:
             findings += [
                 await _secrets(connection, table, secrets_key) for table in SECRET_TABLES if table.service == service
             ]
+        if findings[1].level == "ok":
+            findings.append(await _failures(service, connection))
         findings.append(await _clock(service, connection))
     return findings
 
@@ -49,9 +50,10 @@ def _encryption(connection: Connection) -> str:
 
 
 async def _migrations(service: str, url: str, connection: Connection) -> Finding:
-    check, newest = f"migrations of {service}", newest_migration(service)
+    migrations = PROJECT_ROOT / "services" / service / "migrations"
+    check, newest = f"migrations of {service}", newest_revision(migrations)
     try:
-        migrated = await asyncio.to_thread(is_migrated, url, _migrations_of(service))
+        migrated = await asyncio.to_thread(is_migrated, url, migrations)
     except IncompatibleSchema as problem:
         return failed(check, "the database has an earlier schema", str(problem))
     found = await fetch_value(connection, "SELECT to_regclass('alembic_version')::text")
@@ -61,14 +63,6 @@ async def _migrations(service: str, url: str, connection: Connection) -> Finding
     if str(at) > newest:
         return warning(check, f"at {at}, this release knows {newest}", "A newer release was here: use its programs.")
     return ok(check, f"at {at}")
-
-
-def newest_migration(service: str) -> str:
-    return max(file.stem.split("_", 1)[0] for file in (_migrations_of(service) / "versions").glob("[0-9]*.py"))
-
-
-def _migrations_of(service: str) -> Path:
-    return PROJECT_ROOT / "services" / service / "migrations"
 
 
 async def _vectors(connection: Connection) -> list[Finding]:
@@ -86,13 +80,9 @@ async def _secrets(connection: Connection, table: SecretTable, secrets_key: str)
         ids = [key_id(key) for key in parse_keys(secrets_key)]
     except ValueError:
         return failed(check, "AES_SECRETS_KEY is wrong, so they cannot be read", "See to the secrets key first.")
-    cursor = await connection.execute(
-        f"""SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM {table.table}
-            WHERE {table.condition} GROUP BY 1"""
-    )
-    found = {bytes(name): int(number) for name, number in await cursor.fetchall()}
-    lost = sum(number for name, number in found.items() if name not in ids)
-    old = sum(number for name, number in found.items() if name in ids[1:])
+    found = await table.count_by_key(connection)
+    lost = sum(count for under, count in found.items() if under not in ids)
+    old = sum(count for under, count in found.items() if under in ids[1:])
     if lost:
         remedy = "Add the key that they were encrypted with to AES_SECRETS_KEY, or rotate these secrets."
         return failed(check, f"{lost} of {sum(found.values())} are under no key of AES_SECRETS_KEY", remedy)
@@ -100,6 +90,21 @@ async def _secrets(connection: Connection, table: SecretTable, secrets_key: str)
         remedy = "Run: ./aes secrets rotate; only then take keys out."
         return warning(check, f"{old} of {sum(found.values())} are not under the first key yet", remedy)
     return ok(check, f"{sum(found.values())}, all under the first key")
+
+
+async def _failures(service: str, connection: Connection) -> Finding:
+    """Internal errors that events of the last day have reported."""
+    check = f"internal errors of {service}"
+    found = await connection.execute(
+        """SELECT count(*) OVER (), correlation_id, type, cause FROM outbox
+           WHERE cause IS NOT NULL AND created_at > now() - interval '1 day' ORDER BY id DESC LIMIT 3"""
+    )
+    rows = await found.fetchall()
+    if not rows:
+        return ok(check, "none in the last day")
+    newest = "; ".join(f"{correlation_id}: {kind}, {cause}" for _, correlation_id, kind, cause in rows)
+    remedy = "GET /operations/failures/ lists them all. Search the log for the correlation ID, and report the cause."
+    return warning(check, f"{rows[0][0]} in the last day, newest first: {newest}", remedy)
 
 
 async def _clock(service: str, connection: Connection) -> Finding:

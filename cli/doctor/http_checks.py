@@ -3,15 +3,11 @@
 import asyncio
 from collections.abc import Mapping
 from functools import partial
-from typing import Any
 from urllib.parse import urlsplit
 
-import httpx
-
 from cli.doctor.findings import Check, Finding, failed, ok
+from libs.diagnostics.health import ask_health, get
 from libs.objects import open_store
-
-_SECONDS = 10.0
 
 
 def service_checks(urls: Mapping[str, str]) -> list[Check]:
@@ -47,25 +43,14 @@ async def _service(name: str, urls: str) -> list[Finding]:
 
 async def _process(name: str, url: str) -> list[Finding]:
     check = f"service {name}"
-    async with httpx.AsyncClient(timeout=_SECONDS) as client:
-        answer = await client.get(f"{url.rstrip('/')}/health/ready")
-    health = _health(answer, name)
-    if health is not None and answer.status_code == httpx.codes.OK:
-        return [ok(check, f"ready at {url}")]
+    health = await ask_health(url, name)
     if health is None:
-        remedy = f"Something else listens there: set AES_{name.upper()}_URL to the service."
-        return [failed(check, f"{url} answers with {answer.status_code}", remedy)]
-    waits = [part for part, state in health["checks"].items() if state != "ok"]
-    return [failed(check, f"not ready: {', '.join(waits)}", "See to what it waits for, then read its log.")]
-
-
-def _health(answer: httpx.Response, name: str) -> dict[str, Any] | None:
-    """Parses the service's health document; None when another program answers."""
-    try:
-        health = answer.json()
-    except ValueError:
-        return None
-    return health if isinstance(health, dict) and health.get("service") == name else None
+        remedy = f"Set AES_{name.upper()}_URL to the service."
+        return [failed(check, f"another program answers at {url}", remedy)]
+    if health.is_ready:
+        return [ok(check, f"ready at {url}")]
+    remedy = "See to what it waits for, then read its log."
+    return [failed(check, f"not ready: {', '.join(health.waiting)}", remedy)]
 
 
 async def _objects(service: str, url: str) -> list[Finding]:
@@ -78,10 +63,9 @@ async def _objects(service: str, url: str) -> list[Finding]:
 
 
 async def _weaviate(url: str, grpc_port: int) -> list[Finding]:
-    async with httpx.AsyncClient(timeout=_SECONDS) as client:
-        answer = await client.get(f"{url.rstrip('/')}/v1/.well-known/ready")
-    if answer.status_code != httpx.codes.OK:
-        return [failed("weaviate", f"{url} is not ready ({answer.status_code})", "Read its log.")]
+    status, _ = await get(url, "/v1/.well-known/ready")
+    if status != 200:
+        return [failed("weaviate", f"{url} is not ready ({status})", "Read its log.")]
     _, writer = await asyncio.open_connection(urlsplit(url).hostname, grpc_port)
     writer.close()
     await writer.wait_closed()

@@ -2,9 +2,13 @@
 
 from collections.abc import Sequence
 from enum import StrEnum
-from typing import Any, ClassVar, Literal
+from traceback import walk_tb
+from types import TracebackType
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
+
+_OWN: Final = ("libs.", "services.")
 
 
 class ErrorKind(StrEnum):
@@ -187,7 +191,37 @@ class TimedOut(ServiceError):
 
 
 class InternalError(ServiceError):
+    """``cause``: what ``cause_of`` tells of the exception behind it. For operators: callers are not given it."""
+
     kind = ErrorKind.INTERNAL
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        details: Sequence[ErrorDetail] | None = None,
+        retry_after: int | None = None,
+        cause: str | None = None,
+    ) -> None:
+        super().__init__(message, details=details, retry_after=retry_after)
+        self.cause = cause
+
+
+def cause_of(problem: BaseException) -> str:
+    """Type and place of an exception and of the one that it was raised from.
+
+    Its message is left out, as it may hold users' data.
+    """
+    told = f"{type(problem).__name__}{_place(problem.__traceback__)}"
+    return told if problem.__cause__ is None else f"{told}, from {cause_of(problem.__cause__)}"
+
+
+def _place(traceback: TracebackType | None) -> str:
+    """The innermost line, and before it the innermost of this project's own when that one is a library's."""
+    lines = [(frame.f_globals.get("__name__", "?"), line) for frame, line in walk_tb(traceback)]
+    own = [line for line in lines if line[0].startswith(_OWN)]
+    places = [*own[-1:], *(lines[-1:] if lines[-1:] != own[-1:] else ())]
+    return "".join(f" at {module}:{line}" for module, line in places)
 
 
 _BY_KIND = {error.kind: error for error in ServiceError.__subclasses__()}

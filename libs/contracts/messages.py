@@ -214,7 +214,7 @@ class Draft:
     ``sequence`` counts the subject's messages from 1; left out, it is allocated under the subject's lock.
     ``type`` and ``topic`` are given only for ``….rejected`` events, whose class serves many types. ``encoded`` is the
     payload when the caller has the bytes already. ``identity`` is the caller in whose name a command is sent; events
-    have none.
+    have none. ``cause`` of an event that reports an internal error is kept for operators and not sent.
     """
 
     message: Message
@@ -226,6 +226,7 @@ class Draft:
     topic: str | None = None
     encoded: bytes | None = None
     identity: Identity | None = None
+    cause: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,6 @@
 """Commands and events over a broker: outbox, inbox, consumers, request and reply."""
 
+from libs.eventing._admin import kafka_admin
 from libs.eventing._batch_consumer import BatchConsumer, BatchHandler
 from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, OffsetMove, Overtaken, Partition, Producer, Record
 from libs.eventing._commands import CommandRouter, enter_commands
@@ -76,6 +77,7 @@ __all__ = [
     "enter_commands",
     "envelope_of",
     "is_bus_outage",
+    "kafka_admin",
     "member_client_id",
     "set_lag",
 ]

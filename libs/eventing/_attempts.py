@@ -7,6 +7,7 @@ from typing import TypeVar
 
 import structlog
 
+from libs.contracts.errors import cause_of
 from libs.eventing import _metrics as metrics
 from libs.eventing._bus import BusUnavailable, Overtaken, Record
 from libs.eventing._dead_letters import DeadLetters
@@ -21,10 +22,11 @@ _log = structlog.get_logger("eventing.consumer")
 class GivenUp(Exception):
     """A message is poison, or has failed for too long."""
 
-    def __init__(self, reason: str, attempts: int) -> None:
-        super().__init__(reason)
-        self.reason = reason
+    def __init__(self, problem: Exception, attempts: int) -> None:
+        self.reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
+        self.cause = cause_of(problem)
         self.attempts = attempts
+        super().__init__(self.reason)
 
 
 class Attempts:
@@ -57,7 +59,7 @@ class Attempts:
         except Overtaken:
             raise
         except Exception as problem:
-            raise GivenUp(str(problem) if isinstance(problem, PoisonMessage) else repr(problem), attempts) from problem
+            raise GivenUp(problem, attempts) from problem
 
     async def dead_letter(
         self,
@@ -73,7 +75,7 @@ class Attempts:
 
         async def put() -> None:
             if before is not None:
-                await before(record, failure.reason)
+                await before(record, failure.cause)
             await dead_letters.put(record, reason=failure.reason, attempts=failure.attempts)
 
         def log(problem: Exception, _attempt: int) -> None:

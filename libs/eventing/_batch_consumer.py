@@ -219,7 +219,7 @@ class BatchConsumer(Generic[T]):
         try:
             item = content.item = self._handler.read(record)
         except PoisonMessage as problem:
-            content.failure = GivenUp(str(problem), 1)
+            content.failure = GivenUp(problem, 1)
             return waiting
         if item is not None and not self._handler.is_whole(item):
             waiting.ready, waiting.size = False, _FETCHED_BYTES

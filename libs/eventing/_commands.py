@@ -164,7 +164,7 @@ class CommandRouter:
             return "rejected"
         return "done" if refused is None else "rejected"
 
-    async def give_up(self, record: Record, reason: str) -> None:
+    async def give_up(self, record: Record, cause: str) -> None:
         """Reject a command that is dead-lettered, if it can be read."""
         try:
             envelope = envelope_of(record)
@@ -173,10 +173,11 @@ class CommandRouter:
             return
         # An accepted command ends by itself; a rejection would be its second end.
         if envelope.type in self._routes and not await self.knows(envelope.id, envelope.company_id):
-            _log.error("command.given_up", type=envelope.type, command_id=envelope.id, reason=reason)
+            _log.error("command.given_up", type=envelope.type, command_id=envelope.id, cause=cause)
             metrics.given_up(envelope.type)
             command_type, _ = self._routes[envelope.type]
-            await self._reject(command_type, context, InternalError("the command could not be carried out"))
+            given_up = InternalError("the command could not be carried out", cause=cause)
+            await self._reject(command_type, context, given_up)
 
     def _context(self, envelope: Envelope, payload: bytes) -> CommandContext:
         try:
@@ -216,6 +217,7 @@ class CommandRouter:
             sequence=1,
             type=command_type.rejected_type(),
             topic=command_type.TOPIC.name.removesuffix("-commands") + "-events",
+            cause=refusal.cause if isinstance(refusal, InternalError) else None,
         )
         try:
             # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.

@@ -29,8 +29,8 @@ class Handler(Protocol):
     async def deliver(self, record: Record) -> None:
         """Done when it returns. ``PoisonMessage`` is dead-lettered, other errors are retried."""
 
-    async def give_up(self, record: Record, reason: str) -> None:
-        """Called before the message is dead-lettered, to publish its failure."""
+    async def give_up(self, record: Record, cause: str) -> None:
+        """Called before the message is dead-lettered, to publish its failure. ``cause``: see ``cause_of``."""
 
 
 class OffsetTracker:

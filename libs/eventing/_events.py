@@ -69,5 +69,5 @@ class EventRouter:
             metrics.inbox_hits(self._consumer).inc()
             _log.debug("event.repeated", event_id=envelope.id)
 
-    async def give_up(self, record: Record, reason: str) -> None:
+    async def give_up(self, record: Record, cause: str) -> None:
         """Does nothing: a reaction has no outcome."""

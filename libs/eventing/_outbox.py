@@ -25,7 +25,8 @@ _INSERT: Final = """
         SELECT *, row_number() OVER (PARTITION BY subject, sequence IS NULL ORDER BY ordinality DESC) - 1 AS later
         FROM ROWS FROM (json_to_recordset(%s) AS (
             event_id text, type text, topic text, subject text, sequence bigint, company_id text, correlation_id text,
-            causation_id text, traceparent text, identity jsonb, terminal boolean, payload text, owner_id text
+            causation_id text, traceparent text, identity jsonb, terminal boolean, payload text, owner_id text,
+            cause text
         )) WITH ORDINALITY AS given
         WHERE {condition}
     ), numbered AS (
@@ -34,9 +35,10 @@ _INSERT: Final = """
         ON CONFLICT (subject) DO UPDATE SET last = s.last + EXCLUDED.last RETURNING subject, last
     )
     INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-                        traceparent, identity, terminal, payload, owner_id)
+                        traceparent, identity, terminal, payload, owner_id, cause)
     SELECT event_id, type, topic, subject, coalesce(sequence, last - later), company_id, correlation_id, causation_id,
-           traceparent, identity, terminal, convert_to(payload, 'UTF8'), owner_id
+           traceparent, identity, terminal, convert_to(payload, 'UTF8'), owner_id,
+           cause
     FROM given LEFT JOIN numbered USING (subject) ORDER BY ordinality
     RETURNING event_id, id, created_at, sequence
 """
@@ -45,6 +47,11 @@ _EVENTS: Final = f"""
     SELECT {OUTBOX_COLUMNS} FROM outbox WHERE subject = %s AND company_id = %s AND sequence > %s ORDER BY sequence
 """
 _PAYLOAD: Final = "SELECT payload FROM outbox WHERE event_id = %s AND company_id = %s"
+_FAILURES: Final = """
+    SELECT correlation_id, company_id, type, subject, created_at AS at, cause FROM outbox
+    WHERE cause IS NOT NULL AND (%(correlation_id)s::text IS NULL OR correlation_id = %(correlation_id)s)
+    ORDER BY id DESC LIMIT %(limit)s
+"""
 
 
 class Transaction:
@@ -63,17 +70,19 @@ class Transaction:
         owner_id: str | None = None,
         sequence: int | None = None,
         context: MessageContext | None = None,
+        cause: str | None = None,
     ) -> None:
         """Store an event about ``subject``; it is published right after the commit.
 
-        ``owner_id`` is the user who may see it when others may not; left out, it is that of the context.
+        ``owner_id`` is the user who may see it when others may not; left out, it is that of the context. ``cause`` is
+        that of the internal error which it reports.
         """
         context = context or self._context
         if context is None:
             raise ValueError("an event needs a message context")
         if owner_id is not None:
             context = replace(context, owner_id=owner_id)
-        self.drafts.append(Draft(event, subject=subject, context=context, sequence=sequence))
+        self.drafts.append(Draft(event, subject=subject, context=context, sequence=sequence, cause=cause))
 
     def send(
         self, command: Command, *, command_id: str, subject: str, identity: Identity, context: MessageContext
@@ -154,6 +163,10 @@ class Outbox:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_EVENTS, (subject, company_id, after))).fetchall()
 
+    async def failures(self, correlation_id: str | None, limit: int) -> list[dict[str, Any]]:
+        """Events that report an internal error, with its cause, newest first."""
+        return await self._database.records(_FAILURES, {"correlation_id": correlation_id, "limit": limit})
+
     async def payload(self, event_id: str, company_id: str) -> bytes | None:
         """The payload of a stored event of that company."""
         found: bytes | None = await self._database.value(_PAYLOAD, (event_id, company_id))
@@ -183,8 +196,9 @@ async def _insert(connection: Connection, drafts: Sequence[Draft], condition: st
             **row,
             "payload": embedded_json(row["payload"]),
             "terminal": row["causation_id"] is not None and is_terminal(row["type"]),
+            "cause": draft.cause,
         }
-        for row in rows
+        for row, draft in zip(rows, drafts, strict=True)
     ]
     return _Insertion(rows, await connection.execute(_statement(condition), (orjson.dumps(given).decode(),)))
 

@@ -81,9 +81,9 @@ _PARK: Final = """
 _SUBSTITUTE: Final = f"""
     WITH parked AS ({_PARK} RETURNING *)
     INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, causation_id,
-                        traceparent, owner_id, terminal, payload)
+                        traceparent, owner_id, terminal, payload, cause)
     SELECT %(event_id)s, %(type)s, topic, subject, %(sequence)s, company_id, correlation_id, causation_id,
-           traceparent, owner_id, true, %(payload)s
+           traceparent, owner_id, true, %(payload)s, %(cause)s
     FROM parked
 """
 
@@ -396,6 +396,7 @@ class Relay:
                 "type": command.rejected_type(),
                 "sequence": message.sequence,
                 "payload": CommandRejected(error=error).encode(),
+                "cause": "MessageRefused by the broker",
             }
             await self._database.execute(_SUBSTITUTE, substitute)
         self._parked.inc()

@@ -5,12 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from aiokafka.admin import AIOKafkaAdminClient, NewTopic
-from aiokafka.errors import KafkaError, for_code
+from aiokafka.admin import NewTopic
+from aiokafka.errors import for_code
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, with_dead_letters
+from libs.eventing._admin import kafka_admin
 from libs.eventing._bus import BusUnavailable
-from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
+from libs.eventing._kafka_connection import KafkaConnection
 
 _TIMEOUT_MS: Final = 30_000
 _KNOWN_SECONDS: Final = 0.05
@@ -48,26 +49,18 @@ async def create_topics(
     Raises ``BusUnavailable`` with the broker's reason.
     """
     broker = KafkaConnection.of(connection)
-    admin = AIOKafkaAdminClient(**broker.options(), request_timeout_ms=_TIMEOUT_MS)
-    try:
-        async with asyncio.timeout(_TIMEOUT_MS / 1000):
-            await admin.start()
-            existing = set(await admin.list_topics())
-            missing = [topic for topic in with_dead_letters(topics) if prefix + topic.name not in existing]
-            if missing:
-                response = await admin.create_topics(
-                    [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=_TIMEOUT_MS
-                )
-                _check(response.topic_errors)
-                # A member of a group that joins before its broker knows them is assigned nothing for minutes.
-                created = {prefix + topic.name for topic in missing}
-                while not created <= set(await admin.list_topics()):
-                    await asyncio.sleep(_KNOWN_SECONDS)
-    except (KafkaError, OSError, TimeoutError) as problem:
-        reason = await connection_diagnostics(broker) or repr(problem)
-        raise BusUnavailable(f"the topics could not be created: {reason}") from problem
-    finally:
-        await admin.close()
+    async with kafka_admin(broker, client_id="aes-topics") as admin, asyncio.timeout(_TIMEOUT_MS / 1000):
+        existing = set(await admin.list_topics())
+        missing = [topic for topic in with_dead_letters(topics) if prefix + topic.name not in existing]
+        if missing:
+            response = await admin.create_topics(
+                [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=_TIMEOUT_MS
+            )
+            _check(response.topic_errors)
+            # A member of a group that joins before its broker knows them is assigned nothing for minutes.
+            created = {prefix + topic.name for topic in missing}
+            while not created <= set(await admin.list_topics()):
+                await asyncio.sleep(_KNOWN_SECONDS)
 
 
 def _declaration(topic: Topic, prefix: str, replication: Replication) -> NewTopic:

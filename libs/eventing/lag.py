@@ -1,6 +1,5 @@
 """Lag of consumer groups: the distance to the ends of the declared topics."""
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,10 +7,9 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
-from aiokafka.errors import KafkaError
 
 from libs.contracts.topics import TOPICS
-from libs.eventing._bus import BusUnavailable
+from libs.eventing._admin import kafka_admin_and_consumer
 from libs.eventing._kafka_connection import KafkaConnection
 
 _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
@@ -44,16 +42,8 @@ class GroupLag:
 
 async def read_consumer_lag(connection: KafkaConnection, prefix: str, *, client_id: str) -> list[GroupLag]:
     """The services' groups at the declared topics, by name. Raises ``BusUnavailable``; the caller limits the time."""
-    consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id)
-    admin = AIOKafkaAdminClient(**connection.options(), client_id=client_id)
-    try:
-        await consumer.start()
-        await admin.start()
+    async with kafka_admin_and_consumer(connection, client_id=client_id) as (admin, consumer):
         return await _Reading(consumer, admin, prefix).run()
-    except (KafkaError, OSError) as problem:
-        raise BusUnavailable(repr(problem)) from problem
-    finally:
-        await asyncio.gather(consumer.stop(), admin.close())
 
 
 class _Reading:

@@ -25,6 +25,7 @@ _OUTBOX = """
         last_error text,
         identity jsonb,
         owner_id text,
+        cause text,
         CONSTRAINT pk_outbox PRIMARY KEY (id),
         CONSTRAINT uq_outbox_subject_sequence UNIQUE (subject, sequence)
     )
@@ -32,6 +33,8 @@ _OUTBOX = """
 _UNPUBLISHED = "CREATE INDEX ix_outbox_unpublished ON outbox (id) WHERE published_at IS NULL AND parked_at IS NULL"
 # Exactly one outcome per command: a second one aborts the transaction that writes it.
 _OUTCOME = "CREATE UNIQUE INDEX uq_outbox_outcome ON outbox (causation_id) WHERE terminal"
+# Events that report an internal error have a cause.
+_FAILURES = "CREATE INDEX ix_outbox_failures ON outbox (id) WHERE cause IS NOT NULL"
 _INBOX = """
     CREATE TABLE inbox (
         consumer text NOT NULL,
@@ -65,6 +68,7 @@ def create_eventing_tables(op: Operations | ModuleType) -> None:
         _OUTBOX,
         _UNPUBLISHED,
         _OUTCOME,
+        _FAILURES,
         "CREATE INDEX ix_outbox_event_id ON outbox (event_id)",
         _INBOX,
         "CREATE INDEX ix_inbox_received_at ON inbox (received_at)",

@@ -7,11 +7,12 @@ from contextlib import asynccontextmanager
 
 
 class QueueFull(Exception):
-    """As many calls of the company wait as may wait."""
+    """As many calls of the company wait as may wait. It has ``held`` permits, perhaps all that it may have."""
 
-    def __init__(self, waiting: int) -> None:
+    def __init__(self, waiting: int, held: int) -> None:
         super().__init__(f"{waiting} wait already")
         self.waiting = waiting
+        self.held = held
 
 
 class FairSemaphore:
@@ -51,7 +52,7 @@ class FairSemaphore:
             return
         ahead = len(self._queues.get(company_id, ()))
         if self._waiting is not None and ahead >= self._waiting:
-            raise QueueFull(ahead)
+            raise QueueFull(ahead, self._held[company_id])
         granted = asyncio.get_running_loop().create_future()
         self._queues.setdefault(company_id, deque()).append(granted)
         try:

@@ -13,7 +13,7 @@ from libs.persistence._errors import is_contention, is_outage, is_unreachable, r
 from libs.persistence._leased_work import LeasedWork
 from libs.persistence._leases import TaskLease, renewed_leases
 from libs.persistence._liveness import Holders, Presence, ReclaimWork
-from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate
+from libs.persistence._migrations import IncompatibleSchema, is_migrated, migrate, newest_revision
 from libs.persistence._pages import NEWEST_FIRST, Order, fetch_page
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "is_outage",
     "is_unreachable",
     "migrate",
+    "newest_revision",
     "renewed_leases",
     "retry_until_available",
 ]

@@ -11,7 +11,7 @@ from psycopg.rows import TupleRow, dict_row
 from psycopg_pool import AsyncConnectionPool
 
 from libs.json_text import write_json
-from libs.persistence._errors import outage_of, redact_values
+from libs.persistence._errors import is_stale, outage_of, redact_values
 
 Connection = AsyncConnection[TupleRow]
 Parameters = Mapping[str, Any] | Sequence[Any] | None
@@ -156,6 +156,8 @@ class Database:
             yield connection
         except BaseException as problem:
             redact_values(problem)
+            if connection is not None and is_stale(problem):
+                await connection.close()
             if isinstance(problem, Exception) and _cancellations() > cancellations:
                 # A failure while a cancelled block ends, of the rollback for example, must not hide the cancellation.
                 raise asyncio.CancelledError from problem

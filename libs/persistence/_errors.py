@@ -20,11 +20,24 @@ _CONTENTION: Final = (
     psycopg.errors.SerializationFailure,
     StoreBusy,
 )
+# The server or the connection is another one than before: one that only reads, one that was idle for too long within
+# its transaction while this process was frozen, one that knows nothing of the statements prepared here.
+_STALE: Final = (
+    psycopg.errors.ReadOnlySqlTransaction,
+    psycopg.errors.IdleInTransactionSessionTimeout,
+    psycopg.errors.InvalidSqlStatementName,
+    psycopg.errors.DuplicatePreparedStatement,
+)
+
+
+def is_stale(problem: BaseException) -> bool:
+    """Whether the connection is of no use any more, though it may look alive: another one may do."""
+    return isinstance(problem, _STALE)
 
 
 def is_outage(problem: BaseException) -> bool:
     """Whether the database, not the statement, is at fault, so that the same work may succeed later."""
-    if isinstance(problem, StoreUnavailable | PoolTimeout | PoolClosed):
+    if isinstance(problem, (StoreUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
         return False

@@ -114,8 +114,11 @@ def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: 
     row = connection.execute("SELECT version_num, to_jsonb(v) ->> 'origin' FROM alembic_version v").fetchone()
     if row is not None and row[1] != _origin(migrations):
         raise IncompatibleSchema
-    newest = max((file.stem.split("_", 1)[0] for file in (migrations / "versions").glob("[0-9]*.py")), default=None)
-    return row is not None and newest is not None and str(row[0]) >= newest
+    return row is not None and str(row[0]) >= newest_revision(migrations)
+
+
+def newest_revision(migrations: Path) -> str:
+    return max(file.stem.split("_", 1)[0] for file in (migrations / "versions").glob("[0-9]*.py"))
 
 
 def _origin(migrations: Path) -> str:

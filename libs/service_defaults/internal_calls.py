@@ -28,7 +28,7 @@ _TOKEN_SECONDS: Final = 120.0
 # Signing costs more than the call itself; half of a token's life is left for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
-_CONNECTIONS: Final = 200
+_CONNECTIONS: Final = {"answers": 200, "streams": 300}
 # The process at the other end has ended or was never there; another one may answer.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
 # Quoting leaves such names as they are.
@@ -235,7 +235,7 @@ class UpstreamClient:
         if purpose not in self._sessions:
             # Not in the constructor: aiohttp ties a session to the running loop. Bodies are handed on as they came,
             # compressed ones as well, with the headers that describe them.
-            connector = aiohttp.TCPConnector(limit=_CONNECTIONS)
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS[purpose])
             self._sessions[purpose] = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._sessions[purpose]
 

@@ -7,14 +7,15 @@ import orjson
 from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
-from libs.contracts.errors import AuthenticationFailed, NotFound
-from libs.contracts.identity import Identity
+from libs.contracts.errors import AuthenticationFailed, NotFound, PermissionDenied
+from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Envelope, Received, envelope_from_attributes
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage
 from libs.quotas import CompanyAmounts
 
 BEARER: Final = "Bearer "
 COMMANDS_PATH: Final = "/internal/commands"
+FAILURES_PATH: Final = "/internal/failures"
 
 
 async def caller(request: Request) -> Identity:
@@ -56,6 +57,13 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
         if found is None:
             raise NotFound("this event is not known")
         return Response(found, media_type="application/json")
+
+    @router.get(FAILURES_PATH)
+    async def failures(identity: Caller, correlation_id: str | None = None, limit: Limit = 50) -> Response:
+        """Internal errors that events of this service have reported, with their causes, newest first."""
+        if not identity.allows(Scope.INSTALLATION_READ):
+            raise PermissionDenied("the credential lacks the scope installation:read")
+        return Response(orjson.dumps(await outbox.failures(correlation_id, limit)), media_type="application/json")
 
     return router
 

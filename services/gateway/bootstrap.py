@@ -25,7 +25,7 @@ from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.adapters.postgres.shared_limits import PostgresSharedLimits
+from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
@@ -33,11 +33,10 @@ from services.gateway.adapters.postgres.usage import PostgresUsage
 from services.gateway.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
 from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
-from services.gateway.adapters.processor import waited_for_a_processor
 from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.adapters.webhook_http import HttpWebhookClient
 from services.gateway.adapters.webhook_metrics import PrometheusDeliveryMetrics
-from services.gateway.domain.company_limits import SharedLimits
+from services.gateway.domain.limits import SharedLimits
 from services.gateway.domain.load_shedding import LoadShedding
 from services.gateway.domain.ports import (
     ConnectionStore,
@@ -46,7 +45,6 @@ from services.gateway.domain.ports import (
     Timeline,
     TokenCodec,
 )
-from services.gateway.domain.rate_limit import RateLimiter
 from services.gateway.domain.usage import UsageStore
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
@@ -59,7 +57,6 @@ from services.gateway.entrypoints.door.lifecycle import InFlightRequests
 from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
 from services.gateway.entrypoints.door.routes import PREFIX
 from services.gateway.entrypoints.door.streams import EventStreams
-from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter
 from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
 from services.gateway.entrypoints.events import TimelineEvents
 from services.gateway.entrypoints.maintenance import keep_timeline, purge_usage
@@ -73,15 +70,16 @@ from services.gateway.settings import GatewaySettings
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.company_rates import CompanyRates
-from services.gateway.use_cases.company_streams import CompanyStreams
 from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.rates import Rates
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.shed_load import ShedLoad
@@ -147,7 +145,7 @@ class PublicApi:
     in_flight: InFlightRequests
     feeds: TimelineFeeds
     texts: SessionTexts
-    company_streams: CompanyStreams
+    places: StreamPlaces
     load: ShedLoad
     revoked: Callable[[str], None]
     withdrawn: Callable[[str], None]
@@ -165,10 +163,10 @@ def assemble(outside: Dependencies) -> PublicApi:
         now=outside.now,
         monotonic=outside.monotonic,
     )
-    rates = CompanyRates(outside.shared_limits, outside.limits, outside.monotonic)
-    company_streams = CompanyStreams(outside.shared_limits, outside.limits)
-    load = ShedLoad(LoadShedding(), waited=waited_for_a_processor, on_refused=SHED.inc)
-    streams = EventStreams(outside.now, company_streams)
+    rates = Rates(outside.shared_limits, outside.limits, outside.monotonic)
+    places = StreamPlaces(outside.shared_limits, outside.limits)
+    load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
+    streams = EventStreams(outside.now, places)
     texts = SessionTexts()
     feeds = TimelineFeeds(outside.timeline, now=outside.now, monotonic=outside.monotonic, on_slow=SLOW_READERS.inc)
 
@@ -186,7 +184,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         forget(identifier)
         streams.end(identifier)
 
-    authentication = Authentication(principals, RateLimiter(outside.monotonic), rates, load)
+    authentication = Authentication(principals, rates, load)
     in_flight = InFlightRequests()
     history = TurnHistory(outside.timeline, outside.upstreams)
     door = _door_of(outside, agents, streams, history, rates)
@@ -206,7 +204,7 @@ def assemble(outside: Dependencies) -> PublicApi:
         in_flight,
         feeds,
         texts,
-        company_streams,
+        places,
         load,
         revoked,
         withdrawn,
@@ -214,9 +212,7 @@ def assemble(outside: Dependencies) -> PublicApi:
     )
 
 
-def _door_of(
-    outside: Dependencies, agents: Agents, streams: EventStreams, history: TurnHistory, rates: CompanyRates
-) -> Door:
+def _door_of(outside: Dependencies, agents: Agents, streams: EventStreams, history: TurnHistory, rates: Rates) -> Door:
     commands = CommandDispatcher(outside.bus, outside.idempotency, outside.upstreams.installed, rates)
     return Door(
         commands=commands,
@@ -225,7 +221,7 @@ def _door_of(
         turns=Turns(outside.bus, commands, outside.idempotency, outside.upstreams, history),
         owners=Owners(outside.upstreams),
         streams=streams,
-        transfers=TransferProxy(outside.upstreams, TransferLimiter()),
+        transfers=TransferProxy(outside.upstreams),
     )
 
 
@@ -245,6 +241,7 @@ def _resources_of(
         usage=outside.usage,
         health=Health(outside.service_health, outside.consumer_groups, now, outside.monotonic),
         dead_letters=VisibleDeadLetters(outside.dead_letters, outside.monotonic),
+        failures=Failures(upstreams),
         now=now,
     )
 
@@ -296,9 +293,9 @@ def _drain(service: Service, api: PublicApi) -> None:
 
 def _share_limits(service: Service, api: PublicApi, shared: PostgresSharedLimits) -> None:
     service.background("load.watch", api.load.run, role=API)
-    service.background("limits.renew", api.company_streams.run, role=API)
+    service.background("limits.renew", api.places.run, role=API)
     service.background("limits.purge", lambda: repeat(shared.purge, _PURGE_SECONDS), role=API)
-    service.on_stop(api.company_streams.close)
+    service.on_stop(api.places.close)
 
 
 def _dependencies(
@@ -306,8 +303,6 @@ def _dependencies(
 ) -> Dependencies:
     webhook_client = HttpWebhookClient(settings.allowed_addresses())
     service.on_stop(webhook_client.close)
-    service_health = HttpServiceHealth(settings.replica_addresses())
-    service.on_stop(service_health.close)
     operators_kafka = settings.operator_kafka()
     # Some connections are left to readers and to the processes of all.
     idempotency = PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1))
@@ -324,7 +319,7 @@ def _dependencies(
         webhooks=PostgresWebhooks(service.database, service.outbox),
         webhook_client=webhook_client,
         cipher=settings.secret_cipher(),
-        service_health=service_health,
+        service_health=HttpServiceHealth(settings.replica_addresses()),
         consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
         dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
         shared_limits=shared_limits,

@@ -138,7 +138,7 @@ def build_worker(
     outcomes = PostgresTurnOutcomes(
         outbox, prices, worker_id=worker_id, turn_deadline=deadline, action_ttl=settings.action_ttl_seconds
     )
-    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices)
+    run_turn = RunTurn(agent, cache, conversations, steps, deltas, prices, settings.turn_attempts)
     engine = TurnEngine(run_turn, cache, outcomes, metrics, capacity=settings.max_running_turns)
     reclaimer = PostgresLeaseReclaimer(
         database, outbox, presence, worker_id=worker_id, lease=lease_time, turn_deadline=deadline

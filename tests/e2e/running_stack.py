@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import httpx
 import psutil
 
-from cli.bus_address import embedded_bus
+from cli.installation import embedded_bus
 from deploy.local.credentials import Credentials
 from deploy.local.home import Home
 from deploy.local.ports import choose_free

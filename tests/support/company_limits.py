@@ -6,7 +6,7 @@ from math import ceil, floor
 
 from libs.persistence import Database
 from libs.quotas import LIMITS, CompanyAmounts, CompanyLimits
-from services.gateway.domain.company_limits import STREAMS, Grant, HeldPlaces
+from services.gateway.domain.limits import STREAMS, Grant, HeldPlaces
 
 NO_LIMITS = CompanyLimits(dict.fromkeys(LIMITS), {})
 
@@ -22,7 +22,7 @@ def usual_limits(**limits: int) -> CompanyLimits:
 
 
 class FakeSharedState:
-    """The state of a database: ``tokens`` by company and rate, ``places`` by company and gateway."""
+    """The state of a database: ``tokens`` by holder and rate, ``places`` by company and gateway."""
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.monotonic = monotonic
@@ -39,13 +39,13 @@ class FakeSharedLimits:
         self.state = state
         self._gateway_id = gateway_id
 
-    async def take_tokens(self, company_id: str, name: str, wanted: int, per_minute: int) -> Grant:
+    async def take_tokens(self, holder: str, name: str, wanted: int, per_minute: int) -> Grant:
         self._ask()
         now = self.state.monotonic()
-        tokens, since = self.state.tokens.get((company_id, name), (float(per_minute), now))
+        tokens, since = self.state.tokens.get((holder, name), (float(per_minute), now))
         tokens = min(per_minute, tokens + per_minute / 60 * (now - since))
         granted = min(wanted, floor(tokens))
-        self.state.tokens[company_id, name] = (tokens - granted, now)
+        self.state.tokens[holder, name] = (tokens - granted, now)
         return Grant(granted, tokens - granted)
 
     async def hold_places(self, company_id: str, wanted: int, limit: int) -> HeldPlaces:

@@ -23,7 +23,7 @@ class EventOwner:
 
     def __init__(self, url: str, *, max_size: int = 10) -> None:
         self.producer = FakeProducer()
-        self.database = Database(url, name="test", max_size=max_size)
+        self.database = Database(url, name="test", max_size=max_size, timeout=30.0)
         self.relay = Relay(self.database, self.producer, SIGNER, source="/aes/notes")
         self.outbox = Outbox(self.database, self.relay)
         self._running: asyncio.Task[None] | None = None

@@ -173,9 +173,11 @@ class FakeBus:
     def state(self, turn_id: str) -> Turn:
         """The turn as its events tell it."""
         status, actions = "queued", dict[str, Any]()
+        blocked_by = None
         for event in self.recorded[turn_id]:
             name, payload = public_name(event.envelope.type), orjson.loads(event.payload)
             status = _STATUS_AFTER.get(name, status)
+            blocked_by = payload.get("blocked_by")
             if name == "turn.action_required":
                 actions[payload["action"]["action_id"]] = payload["action"]
             if name == "turn.action_resolved":
@@ -192,6 +194,7 @@ class FakeBus:
                 "user_message_id": new_id(),
                 "created_at": now_text(),
                 "required_actions": list(actions.values()),
+                "blocked_by": blocked_by,
             }
         )
 

@@ -247,11 +247,17 @@ class Node:
         command_id: str | None = None,
         *,
         before: str | None = None,
+        expires_after: int | None = None,
     ) -> str:
-        """The id of the command and of the new session."""
+        """The id of the command and of the new session, which is not listed when it expires."""
         command_id = command_id or new_id()
         command = ForkSession(
-            session_id=command_id, source_session_id=session_id, up_to_turn_id=up_to, before_turn_id=before
+            session_id=command_id,
+            source_session_id=session_id,
+            up_to_turn_id=up_to,
+            before_turn_id=before,
+            listed=expires_after is None,
+            expires_after=expires_after,
         )
         return await self.deliver(command, caller, command_id)
 

@@ -21,6 +21,8 @@ const { get, write } = requestsTo(ROOT);
 export const session = new Store({ state: "out", me: null, problem: "" });
 
 let stored = read();
+// The question to the other tabs, until it is answered or this tab has a session of its own.
+let asked = null;
 
 function read() {
   try {
@@ -32,6 +34,7 @@ function read() {
 
 function keep(value) {
   stored = value;
+  asked = null;
   if (value) sessionStorage.setItem(STORED, JSON.stringify(value));
   else sessionStorage.removeItem(STORED);
 }
@@ -121,24 +124,26 @@ export async function resume() {
   }
 }
 
-/** What another tab is signed in with; null where there is none. */
+/** What another tab is signed in with; null where none answers in time. */
 function askTabs() {
-  const ask = randomKey();
   return new Promise((resolve) => {
-    const answered = ({ data }) => data.to === ask && end(data.given);
-    const timer = setTimeout(() => end(null), TABS_ANSWER_MS);
-    const end = (given) => {
-      clearTimeout(timer);
-      tabs.removeEventListener("message", answered);
-      resolve(given);
-    };
-    tabs.addEventListener("message", answered);
-    tabs.postMessage({ ask });
+    asked = { id: randomKey(), resolve };
+    setTimeout(resolve, TABS_ANSWER_MS, null);
+    tabs.postMessage({ ask: asked.id });
   });
+}
+
+/** Takes what another tab answered, also when its answer comes late and the sign-in form is shown already. */
+function answered(given) {
+  const { resolve } = asked;
+  asked = null;
+  resolve(given);
+  if (session.value.state === "out") enter(given, whoIs);
 }
 
 tabs.addEventListener("message", ({ data }) => {
   if (data.ask && session.value.state === "in") tabs.postMessage({ to: data.ask, given: stored });
+  if (asked && data.to === asked.id) answered(data.given);
   if (!data.ended || data.ended !== stored?.key) return;
   keep(null);
   sessionStorage.clear();

@@ -291,6 +291,13 @@ class RequiredAction(Model):
     expires_at: datetime
 
 
+class BlockedBy(Model):
+    """The waiting turn that a queued one comes after, and the answers that it needs."""
+
+    turn_id: str
+    required_actions: list[RequiredAction] = []
+
+
 class OpenAction(RequiredAction):
     """An action of ``GET /actions/``, with the turn that waits for it."""
 
@@ -300,7 +307,10 @@ class OpenAction(RequiredAction):
 
 
 class TurnAccepted(Model):
-    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs."""
+    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs.
+
+    ``blocked_by``: the turn of its session that a queued one waits for, when that one waits for answers itself.
+    """
 
     success: bool = True
     turn_id: str
@@ -308,6 +318,7 @@ class TurnAccepted(Model):
     status: TurnStatus
     correlation_id: str
     required_actions: list[RequiredAction] = []
+    blocked_by: BlockedBy | None = None
 
 
 class TurnToolset(Model):
@@ -318,7 +329,10 @@ class TurnToolset(Model):
 
 
 class Turn(Model):
-    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting."""
+    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting.
+
+    ``blocked_by`` while it is queued behind a waiting turn.
+    """
 
     turn_id: str
     session_id: str
@@ -332,6 +346,7 @@ class Turn(Model):
     reply: ExecuteReply | None = None
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
+    blocked_by: BlockedBy | None = None
     toolsets: list[TurnToolset] = []
     options: dict[str, Any] | None = None
     created_at: datetime
@@ -703,12 +718,16 @@ class Retention(Model):
 
 
 class TurnQueued(Model):
-    """The turn waits for earlier turns of its session, or for a free worker."""
+    """The turn waits for earlier turns of its session, or for a free worker.
+
+    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
+    """
 
     session_id: str
     turn_id: str
     position: int
     user_message_id: str
+    blocked_by: BlockedBy | None = None
 
 
 class TurnStarted(Model):
@@ -891,6 +910,25 @@ class ConsumerStates(Model):
     consumers: list[ConsumerState]
     lag: int
     measured_at: datetime
+
+
+class Failure(Model):
+    """An event that reports an internal error. ``cause`` is the type and place of the exception behind it."""
+
+    service: str
+    type: str
+    subject: str
+    company_id: str
+    correlation_id: str
+    at: datetime
+    cause: str
+
+
+class FailureList(Model):
+    """``unreachable`` services could not be asked."""
+
+    failures: list[Failure]
+    unreachable: list[str]
 
 
 class DeadLetterCause(Model):

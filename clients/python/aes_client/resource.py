@@ -36,13 +36,15 @@ class Resource(Generic[R]):
         """The answer to a request, which is repeated while that may help."""
         return attempts(request, self._policy)
 
-    def _pages(self, path: str, name: str, kind: Any, query: Mapping[str, Any]) -> Emitting[Any]:
-        """All items of a list, page by page."""
+    def _pages(
+        self, path: str, name: str, kind: Any, query: Mapping[str, Any], shown: Callable[[Any], Any] = lambda item: item
+    ) -> Emitting[Any]:
+        """All items of a list, page by page, each as it is ``shown``."""
         offset, wanted = 0, {**query, "limit": PAGE}
         while True:
             found = yield from self._send(Request("GET", path, page(kind, name), query=wanted))
             for item in found.items:
-                yield Emit(item)
+                yield Emit(shown(item))
             if not (found.has_more and found.items):
                 return
             # Short lists have no cursors.

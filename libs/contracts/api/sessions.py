@@ -285,6 +285,13 @@ class RequiredAction(WireModel):
     expires_at: Timestamp
 
 
+class BlockedBy(WireModel):
+    """The waiting turn that a queued one comes after, and the answers that it needs."""
+
+    turn_id: str
+    required_actions: list[RequiredAction] = []
+
+
 class OpenAction(RequiredAction):
     """An action of ``GET /actions/``, with the turn that waits for it."""
 
@@ -379,7 +386,10 @@ class ResolveActionBody(StrictModel):
 
 
 class TurnAccepted(WireModel):
-    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs."""
+    """The 202 body: the turn goes on; ``Location`` names it. ``required_actions``: what a waiting turn needs.
+
+    ``blocked_by``: the turn of its session that a queued one waits for, when that one waits for answers itself.
+    """
 
     success: bool = True
     turn_id: str
@@ -387,6 +397,7 @@ class TurnAccepted(WireModel):
     status: TurnStatus
     correlation_id: str
     required_actions: list[RequiredAction] = []
+    blocked_by: BlockedBy | None = Field(default=None, exclude_if=_is_none)
 
 
 class TurnToolset(WireModel):
@@ -397,7 +408,10 @@ class TurnToolset(WireModel):
 
 
 class Turn(WireModel):
-    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting."""
+    """A turn's state; ``reply`` once completed, ``error`` once failed, ``required_actions`` while it is waiting.
+
+    ``blocked_by`` while it is queued behind a waiting turn.
+    """
 
     turn_id: str
     session_id: str
@@ -411,6 +425,7 @@ class Turn(WireModel):
     reply: ExecuteReply | None = None
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
+    blocked_by: BlockedBy | None = Field(default=None, exclude_if=_is_none)
     toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
     """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=_is_none)

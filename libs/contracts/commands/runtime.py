@@ -75,13 +75,16 @@ class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(Session
 class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
     """Open a session with the agent of another one and a copy of its completed turns, up to one of them or before it.
 
-    ``session_id`` is the new session's; without a turn all completed ones are copied.
+    ``session_id`` is the new session's; without a turn all completed ones are copied. ``listed`` and ``expires_after``
+    as of a ``SessionBeginning``.
     """
 
     session_id: str
     source_session_id: str
     up_to_turn_id: str | None = None
     before_turn_id: str | None = None
+    listed: bool = True
+    expires_after: int | None = Field(default=None, ge=1)
 
 
 class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,)):

@@ -13,6 +13,7 @@ from libs.contracts.api.retention import Retention
 from libs.contracts.api.sessions import (
     ActionKind,
     Attribution,
+    BlockedBy,
     Citation,
     ExecuteReply,
     Message,
@@ -59,10 +60,14 @@ class TurnEvent(Event):
 
 
 class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
-    """The turn waits for earlier turns of its session, or for a free worker."""
+    """The turn waits for earlier turns of its session, or for a free worker.
+
+    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
+    """
 
     position: int
     user_message_id: str
+    blocked_by: BlockedBy | None = Field(default=None, exclude_if=lambda turn: turn is None)
 
 
 class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):

@@ -1,19 +1,18 @@
 """Dead letters, for operators to inspect and replay."""
 
-from libs.eventing.dead_letters._letter import DeadLetter, MetadataTooLong, ReplayOffsets
-from libs.eventing.dead_letters._reader import (
-    DeadLetterReader,
-    DeadLetterTopic,
+from libs.eventing.dead_letters._letter import DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
+from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken
+from libs.eventing.dead_letters._session import (
+    DeadLetterSession,
     TopicContent,
     dead_letter_topic_named,
     dead_letter_topics,
     open_dead_letters,
 )
-from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken, open_replay
 
 __all__ = [
     "DeadLetter",
-    "DeadLetterReader",
+    "DeadLetterSession",
     "DeadLetterTopic",
     "MetadataTooLong",
     "Replay",
@@ -24,5 +23,4 @@ __all__ = [
     "dead_letter_topic_named",
     "dead_letter_topics",
     "open_dead_letters",
-    "open_replay",
 ]

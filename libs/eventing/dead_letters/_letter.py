@@ -1,4 +1,4 @@
-"""A dead letter, what of it may be shown, and which letters of a topic were replayed."""
+"""A dead-letter topic, a letter of it, what of that may be shown, and which letters were replayed."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -6,6 +6,7 @@ from typing import Any, Final
 
 from libs.contracts.timestamps import format_time, parse_time
 
+REPLAY_GROUP: Final = "dead-letter-replay"
 MARK: Final = "dlq_"
 # Inboxes keep their rows for eight days; after that a consumer would process the message a second time. By default a
 # broker also keeps committed offsets, and so the record of replays, for at least seven days.
@@ -19,6 +20,15 @@ _SHOWN: Final = frozenset(
         *("ce_dataref", "ce_datahash", "traceparent", "content-type"),
     }
 )
+
+
+@dataclass(frozen=True)
+class DeadLetterTopic:
+    """A dead-letter topic: its declared name, the source topic and the consumer that dead-letters into it."""
+
+    name: str
+    source: str
+    consumer: str
 
 
 @dataclass(frozen=True)

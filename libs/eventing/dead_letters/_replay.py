@@ -1,10 +1,10 @@
 """Sends dead letters to the topic that they came from, each once."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from aiokafka import AIOKafkaProducer
 from aiokafka.errors import InvalidProducerEpoch, ProducerFenced
@@ -12,8 +12,17 @@ from aiokafka.structs import OffsetAndMetadata
 
 from libs.contracts.errors import Conflict
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing.dead_letters._letter import DeadLetter, MetadataTooLong, ReplayOffsets
-from libs.eventing.dead_letters._reader import REPLAY_GROUP, DeadLetterReader, DeadLetterTopic
+from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing.dead_letters._letter import (
+    REPLAY_GROUP,
+    DeadLetter,
+    DeadLetterTopic,
+    MetadataTooLong,
+    ReplayOffsets,
+)
+
+if TYPE_CHECKING:
+    from libs.eventing.dead_letters._session import DeadLetterSession, TopicContent
 
 _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 
@@ -37,28 +46,29 @@ class ReplayOvertaken(Conflict):
 class Replay:
     """Sends each message and records its replay in one Kafka transaction.
 
-    A later replay of the same topic fences this one off, which then raises ``Conflict``.
+    A later replay of the same topic fences this one off, which then raises ``ReplayOvertaken``.
     """
 
-    def __init__(self, reader: DeadLetterReader, producer: AIOKafkaProducer, topic: DeadLetterTopic) -> None:
-        self._reader = reader
+    def __init__(
+        self, session: "DeadLetterSession", producer: AIOKafkaProducer, topic: DeadLetterTopic, content: "TopicContent"
+    ) -> None:
+        self._session = session
         self._producer = producer
         self._topic = topic
+        self._first = content.first
+        self._replayed = content.replayed
 
-    async def run(self, offsets: Sequence[int]) -> AsyncIterator[ReplayOutcome]:
-        """Replays in the order given and skips what another replay has sent meanwhile."""
-        content = await self._reader.content(self._topic)
-        replayed = content.replayed
-        for offset in offsets:
-            if offset in replayed:
-                yield ReplayOutcome(offset, "It was replayed before.", repeated=True)
-                continue
-            message = await self._reader.message(self._topic, offset)
-            value, refusal = await self._full_payload(message)
-            if not refusal:
-                replayed = replayed.with_offset(offset, content.first)
-                await self._send(message, value, replayed)
-            yield ReplayOutcome(offset, refusal)
+    async def send(self, offset: int) -> ReplayOutcome:
+        """Raises ``NotFound``, and ``Conflict`` when too many earlier letters were passed over."""
+        if offset in self._replayed:
+            return ReplayOutcome(offset, "It was replayed before.", repeated=True)
+        message = await self._session.message(self._topic, offset)
+        value, refusal = await self._full_payload(message)
+        if not refusal:
+            replayed = self._replayed.with_offset(offset, self._first)
+            await self._send(message, value, replayed)
+            self._replayed = replayed
+        return ReplayOutcome(offset, refusal)
 
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
         """Returns the message's payload, or the reason why it must not be sent."""
@@ -66,7 +76,7 @@ class Replay:
             return b"", "It is more than 7 days old: other consumers may have forgotten that they had it."
         if message.original_position is None:
             return message.value, ""
-        original = await self._reader.record(self._topic.source, *message.original_position)
+        original = await self._session.record(self._topic.source, *message.original_position)
         if original is None or ("ce_id", (message.header("ce_id") or "").encode()) not in original.headers:
             return (
                 b"",
@@ -75,17 +85,17 @@ class Replay:
         return original.value or b"", ""
 
     async def _send(self, message: DeadLetter, value: bytes, replayed: ReplayOffsets) -> None:
-        partition = self._reader.partition(self._topic.name)
+        partition = self._session.partition(self._topic.name)
         try:
             done = {partition: OffsetAndMetadata(replayed.position, replayed.metadata())}
             async with self._producer.transaction():
                 await self._producer.send_and_wait(
-                    self._reader.prefix + self._topic.source,
+                    self._session.prefix + self._topic.source,
                     value,
                     key=message.key.encode(),
                     headers=message.original_headers,
                 )
-                await self._producer.send_offsets_to_transaction(done, self._reader.prefix + REPLAY_GROUP)
+                await self._producer.send_offsets_to_transaction(done, self._session.prefix + REPLAY_GROUP)
         except MetadataTooLong:
             raise Conflict("Too many letters were passed over. Replay the earlier ones of the topic first.") from None
         except _FENCED:
@@ -93,17 +103,19 @@ class Replay:
 
 
 @asynccontextmanager
-async def open_replay(reader: DeadLetterReader, topic: DeadLetterTopic, *, client_id: str) -> AsyncIterator[Replay]:
+async def open_producer(
+    connection: KafkaConnection, *, transactional_id: str, client_id: str
+) -> AsyncIterator[AIOKafkaProducer]:
+    """Initialising the transactional id aborts another replay's open transaction; what it committed is visible then."""
     producer = AIOKafkaProducer(
-        **reader.connection.options(),
+        **connection.options(),
         client_id=client_id,
-        transactional_id=f"{reader.prefix}{REPLAY_GROUP}-{topic.name}",
+        transactional_id=transactional_id,
         max_batch_size=MAX_MESSAGE_BYTES,
         max_request_size=MAX_MESSAGE_BYTES,
     )
-    # Initialising the transactional id aborts another replay's open transaction; what it committed is visible after it.
     await producer.start()
     try:
-        yield Replay(reader, producer, topic)
+        yield producer
     finally:
         await producer.stop()

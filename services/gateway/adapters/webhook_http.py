@@ -81,11 +81,17 @@ def _addresses(host: str, port: int) -> list[str]:
 
 
 async def _beginning(response: aiohttp.ClientResponse) -> str:
-    """The first bytes as text. What is longer is not read: its connection is closed."""
+    """The first bytes as text. What is longer, or comes too slowly, is not read: its connection is closed.
+
+    The status says what the receiver thinks of the event, whatever becomes of the body.
+    """
     body = bytearray()
-    async for piece in response.content.iter_any():
-        body += piece
-        if len(body) > LONGEST_RESPONSE:
-            response.close()
-            break
+    try:
+        async for piece in response.content.iter_any():
+            body += piece
+            if len(body) > LONGEST_RESPONSE:
+                response.close()
+                break
+    except (TimeoutError, aiohttp.ClientError):
+        response.close()
     return bytes(body[:LONGEST_RESPONSE]).decode(errors="replace")

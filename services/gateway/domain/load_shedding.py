@@ -10,9 +10,6 @@ LEAST_PER_SECOND: Final = 20.0
 OTHERS_PER_SECOND: Final = 0.25
 """Requests of all other companies in a second, lately, from which on the first one shares the gateway with them."""
 _LATE_SECONDS: Final = 0.003
-# The share of time without a processor: what was let through keeps all others on the machine busy before the event
-# loop is late by itself.
-_WAITING: Final = 0.1
 # What a single stall counts for, as a neighbour on the machine makes: it bounds nobody by itself.
 _LATEST_SECONDS: Final = 0.02
 _SHORT_SECONDS: Final = 0.5
@@ -43,17 +40,16 @@ class _Sender:
 
 
 class LoadShedding:
-    """Bounds the company that sends most while an event loop is late, or its machine busy, and others want something.
+    """Bounds the company that sends most while an event loop is late and others want something.
 
-    ``observe`` is told about every ``TICK_SECONDS`` how late it was called, and for which share of the time since the
-    event loop had something to do and no processor. A company alone is never bounded, nor one beside which the others
-    ask for next to nothing, and none to less than ``LEAST_PER_SECOND``. While there is time for all, bounds rise until
-    they hold nobody back. What a bounded company sends at once is spread over a second.
+    ``observe`` is told about every ``TICK_SECONDS`` how late it was called. A company alone is never bounded, nor one
+    beside which the others ask for next to nothing, and none to less than ``LEAST_PER_SECOND``. While there is time for
+    all, bounds rise until they hold nobody back. What a bounded company sends at once is spread over a second.
     """
 
     def __init__(self) -> None:
         self._senders: dict[str, _Sender] = {}
-        self._lateness = self._waiting = 0.0
+        self._lateness = 0.0
         self._refused = 0
 
     @property
@@ -92,11 +88,10 @@ class LoadShedding:
         self._refused += 1
         return shortest + self._refused % (shortest + 1)
 
-    def observe(self, late: float, waiting: float) -> None:
+    def observe(self, late: float) -> None:
         elapsed = TICK_SECONDS + late
         short, long = min(elapsed / _SHORT_SECONDS, 1.0), min(elapsed / _LONG_SECONDS, 1.0)
         self._lateness += TICK_SECONDS / _SHORT_SECONDS * (min(late, _LATEST_SECONDS) - self._lateness)
-        self._waiting += TICK_SECONDS / _SHORT_SECONDS * (waiting - self._waiting)
         for company_id, sender in list(self._senders.items()):
             sender.coming += long * (sender.came / elapsed - sender.coming)
             sender.passing += short * (sender.passed / elapsed - sender.passing)
@@ -107,10 +102,10 @@ class LoadShedding:
         if not self.is_shared:
             # Nobody observes what is not shared: when it is again, nothing of today is to be held against anybody.
             self._senders.clear()
-            self._lateness = self._waiting = 0.0
+            self._lateness = 0.0
         elif self._others() < OTHERS_PER_SECOND:
             self._release()
-        elif self._lateness > _LATE_SECONDS or self._waiting > _WAITING:
+        elif self._lateness > _LATE_SECONDS:
             self._bound_the_first()
         else:
             self._allow_more()

@@ -33,7 +33,6 @@ _UNCHANGED: Final = frozenset(
         "turn.citation.added",
         "turn.output_text.delta",
         "turn.output_text.done",
-        "turn.queued",
         "turn.restarted",
         "turn.started",
     }
@@ -71,7 +70,16 @@ def public_turn(turn: dict[str, Any]) -> dict[str, Any]:
         shown["reply"] = _reply(shown["reply"])
     if shown.get("required_actions"):
         shown["required_actions"] = list(map(_action, shown["required_actions"]))
-    return _without_causes(shown)
+    return _without_causes(_blocked(shown))
+
+
+def _blocked(shown: dict[str, Any]) -> dict[str, Any]:
+    """A queued turn, or the event that says so."""
+    if not shown.get("blocked_by"):
+        return shown
+    blocking = shown["blocked_by"]
+    actions = list(map(_action, blocking["required_actions"]))
+    return {**shown, "blocked_by": {**blocking, "required_actions": actions}}
 
 
 def public_reply(reply: bytes) -> bytes:
@@ -117,6 +125,7 @@ _VIEWS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {
     "turn.cancelled": lambda event: {**event, **_ATTRIBUTION},
     "turn.completed": _reply,
     "turn.failed": lambda event: {**event, **_ATTRIBUTION},
+    "turn.queued": _blocked,
     "turn.output_invalid": lambda event: {**event, "problems": []},
     "turn.tool_call.completed": lambda event: {**event, "name": _TOOL, "output": ""},
     "turn.tool_call.failed": lambda event: {**event, "name": _TOOL, "reason": ""},

@@ -15,7 +15,7 @@ from libs.eventing import CommandSender, Replies, ReplyState
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write
 from services.gateway.domain.ports import IdempotencyStore
-from services.gateway.use_cases.company_rates import CompanyRates
+from services.gateway.use_cases.rates import Rates
 
 _ACCEPTANCE_SECONDS: Final = 10.0
 _DONE_SECONDS: Final = 30.0
@@ -45,7 +45,7 @@ class CommandDispatcher:
     bus: CommandSender
     idempotency: IdempotencyStore
     installed: Callable[[str], bool]
-    rates: CompanyRates
+    rates: Rates
 
     async def run(
         self,
@@ -93,6 +93,10 @@ class CommandDispatcher:
         """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
         if not self.installed(command.TOPIC.owner):
             raise ServiceUnavailable(f"This installation has no {command.TOPIC.owner} service.")
+        company_id = write.identity.company_id
+        if command is ExecuteTurn and self.rates.has_full_backlog(company_id) and not await self._may_be_repeat(write):
+            # Before the row of a new key, of which a flood would write one for each refusal.
+            self.rates.check_backlog(company_id)
         record = await self._record(write)
         while True:
             # Subscribed before the look-up: an outcome is either received or found.
@@ -103,14 +107,14 @@ class CommandDispatcher:
                         replies.arrive(outcome)
                     if not replies.is_repeat:
                         if command is ExecuteTurn:
-                            await self.rates.take_turn(write.identity.company_id)
+                            await self.rates.take_turn(company_id)
                         made = make(record.command_id)
                         await self._send(write, record, await made if isawaitable(made) else made, subject)
                     try:
                         yield replies
                     except RateLimited as refusal:
                         if any(detail.type == COMPANY_BACKLOG_FULL for detail in refusal.details or ()):
-                            self.rates.backlog_is_full(write.identity.company_id, refusal)
+                            raise self.rates.backlog_is_full(company_id, refusal) from None
                         raise
                     return
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
@@ -126,6 +130,11 @@ class CommandDispatcher:
             expires_in=_EXPIRES_SECONDS,
             traceparent=write.traceparent,
         )
+
+    async def _may_be_repeat(self, write: Write) -> bool:
+        if write.request is None:
+            return write.command_id is not None
+        return await self.idempotency.find(write.request) is not None
 
     async def _record(self, write: Write) -> IdempotencyRecord:
         if write.command_id is not None:

@@ -13,8 +13,8 @@ from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.quotas import CompanyLimits
 from services.gateway.domain.accounts import ApiKey, Principal, TokenGrant, check_scopes, limit_within, new_secret
-from services.gateway.domain.company_limits import API_KEYS
 from services.gateway.domain.idempotency import KeyReused, Write
+from services.gateway.domain.limits import API_KEYS
 from services.gateway.domain.ports import KeyStore, TokenCodec
 
 DEFAULT_LIFETIME: Final = timedelta(days=90)

@@ -13,7 +13,7 @@ from libs.contracts.identity import Identity
 from libs.quotas import LIMITS, CompanyLimits
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
-from services.gateway.domain.company_limits import API_KEYS, RATES, SharedLimits
+from services.gateway.domain.limits import API_KEYS, RATES, SharedLimits
 from services.gateway.domain.ports import KeyStore
 
 _log = structlog.get_logger("gateway.limits")

@@ -98,18 +98,26 @@ class Sessions:
         return SessionCreated.decode(created.payload).session_id
 
     async def fork(
-        self, write: Write, session_id: str, *, up_to_turn_id: str | None = None, before_turn_id: str | None = None
+        self,
+        write: Write,
+        session_id: str,
+        *,
+        up_to_turn_id: str | None = None,
+        before_turn_id: str | None = None,
+        expires_after: int | None = None,
     ) -> SessionCreated:
         """Opens a session with a copy of the history up to a turn, or before one.
 
-        Raises ``Conflict`` while that turn runs.
+        ``expires_after``: seconds after which it is deleted; until then it is not listed. Raises ``Conflict`` while
+        that turn runs.
         """
         source = id_of(session_id, "session")
         limits = {"up_to_turn_id": up_to_turn_id, "before_turn_id": before_turn_id}
         turns = {name: id_of(turn, "turn") for name, turn in limits.items() if turn is not None}
 
         def make(new_id: str) -> ForkSession:
-            return ForkSession(session_id=new_id, source_session_id=source, **turns)
+            kept = {"listed": expires_after is None, "expires_after": expires_after}
+            return ForkSession.model_validate({"session_id": new_id, "source_session_id": source, **turns, **kept})
 
         return SessionCreated.decode((await self.commands.create(write, ForkSession, make)).payload)
 

@@ -17,17 +17,10 @@ _BUSY: Final = "the service is busy, and no other company asks for as much at pr
 
 
 class ShedLoad:
-    """Applies the policy to the requests of one event loop, whose ``waited`` tells the seconds without a processor."""
+    """Applies the policy to the requests of one event loop."""
 
-    def __init__(
-        self,
-        policy: LoadShedding,
-        *,
-        waited: Callable[[], float] = lambda: 0.0,
-        on_refused: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, policy: LoadShedding, *, on_refused: Callable[[], None] = lambda: None) -> None:
         self._policy = policy
-        self._waited = waited
         self._on_refused = on_refused
         self._shared = asyncio.Event()
         self._held = 0
@@ -68,10 +61,9 @@ class ShedLoad:
             if not self._policy.is_shared:
                 self._shared.clear()
                 await self._shared.wait()
-            began, waited = clock(), self._waited()
+            began = clock()
             await asyncio.sleep(TICK_SECONDS)
-            elapsed = clock() - began
-            self._policy.observe(elapsed - TICK_SECONDS, (self._waited() - waited) / elapsed)
+            self._policy.observe(clock() - began - TICK_SECONDS)
             self._log_bounds(clock())
 
     def _log_bounds(self, now: float) -> None:

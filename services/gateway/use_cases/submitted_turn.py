@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.api.sessions import RequiredAction, TurnStatus
+from libs.contracts.api.sessions import BlockedBy, RequiredAction, TurnStatus
 from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
 from libs.contracts.events.runtime import (
     TurnActionRequired,
@@ -36,10 +36,18 @@ _STATUS: Final[dict[str, TurnStatus]] = {
 
 @dataclass(frozen=True, slots=True)
 class Unfinished:
-    """The last known status of a turn that has not ended, and the answers that it needs while it is waiting."""
+    """The last known status of a turn that has not ended.
+
+    With the answers that it needs while it is waiting, or those of the waiting turn that it is queued behind.
+    """
 
     status: TurnStatus
     required_actions: Sequence[RequiredAction] = ()
+    blocked_by: BlockedBy | None = None
+
+    @property
+    def needs_answers(self) -> bool:
+        return self.status == "waiting" or self.blocked_by is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +63,7 @@ class SubmittedTurn:
         return self.replies.command_id
 
     async def finish(self, seconds: float) -> Received | Unfinished:
-        """Waits up to ``seconds`` for the completed turn, not longer than until it waits for answers from outside.
+        """Waits up to ``seconds`` for the completed turn, not longer than until answers from outside are needed.
 
         Raises the error of a refused, failed or cancelled turn, and ``TimedOut`` when the runtime has not accepted it
         within 5 s.
@@ -64,7 +72,7 @@ class SubmittedTurn:
         deadline = loop.time() + seconds
         now = Unfinished("queued")
         received = await self._await_acceptance()
-        if received is None and (now := await self._state(now)).status == "waiting":
+        if received is None and (now := await self._state(now)).needs_answers:
             # The event that says so went to an earlier request, or was lost.
             return now
         while True:
@@ -74,9 +82,11 @@ class SubmittedTurn:
                     return received
                 if received.envelope.type == TurnActionRequired.TYPE:
                     action = TurnActionRequired.decode(received.payload).action
-                    if (now := await self._state(Unfinished("waiting", (action,)))).status == "waiting":
+                    if (now := await self._state(Unfinished("waiting", (action,)))).needs_answers:
                         return now
-                now = Unfinished(_STATUS.get(received.envelope.type, now.status))
+                now = Unfinished(_STATUS.get(received.envelope.type, now.status), blocked_by=_blocked_by(received))
+                if now.blocked_by is not None and (now := await self._state(now)).needs_answers:
+                    return now
             left = deadline - loop.time()
             if left <= 0 or (received := await self.replies.next(left)) is None:
                 return await self._state(now)
@@ -89,7 +99,7 @@ class SubmittedTurn:
         status = _STATUS.get(received.envelope.type)
         if status is None:
             raise_failure(received)
-        return Unfinished(status or "running")
+        return Unfinished(status or "running", blocked_by=_blocked_by(received))
 
     async def follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
         """Yields the turn's events up to the terminal one, and ``None`` after every 15 s without one.
@@ -114,7 +124,7 @@ class SubmittedTurn:
             turn = await self.history.state(FollowedTurn(self.session_id, self.command_id, self.replies.identity))
         except (ServiceUnavailable, NotFound):
             return last_known
-        return Unfinished(turn.status, turn.required_actions)
+        return Unfinished(turn.status, turn.required_actions, turn.blocked_by)
 
     async def _await_acceptance(self) -> Received | None:
         """Returns the first event, or ``None`` when the runtime is known to have the turn."""
@@ -127,3 +137,7 @@ class SubmittedTurn:
                 return received
         # What has arrived is there at once; silence means that the turn is under way.
         return await self.replies.wait(0.0)
+
+
+def _blocked_by(received: Received) -> BlockedBy | None:
+    return TurnQueued.decode(received.payload).blocked_by if received.envelope.type == TurnQueued.TYPE else None

@@ -5,6 +5,7 @@ from typing import Final
 import structlog
 
 from libs import tracing
+from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.domain.outages import is_unreachable
@@ -41,7 +42,7 @@ class AdvanceRun:
     async def _advance(self, run: ClaimedRun) -> None:
         structlog.contextvars.bind_contextvars(correlation_id=run.run.correlation_id)
         if run.attempts > MOST_ATTEMPTS:
-            await self._give_up(run, "the worker ended each time")
+            await self._give_up(run, "the worker ended each time", "no exception: the worker ended each time")
             return
         try:
             with _span(run):
@@ -53,13 +54,13 @@ class AdvanceRun:
                 return
             _log.exception("ingestion.run_failed", run_id=run.run.id, state=run.state, attempt=run.attempts)
             if run.attempts == MOST_ATTEMPTS:
-                await self._give_up(run, type(problem).__name__)
+                await self._give_up(run, type(problem).__name__, cause_of(problem))
             else:
                 await self._runs.release(run, seconds=_AGAIN_SECONDS * run.attempts, counts=True)
 
-    async def _give_up(self, run: ClaimedRun, problem: str) -> None:
+    async def _give_up(self, run: ClaimedRun, problem: str, cause: str) -> None:
         reason = f"The ingestion could not be {_STEPS[run.state]} in {MOST_ATTEMPTS} attempts ({problem})."
-        await self._runs.fail(run.run, reason, run.token)
+        await self._runs.fail(run.run, reason, run.token, cause=cause)
 
     async def _plan(self, run: ClaimedRun) -> None:
         # Created again under its old id, a lost index would be empty while its items count as ingested.

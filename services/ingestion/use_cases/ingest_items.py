@@ -8,6 +8,7 @@ import structlog
 
 from libs import tracing
 from libs.contracts.api.knowledge import DatasourceError
+from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
 from services.ingestion.domain.embedding import EmbeddingRefused
 from services.ingestion.domain.engines import IndexMissing
@@ -168,7 +169,8 @@ class IngestItems:
             await self._items.release(token, keys, seconds=float(items[0].attempts), counts=True)
             # What cannot be removed is tried again for good, but no run waits for it for ever.
             for run in {item.run.id: item.run for item in items if item.text is None and item.exhausted}.values():
-                await self._runs.fail(run, f"A file could not be removed from the index ({type(problem).__name__}).")
+                reason = f"A file could not be removed from the index ({type(problem).__name__})."
+                await self._runs.fail(run, reason, cause=cause_of(problem))
 
 
 def _span(run: RunRef, items: int) -> tracing.Span:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from libs.contracts.api.sessions import TurnOptions
+from libs.contracts.api.sessions import BlockedBy, TurnOptions
 from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, QuotaExceeded, RateLimited, ServiceError
 from services.runtime.domain.agents import AgentSpec
@@ -54,7 +54,8 @@ class AdmissionView:
 
     ``known``: commands that have a turn or an outcome. Live turns are queued, run or are being stopped; in a session
     waiting ones count, too. ``exhausted``: budgets of the companies concerned that are used up. ``excess``: companies
-    with more sessions than they may have, those that the submissions begin included.
+    with more sessions than they may have, those that the submissions begin included. ``blocked_by``: the waiting turns
+    of the sessions that have one.
     """
 
     sessions: Mapping[str, SessionState]
@@ -63,6 +64,7 @@ class AdmissionView:
     live_in_company: Mapping[str, int]
     exhausted: Sequence[BudgetState] = ()
     excess: Mapping[str, Excess] = field(default_factory=dict)
+    blocked_by: Mapping[str, BlockedBy] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

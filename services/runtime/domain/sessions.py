@@ -26,12 +26,17 @@ class ForkPoint:
 
 @dataclass(frozen=True, slots=True)
 class Fork:
-    """A session that begins with the history of another one, up to the turn at ``through``; None: all of it."""
+    """A session that begins with the history of another one, up to the turn at ``through``; None: all of it.
+
+    ``expires_after``: seconds; None: it stays.
+    """
 
     id: str
     source_id: str
     owner_id: str
     through: int | None
+    listed: bool
+    expires_after: int | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
 
-from libs.contracts.api.sessions import TurnOptions, Usage
+from libs.contracts.api.sessions import BlockedBy, TurnOptions, Usage
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
-from libs.contracts.errors import ServiceError
+from libs.contracts.errors import InternalError, ServiceError, cause_of
 from libs.contracts.events.runtime import (
     TurnCancelled,
     TurnFailed,
@@ -64,13 +64,14 @@ class Submission:
         """With the owner of its session, who may see the events."""
         return replace(self, message_context=replace(self.message_context, owner_id=owner_id))
 
-    def queued(self, position: int) -> Draft:
+    def queued(self, position: int, blocked_by: BlockedBy | None = None) -> Draft:
         return self._draft(
             TurnQueued(
                 session_id=self.session_id,
                 turn_id=self.turn_id,
                 position=position,
                 user_message_id=self.user_message_id,
+                blocked_by=blocked_by,
             )
         )
 
@@ -93,7 +94,7 @@ class ClaimedTurn:
     ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
     ``stream``: somebody follows the turn's text. ``after_wait``: the turn goes on after a wait, and no call has been
     begun since. ``worked``: seconds of work on it at that moment. ``whole_history``: see
-    ``AgentTask``.
+    ``AgentTask``. ``lost_attempts``: executions that ended with their worker, or with an unexpected exception.
     """
 
     id: str
@@ -112,9 +113,12 @@ class ClaimedTurn:
     client_calls: ClientCalls | None = None
     worked: float = 0.0
     whole_history: bool = False
+    lost_attempts: int = 0
 
-    def draft(self, event: Event, sequence: int, encoded: bytes | None = None) -> Draft:
-        return Draft(event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded)
+    def draft(self, event: Event, sequence: int, encoded: bytes | None = None, cause: str | None = None) -> Draft:
+        return Draft(
+            event, subject=self.id, context=self.message_context, sequence=sequence, encoded=encoded, cause=cause
+        )
 
     def started(self) -> Draft:
         event = TurnStarted(
@@ -183,6 +187,8 @@ class OutcomeKind(StrEnum):
     """The execution of a cancelled turn has stopped."""
     HANDED_BACK = "handed_back"
     """This worker stops; any other may take the turn over at once."""
+    CRASHED = "crashed"
+    """An unexpected exception has ended the execution; the turn is handed back for another attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,7 +199,8 @@ class TurnOutcome:
     ``usage`` is the whole turn's when it is completed, that of no recorded step when it failed. ``toolsets`` are the
     versions that a completed turn of one step was offered: nothing else is kept of its last answer but the reply.
     ``sequence``: that of the turn's newest event, of a completed turn that began when it was admitted; before others
-    that waited for it nothing is known. ``calls_made``: of a completed turn, with their results.
+    that waited for it nothing is known. ``calls_made``: of a completed turn, with their results. ``cause`` of an
+    internal error: see ``cause_of``.
     """
 
     turn: ClaimedTurn
@@ -209,6 +216,7 @@ class TurnOutcome:
     waits: tuple[NewWait, ...] = ()
     sequence: int | None = None
     calls_made: tuple[Message, ...] = ()
+    cause: str | None = None
 
 
 def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = None) -> TurnOutcome:
@@ -216,7 +224,15 @@ def failed(turn: ClaimedTurn, error: ServiceError, unrecorded: Usage | None = No
     info = error.info(turn.message_context.correlation_id)
     event = TurnFailed(session_id=turn.session_id, turn_id=turn.id, error=info)
     error_json = event.error.model_dump(mode="json")
-    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, usage=unrecorded, error=error_json)
+    cause = error.cause if isinstance(error, InternalError) else None
+    return TurnOutcome(turn, OutcomeKind.FAILED, event=event, usage=unrecorded, error=error_json, cause=cause)
+
+
+def crashed(turn: ClaimedTurn, message: str, problem: Exception, attempts: int) -> TurnOutcome:
+    """The turn is handed back after an unexpected exception; the last of its ``attempts`` fails it."""
+    if turn.lost_attempts + 1 < attempts:
+        return TurnOutcome(turn, OutcomeKind.CRASHED)
+    return failed(turn, InternalError(message, cause=cause_of(problem)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -232,8 +248,7 @@ class CommitResult:
 class OrphanedTurn:
     """A live turn without a live worker, or long past its deadline.
 
-    ``lost_attempts`` counts those lost to dead workers, this one included. ``worker_id`` is None when the turn was
-    handed back.
+    ``lost_attempts`` are the turn's, with this one unless it was handed back, in which case ``worker_id`` is None.
     """
 
     turn: ClaimedTurn

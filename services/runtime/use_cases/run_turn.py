@@ -21,7 +21,7 @@ from services.runtime.domain.models import AnswerRefused
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
 from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
-from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
+from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, crashed, failed
 from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
@@ -148,11 +148,12 @@ class RunTurn:
     steps: GroupCommit[StepRecord, bool]
     deltas: DeltaSink
     prices: Prices = field(default_factory=NoPrices)
+    attempts: int = 3
 
     async def __call__(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch
     ) -> TurnOutcome | None:
-        """The outcome to commit; None when the turn is no longer this worker's. Errors become failures.
+        """The outcome to commit; None when the turn is no longer this worker's. Errors become outcomes.
 
         The outcome may be ready before the claim is committed; what is recorded or streamed here waits for it.
         """
@@ -161,17 +162,22 @@ class RunTurn:
                 return await self._answer(turn, question, claim, watch)
         except (TurnLost, SessionGone):
             return None
-        except ServiceError as error:
-            _log.info("turn.refused", turn_id=turn.id, kind=error.kind, attempt=turn.attempt)
-            return failed(turn, error, _unrecorded(error))
-        except TimeoutError:
-            # A library's own TimeoutError is a crash like any other.
-            if deadline.expired():
-                return failed(turn, TimedOut("the turn did not end before its deadline"))
-            _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
-        except Exception:
-            _log.exception("turn.crashed", turn_id=turn.id, attempt=turn.attempt)
-        return failed(turn, InternalError("the turn failed because of an error of the service"))
+        except Exception as problem:
+            return self._ended_by(problem, turn, overdue=deadline.expired())
+
+    def _ended_by(self, problem: Exception, turn: ClaimedTurn, *, overdue: bool) -> TurnOutcome:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            # What fails while a stopped execution ends, on a closed client for example, must not end the turn.
+            raise asyncio.CancelledError from problem
+        if isinstance(problem, ServiceError) and not isinstance(problem, InternalError):
+            _log.info("turn.refused", turn_id=turn.id, kind=problem.kind, attempt=turn.attempt)
+            return failed(turn, problem, _unrecorded(problem))
+        # A library's own TimeoutError is a crash like any other.
+        if overdue:
+            return failed(turn, TimedOut("the turn did not end before its deadline"))
+        _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)
+        return crashed(turn, "the turn failed because of an error of the service", problem, self.attempts)
 
     async def _answer(
         self, turn: ClaimedTurn, question: UserMessage | None, claim: ClaimFuture, watch: TurnWatch

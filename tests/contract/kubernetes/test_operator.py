@@ -1,6 +1,5 @@
 """From where an operator looks after an installation: the pod of the CronJob `operator`."""
 
-import importlib
 import re
 from typing import Any
 
@@ -9,7 +8,7 @@ import typer.main
 
 from cli.app import COMMANDS
 from cli.doctor.command import checks_of
-from cli.doctor.installation import find_installation
+from cli.installation import find_installation
 from deploy.k8s.kafka_access import SERVICES, rules_by_user
 from deploy.k8s.rendering import ROOT
 from tests.support.kustomize import Manifest, of_kind, pod, shared_settings
@@ -95,7 +94,7 @@ def test_commands_of_the_page_are_there() -> None:
     told = [line.split("python -m cli ")[1].split() for line in lines if "python -m cli " in line]
     assert {words[0] for words in told} >= {"keys", "companies", "doctor", "dlq"}
     for command, *words in told:
-        group = typer.main.get_command(importlib.import_module(COMMANDS[command].module).app)
+        group = COMMANDS[command].load()
         if isinstance(group, typer.core.TyperGroup):
             options = {name for option in group.commands[words[0]].params for name in option.opts}
             assert {word for word in words if word.startswith("--")} <= options

@@ -1,6 +1,5 @@
 """The manifests set the variables that a service reads, and all that it needs."""
 
-import importlib
 from pathlib import Path
 from typing import Any
 
@@ -202,7 +201,7 @@ def test_the_job_that_makes_topics_calls_a_command_that_is_there(overlay: tuple[
     for job in jobs:
         (container,) = pod(job)["containers"]
         command, verb, *options = container["args"]
-        group = typer.main.get_command(importlib.import_module(COMMANDS[command].module).app)
+        group = COMMANDS[command].load()
         assert isinstance(group, typer.core.TyperGroup)
         known = {name for option in group.commands[verb].params for name in option.opts}
         assert {option.split("=")[0] for option in options} <= known

@@ -46,7 +46,7 @@ async def stores(infrastructure: Infrastructure) -> AsyncIterator[Stores]:
 
 @pytest_asyncio.fixture
 async def runtime(stores: Stores) -> AsyncIterator[Database]:
-    database = Database(stores.runtime, name="test")
+    database = Database(stores.runtime, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()
@@ -54,7 +54,7 @@ async def runtime(stores: Stores) -> AsyncIterator[Database]:
 
 @pytest_asyncio.fixture
 async def grown(stores: Stores) -> Stores:
-    database = Database(stores.gateway, name="test")
+    database = Database(stores.gateway, name="test", timeout=30.0)
     await database.open()
     for age in range(30):
         await PostgresTimelinePartitions(database).make(today() - timedelta(days=age))
@@ -105,7 +105,7 @@ async def test_a_purge_leaves_what_has_not_expired(grown: Stores) -> None:
 
 @pytest.mark.parametrize("mode", ["semantic", "keyword"])
 async def test_copies_of_a_knowledge_base_are_searched(stores: Stores, mode: Mode) -> None:
-    database = Database(stores.ingestion, name="test")
+    database = Database(stores.ingestion, name="test", timeout=30.0)
     await database.open()
     try:
         engine, embedder = PgvectorEngine(database), StaticEmbedder()

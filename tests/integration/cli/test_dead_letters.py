@@ -11,17 +11,16 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from typer.testing import CliRunner
 
-from cli.bus_address import BusAddress
-from cli.dlq import command
+from cli import dlq as command
+from cli.installation import BusAddress
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
 from libs.eventing.dead_letters import (
-    DeadLetterReader,
+    DeadLetterSession,
     ReplayOvertaken,
     dead_letter_topic_named,
     open_dead_letters,
-    open_replay,
 )
 from tests.support.waiting import until
 
@@ -84,7 +83,7 @@ async def in_topic(address: BusAddress) -> list[Any]:
     return found
 
 
-def reading(address: BusAddress) -> AbstractAsyncContextManager[DeadLetterReader]:
+def reading(address: BusAddress) -> AbstractAsyncContextManager[DeadLetterSession]:
     return open_dead_letters(address.kafka, address.prefix, client_id="test")
 
 
@@ -153,20 +152,20 @@ def test_a_replay_that_breaks_off_or_is_overtaken_leaves_the_letter(
     topic = dead_letter_topic_named(DLQ)
 
     async def break_off() -> None:
-        async with reading(address) as reader, open_replay(reader, topic, client_id="test") as replaying:
+        async with reading(address) as session, session.replaying(topic) as replaying:
             monkeypatch.setattr(replaying._producer, "send_offsets_to_transaction", _fail)
             with pytest.raises(ZeroDivisionError):
-                [outcome async for outcome in replaying.run([0])]
+                await replaying.send(0)
 
     async def overtake() -> None:
         async with (
-            reading(address) as reader,
-            open_replay(reader, topic, client_id="first") as first,
-            open_replay(reader, topic, client_id="second") as second,
+            reading(address) as session,
+            session.replaying(topic) as first,
+            session.replaying(topic) as second,
         ):
             with pytest.raises(ReplayOvertaken, match="Somebody else"):
-                [outcome async for outcome in first.run([0])]
-            assert [outcome.refusal async for outcome in second.run([0])] == [""]
+                await first.send(0)
+            assert (await second.send(0)).refusal == ""
 
     asyncio.run(break_off())
     assert (waiting(), asyncio.run(in_topic(address))) == (1, [])

@@ -63,6 +63,23 @@ def test_what_is_missing_is_found_and_then_put_right(
     code, found = examine()
     assert (code, found.pop("disks")["state"]) == (0, "skipped")
     assert {one["state"] for one in found.values()} == {"ok"}, found
+    asyncio.run(_fail(database))
+    code, found = examine()
+    assert (code, found["internal errors of ingestion"]["state"]) == (0, "warning")
+    assert (
+        "label: aes.ingestion.failed.v1, KeyError at services.ingestion:7"
+        in (found["internal errors of ingestion"]["detail"])
+    )
+
+
+async def _fail(database_url: str) -> None:
+    async with await psycopg.AsyncConnection.connect(database_url) as connection:
+        await connection.execute(
+            """INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal,
+                                   payload, cause)
+               VALUES ('e', 'aes.ingestion.failed.v1', 'ingestion-events', 's', 1, 'c', 'label', true, '{}',
+                       'KeyError at services.ingestion:7')"""
+        )
 
 
 def test_secrets_under_another_key_are_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,9 +10,9 @@ import psycopg
 import pytest
 from typer.testing import CliRunner
 
+from cli import secrets as command
 from cli.app import app
-from cli.doctor.installation import Installation
-from cli.secrets import command
+from cli.installation import Installation
 from deploy.local.credentials import Credentials
 from deploy.local.home import Home
 from libs.contracts.api.toolsets import secret_place

@@ -93,7 +93,7 @@ async def until_ready(service: Service) -> None:
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(installation: Installation, owner: Service) -> AsyncIterator[Database]:
-    database = Database(installation.database_url, name="test")
+    database = Database(installation.database_url, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()

@@ -58,7 +58,7 @@ async def test_commands_of_a_process_that_is_killed_are_carried_out_once_by_anot
     waiting = [
         asyncio.create_task(take_note(sender, f"note {number}", note_id=f"note-{number}")) for number in range(10)
     ]
-    database = Database(installation.database_url, name="test")
+    database = Database(installation.database_url, name="test", timeout=30.0)
     await database.open()
     await until(lambda: database.value(IN_WORK))
     doomed.kill()

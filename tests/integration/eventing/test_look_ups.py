@@ -4,11 +4,13 @@ import hashlib
 import time
 
 import aiohttp
+import orjson
 import pytest
 import pytest_asyncio
 
 from libs.contracts.identifiers import new_id
-from libs.contracts.messages import CommandContext
+from libs.contracts.identity import Scope
+from libs.contracts.messages import CommandContext, MessageContext
 from libs.eventing import CommandSender, IdentitySigner, LookUp, ReplyState, Transaction
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
@@ -70,6 +72,24 @@ async def test_a_large_payload_is_fetched_from_its_owner(
     assert outcome.envelope.data_ref is not None
     assert (await calls.get("notes", outcome.envelope.data_ref, ALICE)).body == outcome.payload
     assert (await calls.get("notes", outcome.envelope.data_ref, MALLORY)).status == 404
+
+
+async def test_operators_see_what_ended_with_an_internal_error(
+    owner: Service, database: Database, calls: UpstreamClient
+) -> None:
+    async with owner.outbox.transaction(MessageContext("company", "label")) as transaction:
+        transaction.emit(NoteTaken(note_id="n"), subject="n", cause="KeyError at services.notes:7")
+        transaction.emit(NoteTaken(note_id="m"), subject="m")
+    operator = ALICE.model_copy(update={"scopes": frozenset({Scope.INSTALLATION_READ})})
+
+    async def failures(**params: str) -> list[tuple[str, str, str]]:
+        answer = await calls.get("notes", "/internal/failures", operator, params)
+        return [(each["subject"], each["correlation_id"], each["cause"]) for each in orjson.loads(answer.body)]
+
+    assert await failures() == [("n", "label", "KeyError at services.notes:7")]
+    assert await failures(correlation_id="label") == await failures()
+    assert await failures(correlation_id="another") == []
+    assert (await calls.get("notes", "/internal/failures", ALICE)).status == 403
 
 
 @pytest.mark.parametrize("path", ["/internal/commands/x", "/internal/events/x/payload", "/internal/notes/x"])

@@ -10,8 +10,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from cli.administration.keys import parse_expiry
 from cli.app import app
+from cli.keys import parse_expiry
 from libs.persistence import migrate
 from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES

@@ -23,7 +23,7 @@ REQUEST = IdempotentRequest(
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()
@@ -66,7 +66,7 @@ async def test_a_burst_of_one_company_leaves_others_their_connections(
 
 async def test_a_write_whose_turn_has_come_and_that_gets_no_connection_is_an_outage(database_url: str) -> None:
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
-    database = Database(database_url, name="test", max_size=1)
+    database = Database(database_url, name="test", max_size=1, timeout=0.5)
     await database.open()
     store = PostgresIdempotency(database, connections=4, seconds=0.5)
     async with database.connection():

@@ -9,7 +9,7 @@ import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from typer.testing import CliRunner
 
-from cli.dlq import command
+from cli import dlq as command
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.timestamps import format_time, now_text, parse_time

@@ -2,17 +2,17 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
 
 from libs.contracts.errors import RateLimited
 from libs.persistence import Database
-from services.gateway.adapters.postgres.shared_limits import PostgresSharedLimits
+from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.bootstrap import MIGRATIONS
-from services.gateway.domain.company_limits import block_of
-from services.gateway.use_cases.company_streams import CompanyStreams, StreamPermit
+from services.gateway.domain.limits import block_of
+from services.gateway.use_cases.places import StreamPlaces
 from tests.support.company_limits import usual_limits
 from tests.support.database_clock import StoppedDatabaseClock
 
@@ -31,7 +31,7 @@ async def clock(database_url: str) -> StoppedDatabaseClock:
 
 @pytest.fixture
 async def database(database_url: str, clock: StoppedDatabaseClock) -> AsyncIterator[Database]:
-    database = Database(database_url, name="gateway", plan_once=True)
+    database = Database(database_url, name="gateway", plan_once=True, timeout=30.0)
     await database.open()
     yield database
     await database.close()
@@ -67,23 +67,26 @@ async def test_the_use_of_a_bucket_goes_back_with_time(database: Database, clock
     await clock.advance(3600)
     assert await gateway.used("acme", limits) == {"turns_per_minute": 0, "requests_per_minute": 0, "streams": 0}
     await gateway.purge()
-    assert await database.value("SELECT count(*) FROM company_rates") == 0
+    assert await database.value("SELECT count(*) FROM rates") == 0
 
 
 async def test_places_of_gateways_that_ask_at_once_stay_within_the_limit(database: Database) -> None:
     gateways = [
-        CompanyStreams(PostgresSharedLimits(database, gateway_id=name), usual_limits(streams=100)) for name in "abc"
+        StreamPlaces(PostgresSharedLimits(database, gateway_id=name), usual_limits(streams=100)) for name in "abc"
     ]
-    permits: list[StreamPermit] = []
+    entered = 0
+    async with AsyncExitStack() as streams:
 
-    async def enter(streams: CompanyStreams) -> None:
-        with suppress(RateLimited):
-            permits.append(await streams.enter("acme"))
+        async def enter(places: StreamPlaces) -> None:
+            nonlocal entered
+            with suppress(RateLimited):
+                await streams.enter_async_context(places.taken("acme"))
+                entered += 1
 
-    await asyncio.gather(*(enter(streams) for _ in range(60) for streams in gateways))
-    # Two of the three are refused something. All is held then, and who is refused uses all that it holds; the third
-    # one may keep a block for the next.
-    assert 100 - block_of(100) <= len(permits) <= 100
+        await asyncio.gather(*(enter(places) for _ in range(60) for places in gateways))
+        # Two of the three are refused something. All is held then, and who is refused uses all that it holds; the third
+        # one may keep a block for the next.
+        assert 100 - block_of(100) <= entered <= 100
 
 
 async def test_places_of_a_gateway_that_died_are_free_again(database: Database, clock: StoppedDatabaseClock) -> None:

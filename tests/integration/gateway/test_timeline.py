@@ -102,7 +102,7 @@ class Installation:
 @pytest.fixture
 async def installation(kafka: str, topic_prefix: str, database_url: str) -> AsyncIterator[Installation]:
     await create_topics(kafka, topic_prefix)
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     producer = KafkaBus(kafka, prefix=topic_prefix).producer()
     await producer.start()

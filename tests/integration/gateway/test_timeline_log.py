@@ -33,7 +33,7 @@ EVERYTHING = TimelineFilter(company_id=COMPANY)
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()
@@ -146,7 +146,7 @@ async def test_storing_does_not_read_the_companys_other_events_on_a_new_day(data
 
 async def test_a_young_partition_is_analyzed_before_a_look_can_take_the_wrong_index(database_url: str) -> None:
     """A plan made at 160 events: the index of positions has one page then and that of subjects two."""
-    databases = [Database(database_url, name="test", plan_once=True) for _ in range(2)]
+    databases = [Database(database_url, name="test", plan_once=True, timeout=30.0) for _ in range(2)]
     for database, batches in zip(databases, (80, 200), strict=True):
         await database.open()
         log, explained = explained_log(database)

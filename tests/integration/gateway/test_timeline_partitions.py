@@ -22,7 +22,7 @@ EVERYTHING = TimelineFilter(company_id=COMPANY)
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()

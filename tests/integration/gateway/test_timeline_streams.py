@@ -34,7 +34,7 @@ SSE = {"accept": "text/event-stream"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(gateways: TwoGateways) -> AsyncIterator[Database]:
-    database = Database(gateways.database_url, name="test", plan_once=True)
+    database = Database(gateways.database_url, name="test", plan_once=True, timeout=30.0)
     await database.open()
     yield database
     await database.close()

@@ -31,7 +31,7 @@ NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "c
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()

@@ -109,7 +109,7 @@ MESSAGES = """
 @asynccontextmanager
 async def migrated(database_url: str, service: str) -> AsyncIterator[Database]:
     await asyncio.to_thread(migrate, database_url, ROOT / "services" / service / "migrations")
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     try:
         yield database

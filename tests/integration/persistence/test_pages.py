@@ -27,7 +27,7 @@ SOURCE = "FROM things WHERE owner = %(owner)s"
 
 @pytest_asyncio.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     await database.open()
     yield database
     await database.close()

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 import psycopg
 import pytest
 
+from libs.contracts.errors import StoreUnavailable
 from libs.persistence import Database
 
 LARGE = "x" * 8_000_000
@@ -125,3 +126,24 @@ async def test_more_than_fits_into_buffers_goes_both_ways(database: Database) ->
             [(text,)] = await echo.fetchall()
             assert text == f"{LARGE}{number}"
         await connection.execute("SELECT %s::text", (LARGE,))
+
+
+@pytest.mark.parametrize(
+    "behind_its_back", ["DEALLOCATE ALL", "SET default_transaction_read_only = on"], ids=["unprepared", "read only"]
+)
+async def test_a_connection_that_is_not_as_it_was_is_an_outage_and_replaced(
+    database: Database, behind_its_back: str
+) -> None:
+    async def add(number: int) -> None:
+        async with database.pipelined() as connection:
+            await connection.execute("INSERT INTO things VALUES (%s)", (number,))
+
+    for number in range(_STATEMENTS_BEFORE_ONE_IS_PREPARED + 1):
+        await add(number)
+    async with database.connection() as connection:
+        # Not through psycopg, which would take notice.
+        connection.pgconn.exec_(behind_its_back.encode())
+    with pytest.raises(StoreUnavailable):
+        await add(10)
+    await add(10)
+    assert await count(database) == _STATEMENTS_BEFORE_ONE_IS_PREPARED + 2

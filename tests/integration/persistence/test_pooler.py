@@ -33,7 +33,7 @@ async def pooled(database_url: str, tmp_path: Path) -> AsyncIterator[str]:
 
 
 async def opened(url: str) -> Database:
-    database = Database(url, name="test", prepare=False)
+    database = Database(url, name="test", prepare=False, timeout=30.0)
     await database.open()
     return database
 

@@ -39,7 +39,7 @@ async def roles(infrastructure: Infrastructure, database_url: str) -> AsyncItera
 
 
 async def test_objects_that_the_second_role_creates_belong_to_the_first(roles: tuple[str, str]) -> None:
-    old, new = (Database(url, name="test") for url in roles)
+    old, new = (Database(url, name="test", timeout=30.0) for url in roles)
     await old.open()
     await new.open()
     async with old.connection() as connection:

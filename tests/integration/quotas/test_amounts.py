@@ -31,7 +31,7 @@ def migrations() -> Path:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="quotas")
+    database = Database(database_url, name="quotas", timeout=30.0)
     await database.open()
     yield database
     await database.close()

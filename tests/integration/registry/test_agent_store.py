@@ -42,7 +42,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     name = f"test_{token_hex(6)}"
     url = await infrastructure.create_database(name)
     await asyncio.to_thread(migrate, url, MIGRATIONS)
-    database = Database(url, name="registry")
+    database = Database(url, name="registry", timeout=30.0)
     await database.open()
 
     async def transaction(work: Callable[[AgentWriter], Awaitable[object]]) -> object:

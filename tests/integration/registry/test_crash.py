@@ -102,7 +102,7 @@ async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
     database_url: str, kafka: str, topic_prefix: str
 ) -> None:
     await create_topics(kafka, topic_prefix)
-    database = Database(database_url, name="test")
+    database = Database(database_url, name="test", timeout=30.0)
     first = await start(database_url, kafka, topic_prefix)
     await database.open()
 

@@ -46,6 +46,18 @@ async def test_a_fork_begins_with_the_history_and_goes_on_by_itself(node: Node, 
     assert session.agent_config == original.agent_config
 
 
+async def test_a_fork_for_a_time_is_not_listed_and_expires(node: Node) -> None:
+    source = await node.create_session()
+    await talk(node, source, "one")
+    _, created = await node.outcome(fork := await node.fork(source, expires_after=3600))
+    assert created["listed"] is False
+    listed = await node.reads.sessions(person(), limit=9, offset=0)
+    assert [session.session_id for session in listed.sessions] == [source]
+    due = "SELECT expires_at BETWEEN now() + interval '50 min' AND now() + interval '1 h' FROM sessions WHERE id = %s"
+    assert await node.rows(due, fork) == [(True,)]
+    assert await node.rows(due, source) == [(None,)]
+
+
 async def test_a_fork_has_the_history_before_a_turn(node: Node, model: ObedientModel) -> None:
     source = await node.create_session()
     model.scripts["bad"] = [ModelFailed("no")]

@@ -94,7 +94,7 @@ async def test_a_turn_shows_its_state_its_reply_and_its_error(node: Node, api: A
     assert turn["reply"] == (await node.outcome(turn_id))[1]
     assert turn["reply"]["response"]["tool_calls"][0]["output"] == "x"
     assert turn["created_at"] <= turn["started_at"] <= turn["finished_at"]
-    model.scripts["boom"] = [KeyError("bug")]
+    model.scripts["boom"] = [KeyError("bug")] * 3
     failed = await node.execute(session, "boom")
     await node.ended(failed)
     turn = await api.get(f"/internal/sessions/{session}/turns/{failed}")

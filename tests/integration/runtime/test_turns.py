@@ -168,11 +168,25 @@ async def test_a_message_that_the_provider_refused_is_not_told_to_it_again(
 
 async def test_a_bug_fails_the_turn_and_the_next_one_runs(node: Node, model: ObedientModel) -> None:
     session = await node.create_session()
-    model.scripts["boom"] = [KeyError("a bug")]
+    model.scripts["boom"] = [KeyError("a bug")] * 3
     first, second = await node.execute(session, "boom"), await node.execute(session, "after")
     [turn, _] = await node.ended(first, second)
     assert (turn["status"], turn["error"]["type"], turn["worker_id"]) == ("failed", "internal_error", None)
-    assert (await node.events(first))[-1][0] == "turn.failed"
+    assert [name for name, _ in await node.events(first)][-3:] == ["turn.restarted", "turn.restarted", "turn.failed"]
+    [failure] = await node.outbox.failures(None, 10)
+    assert (failure["subject"], failure["type"]) == (first, "aes.runtime.turn.failed.v1")
+    assert failure["cause"].startswith("KeyError at services.runtime.")
+    assert "a bug" not in failure["cause"]
+
+
+async def test_a_turn_outlasts_an_unexpected_exception_of_one_attempt(node: Node, model: ObedientModel) -> None:
+    session = await node.create_session()
+    model.scripts["boom"] = [KeyError("a closed client")]
+    turn_id = await node.execute(session, "boom")
+    [turn] = await node.ended(turn_id)
+    assert (turn["status"], turn["attempt"], turn["lost_attempts"]) == ("completed", 2, 1)
+    assert [name for name, _ in await node.events(turn_id)][-2:] == ["turn.restarted", "turn.completed"]
+    assert await node.outbox.failures(None, 10) == []
 
 
 async def test_fifty_sessions_run_side_by_side(node: Node, model: ObedientModel) -> None:

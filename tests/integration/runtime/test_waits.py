@@ -222,6 +222,13 @@ async def test_the_sessions_next_message_waits_behind_it_and_other_sessions_do_n
     await node.ended(await node.execute(elsewhere, "elsewhere"))
     await asyncio.gather(node.worker.reconciler.reconcile(), other.worker.reconciler.reconcile())
     assert (await node.turn(behind))["status"] == "queued"
+    [(name, told)] = await node.events(behind)
+    shown = await node.reads.turn(session, behind, ALICE)
+    assert shown is not None
+    assert shown.blocked_by is not None
+    assert (name, told["blocked_by"]) == ("turn.queued", shown.blocked_by.model_dump())
+    assert shown.blocked_by.turn_id == turn_id
+    assert [each.action_id for each in shown.blocked_by.required_actions] == [action["id"]]
     await resolve(other, session, turn_id, action, decision="approve")
     await node.ended(turn_id, behind)
     assert [text for _, text in await node.history(session)] == ["buy", "Done.", "next", "re: next"]

@@ -10,8 +10,7 @@ import pytest
 from pydantic import SecretStr
 from typer.testing import CliRunner
 
-from cli import topics
-from cli.dlq import command as dlq
+from cli import dlq, topics
 from cli.doctor import command as doctor
 from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent

@@ -9,7 +9,7 @@ import pytest
 from aes_client.models import Turn
 from typer.testing import CliRunner
 
-from cli.actions import command
+from cli import actions as command
 from tests.support.cli_service import document, serve
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.backup import programs
+from cli import dumps as programs
 from deploy.local.errors import StackError
 
 

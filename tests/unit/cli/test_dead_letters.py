@@ -1,8 +1,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from cli.bus_address import bus_address
-from cli.dlq import command
+from cli import dlq as command
+from cli.installation import bus_address
 
 
 def test_without_a_broker_it_is_told_what_to_do(monkeypatch: pytest.MonkeyPatch, tmp_path: object) -> None:

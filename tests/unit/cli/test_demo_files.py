@@ -9,8 +9,8 @@ import pytest
 from aes_client import models
 from rich.console import Console
 
-from cli.demo import files, materials
-from cli.demo.screen import Screen
+from cli.demo import steps
+from cli.demo.view import Screen
 from cli.terminal import print_json
 from deploy.local.errors import StackError
 from tests.support.cli_service import document
@@ -42,7 +42,8 @@ def service_with(made: str = "income-2025.xlsx", state: str = "ready") -> FakeSe
 def hold(service: FakeService, place: Path) -> tuple[Any, list[Path], str]:
     out = io.StringIO()
     screen = Screen(console=Console(file=out, width=80, highlight=False))
-    talk, saved = files.hold(screen, blocking(service), materials.load(None), step=5, letter="C", place=place)
+    clerk = steps.Agent.load(steps.CLERK, None)
+    talk, saved = steps.exchange_files(screen, blocking(service), clerk, place)
     return talk, saved, out.getvalue()
 
 

@@ -1,5 +1,4 @@
 import io
-from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -7,9 +6,8 @@ import pytest
 from aes_client import models
 from rich.console import Console
 
-from cli.demo import knowledge, materials
-from cli.demo.materials import Document
-from cli.demo.screen import Screen
+from cli.demo import steps
+from cli.demo.view import Screen
 from deploy.local.errors import StackError
 from tests.support.cli_service import document
 from tests.support.client_service import FakeService, blocking
@@ -39,10 +37,8 @@ def build(*looks: dict[str, Any]) -> tuple[models.KnowledgeBase, FakeService, st
     found = document(models.Citation, file_name="fees.md", row=4, passage="Fees.", score=0.5)
     service.on("POST", "/knowledge-bases/kb1/search/", document(models.SearchReply, results=[found]))
     out = io.StringIO()
-    documents = [Document("examples/documents/fees.md", b"fees"), Document("examples/documents/b.csv", b"b")]
-    library = replace(materials.load(None), documents=documents)
     screen = Screen(console=Console(file=out, width=80, highlight=False))
-    base = knowledge.build(screen, blocking(service), library)
+    base = steps.build_knowledge_base(screen, blocking(service), steps.DOCUMENTS[:2])
     return base, service, out.getvalue()
 
 
@@ -52,7 +48,11 @@ def test_documents_become_a_knowledge_base_that_is_searched(monkeypatch: pytest.
     base, service, shown = build(*looks, state("completed", progress=100))
     assert base.status == "completed"
     uploads = [each.content for each in service.calls("POST", "/files/")]
-    assert [b"fees.md" in uploads[0], b"b.csv" in uploads[1], len(uploads)] == [True, True, 2]
+    assert [b"skarholm-line-handbook.md" in uploads[0], b"skarholm-cafe.html" in uploads[1], len(uploads)] == [
+        True,
+        True,
+        2,
+    ]
     [made] = service.calls("POST", "/knowledge-bases/")
     assert orjson.loads(made.content) == {"name": "Skarholm Line", "file_ids": ["f1", "f2"]}
     assert [shown.count(text) for text in ("queued", "parsing", "2 documents are searchable")] == [1, 1, 1]

@@ -1,6 +1,6 @@
 import pytest
 
-from cli.demo import provider
+from cli.demo import command
 from deploy.local.errors import StackError
 from tests.support.client_service import FakeService, blocking
 
@@ -11,7 +11,7 @@ def check(*configured: str, model: str = "openai:gpt-4o", ours: bool = True) -> 
     service = FakeService()
     providers = [{"provider": name, "configured": name in configured} for name in names]
     service.on("GET", "/models/", {"models": [], "providers": providers})
-    provider.check_service(blocking(service), "http://service", model, ours=ours)
+    command.check_service(blocking(service), "http://service", model, ours=ours)
 
 
 @pytest.fixture(autouse=True)
@@ -23,24 +23,24 @@ def no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("model", ["gpt-4o", "nobody:gpt", "openai:", ":gpt"])
 def test_a_name_that_cannot_work_is_refused_with_the_form_that_does(model: str) -> None:
     with pytest.raises(StackError) as failure:
-        provider.check_caller(model, will_start=False)
+        command.check_caller(model, will_start=False)
     assert "provider:name" in failure.value.remedy
 
 
 def test_a_missing_key_is_said_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StackError, match="OPENAI_API_KEY"):
-        provider.check_caller("openai:gpt-4o", will_start=True)
+        command.check_caller("openai:gpt-4o", will_start=True)
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    provider.check_caller("openai:gpt-4o", will_start=True)
+    command.check_caller("openai:gpt-4o", will_start=True)
 
 
 def test_a_server_without_keys_is_configured_by_its_address() -> None:
     with pytest.raises(StackError, match="OLLAMA_BASE_URL"):
-        provider.check_caller("ollama:llama", will_start=True)
+        command.check_caller("ollama:llama", will_start=True)
 
 
 def test_a_running_service_that_has_the_key_is_enough() -> None:
-    provider.check_caller("openai:gpt-4o", will_start=False)
+    command.check_caller("openai:gpt-4o", will_start=False)
     check("openai")
 
 
@@ -58,5 +58,5 @@ def test_a_service_elsewhere_is_its_operators_to_configure() -> None:
 
 
 def test_the_builtin_model_needs_nothing() -> None:
-    provider.check_caller("builtin:extractive", will_start=True)
+    command.check_caller("builtin:extractive", will_start=True)
     check("builtin", model="builtin:extractive")

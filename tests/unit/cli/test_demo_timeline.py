@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from aes_client.models import TimelineEventView
 
-from cli.bus_address import BusAddress
-from cli.demo import timeline
-from cli.demo.next_steps import near
+from cli.demo import steps
+from cli.demo.steps import near
+from cli.installation import BusAddress
 from deploy.local.errors import StackError
 from deploy.local.home import PROJECT_ROOT
 from libs.eventing import KafkaConnection
@@ -28,18 +28,18 @@ def test_the_timeline_is_read_until_the_turns_have_ended() -> None:
         events(happened(3, "turn.started", "a"), happened(5, "turn.completed", "a")),
         events(happened(9, "turn.failed", "b"), happened(10, "turn.started", "c")),
     )
-    found = timeline.read(blocking(service), "mine", {"a", "b"})
+    found = steps.read_timeline(blocking(service), "mine", {"a", "b"})
     assert [event.position for event in found] == [3, 5, 9]
     assert [each.headers.get("last-event-id") for each in service.requests] == [None, "5"]
     assert {each.url.params["correlation_id"] for each in service.requests} == {"mine"}
 
 
 def test_a_timeline_that_gets_nothing_ends_the_demo(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(timeline, "_TIMEOUT_SECONDS", 0.0)
+    monkeypatch.setattr(steps, "_TIMELINE_SECONDS", 0.0)
     service = FakeService()
     service.on("GET", "/events/", events(b": keep-alive\n\n"))
     with pytest.raises(StackError, match="timeline"):
-        timeline.read(blocking(service), "mine", {"a"})
+        steps.read_timeline(blocking(service), "mine", {"a"})
 
 
 def test_the_command_for_kafka_can_be_copied(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_the_command_for_kafka_can_be_copied(tmp_path: Path) -> None:
         username="aes",
         password="of-kafka",
     )
-    command = timeline.consumer_command(BusAddress(kafka, "test-"), password_file, "mine").replace("\\\n", "")
+    command = steps.consumer_command(BusAddress(kafka, "test-"), password_file, "mine").replace("\\\n", "")
     assert command.startswith(f"KAFKA_PASSWORD=$(cat {near(password_file)}) ")
     interpreter, example, *options = shlex.split(command.partition(") ")[2])
     assert Path(interpreter).resolve() == Path(sys.executable).resolve()

@@ -5,8 +5,7 @@ import pytest
 from aes_client import StreamedEvent, models
 from rich.console import Console
 
-from cli.demo.screen import Screen
-from cli.demo.turn_view import TurnView
+from cli.demo.view import Screen, TurnView
 from deploy.local.errors import StackError
 from tests.support.cli_service import document
 

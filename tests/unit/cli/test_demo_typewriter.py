@@ -1,6 +1,6 @@
 import pytest
 
-from cli.demo.typewriter import Typewriter
+from cli.demo.view import Typewriter
 
 
 def typed(*pieces: str, width: int = 20, indent: int = 4) -> str:

@@ -9,8 +9,8 @@ import pytest
 from aes_client import models
 from rich.console import Console
 
-from cli.demo import materials, waiting
-from cli.demo.screen import Screen
+from cli.demo import steps
+from cli.demo.view import Screen
 from deploy.local.errors import StackError
 from tests.support.cli_service import document
 from tests.support.client_service import FakeService, blocking, event, events
@@ -60,8 +60,7 @@ class Service(FakeService):
 def hold(service: Service, restart: Any = None) -> tuple[Any, str]:
     out = io.StringIO()
     screen = Screen(console=Console(file=out, width=80, highlight=False))
-    agent = materials.load(None).cashier
-    talk = waiting.hold(screen, blocking(service), agent, step=6, letter="D", restart=restart)
+    talk = steps.answer_actions(screen, blocking(service), steps.Agent.load(steps.CASHIER, None), restart)
     return talk, out.getvalue()
 
 

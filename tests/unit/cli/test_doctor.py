@@ -7,14 +7,14 @@ import pytest
 from typer.testing import CliRunner
 
 from cli.doctor import bus, command, machine
-from cli.doctor.databases import newest_migration
 from cli.doctor.findings import Check, Finding, compare_clocks, examine, ok
-from cli.doctor.installation import find_installation
+from cli.installation import find_installation
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
-from deploy.local.home import Home
+from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.status import ProcessStatus, Status
 from libs.contracts.topics import with_dead_letters
+from libs.persistence import newest_revision
 
 
 @pytest.mark.parametrize(
@@ -154,4 +154,4 @@ async def test_a_restart_on_request_is_no_warning(
 
 
 def test_migrations_are_read_from_the_services_themselves() -> None:
-    assert newest_migration("gateway") >= "0001"
+    assert newest_revision(PROJECT_ROOT / "services" / "gateway" / "migrations") >= "0001"

@@ -11,7 +11,7 @@ from aes_client.models import TimelineEventView
 from typer.testing import CliRunner
 
 from cli.app import app
-from cli.events.command import line_of
+from cli.events import line_of
 from tests.support.cli_service import document, serve
 
 

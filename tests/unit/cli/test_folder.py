@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from cli.knowledge.folder import find_files
+from cli.kb_files import find_files
 
 
 def test_links_out_of_a_folder_are_not_followed(tmp_path: Path) -> None:

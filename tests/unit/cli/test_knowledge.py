@@ -8,9 +8,9 @@ import pytest
 from aes_client import models
 from typer.testing import CliRunner
 
+from cli import kb as command
 from cli.connection import Connection
-from cli.knowledge import command
-from cli.knowledge.folder import find_files
+from cli.kb_files import find_files
 from tests.support.cli_service import document, serve
 from tests.support.knowledge_api import FakeKnowledgeApi
 

@@ -3,8 +3,8 @@
 import pytest
 from typer.testing import CliRunner
 
-from cli.administration.service_database import _connection_problem
 from cli.app import app
+from cli.databases import connection_problem
 
 
 @pytest.mark.parametrize(("given", "hint"), [("statsu", "Did you mean status"), ("frobnicate", "aes --help")])
@@ -24,5 +24,5 @@ def test_a_database_that_is_not_there_is_told_once_without_its_password() -> Non
     assert "secret" not in refused.output
 
 
-async def test_an_address_that_is_none_is_not_repeated() -> None:
-    assert await _connection_problem("me:secret") == "its address is not a PostgreSQL URL"
+def test_an_address_that_is_none_is_not_repeated() -> None:
+    assert connection_problem("me:secret") == "its address is not a PostgreSQL URL"

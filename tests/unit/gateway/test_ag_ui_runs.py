@@ -1,20 +1,24 @@
 """Turns in the words of AG-UI: whoever applies the events has the reply, whatever was given up on the way."""
 
-from collections.abc import Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ag_ui.core import BaseEvent, Event, EventType, RunAgentInput
+from ag_ui.core import BaseEvent, Event, EventType, RunAgentInput, UserMessage
 from pydantic import TypeAdapter
 
-from libs.contracts.api.sessions import RequiredAction
-from libs.contracts.errors import ErrorInfo, ErrorKind, PermissionDenied, ValidationFailed
+from libs.contracts.api.sessions import OpenAction, RequiredAction
+from libs.contracts.errors import ErrorInfo, ErrorKind, PermissionDenied, RateLimited, ValidationFailed
 from libs.contracts.events import runtime
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.connections import PublicUse
+from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import TurnProgress
-from services.gateway.domain.turn_stream import Cursor
+from services.gateway.domain.turn_stream import Cursor, StreamedEvent
 from services.gateway.entrypoints.ag_ui.application import SHAPE
 from services.gateway.entrypoints.ag_ui.run_events import RunEvents
 from services.gateway.entrypoints.ag_ui.run_input import (
@@ -25,6 +29,7 @@ from services.gateway.entrypoints.ag_ui.run_input import (
     run_input,
     tail_of,
 )
+from services.gateway.entrypoints.ag_ui.runs import Runs, Thread
 from tests.unit.gateway.test_a2a_tasks import ACTION, CALL, RESULT, STARTED, TURN, completed, text
 
 EVENT: TypeAdapter[Any] = TypeAdapter(Event)
@@ -265,3 +270,53 @@ def test_visitors_have_the_agents_own_settings() -> None:
     assert run_input({**values, "threadId": "t" * 36}, PUBLIC_CALLER)
     with pytest.raises(ValidationFailed):
         run_input({"threadId": "t"}, CALLER)
+
+
+class Waiting:
+    """Turns of a session in which one waits; what was done to them, and what a new one is refused for."""
+
+    def __init__(self, refusal: RateLimited | None = None) -> None:
+        self.refusal = refusal
+        self.done: list[str] = []
+
+    @asynccontextmanager
+    async def submit(self, *_: object, **__: object) -> AsyncIterator[Any]:
+        self.done.append("submitted")
+        yield SimpleNamespace(command_id=new_id(), follow=self._follow)
+
+    async def _follow(self) -> AsyncGenerator[StreamedEvent | None, None]:
+        if self.refusal is not None:
+            raise self.refusal
+        for _ in range(2):
+            yield None
+            self.done.append("went on")
+
+    async def cancel(self, _: Write, __: str, turn_id: str) -> None:
+        self.done.append(f"cancelled {turn_id}")
+
+    async def up_to_wait(self, _: Identity, events: Any, **__: object) -> AsyncGenerator[Any, None]:
+        async for event in events:
+            yield event
+
+
+async def said_beside_a_wait(turns: Waiting) -> None:
+    write = Write(identity=IDENTITY, correlation_id="label")
+    runs = Runs(door=SimpleNamespace(turns=turns), caller=CALLER, write=write, agent_key="shop", headers={})  # type: ignore[arg-type]
+    action = OpenAction.model_construct(action_id="a", kind="tool_result", turn_id="waiting")
+    thread = Thread(new_id(), [action], [], "waiting")
+    message = UserMessage.model_validate(USER)
+    async for _ in runs._submit(given(USER), thread, [message]):
+        pass
+
+
+async def test_a_wait_ends_once_the_turn_in_its_place_is_accepted() -> None:
+    turns = Waiting()
+    await said_beside_a_wait(turns)
+    assert turns.done == ["submitted", "cancelled waiting", "went on", "went on"]
+
+
+async def test_a_refused_message_leaves_the_wait_as_it_is() -> None:
+    turns = Waiting(RateLimited("later"))
+    with pytest.raises(RateLimited):
+        await said_beside_a_wait(turns)
+    assert turns.done == ["submitted"]

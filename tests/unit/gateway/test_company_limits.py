@@ -3,17 +3,25 @@
 import asyncio
 import gc
 import weakref
-from collections.abc import AsyncIterator
-from contextlib import suppress
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
 
+import httpx
 import pytest
+from fastapi import Request
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from starlette.types import Receive, Scope, Send
 
-from libs.contracts.errors import RateLimited, StoreUnavailable, rate_exceeded
-from services.gateway.domain.company_limits import REQUESTS, STREAMS, block_of
-from services.gateway.use_cases.company_rates import CompanyRates
-from services.gateway.use_cases.company_streams import CompanyStreams, StreamPermit
+from libs.contracts.errors import NotFound, RateLimited, StoreUnavailable, rate_exceeded
+from libs.quotas import CompanyLimits
+from services.gateway.domain.limits import REQUESTS, STREAMS, block_of
+from services.gateway.entrypoints.door.callers import ANYBODY
+from services.gateway.entrypoints.door.lifecycle import InFlightRequests, RequestLifecycleMiddleware
+from services.gateway.entrypoints.door.streams import EventStreams
+from services.gateway.use_cases.places import StreamPlaces
+from services.gateway.use_cases.rates import Rates
 from tests.support.company_limits import FakeSharedLimits, FakeSharedState, usual_limits
 from tests.support.gateway import Gateway, error_of, gateway
 
@@ -27,7 +35,7 @@ class Clock:
         return self.now
 
 
-async def taken(rates: CompanyRates, number: int) -> int:
+async def taken(rates: Rates, number: int) -> int:
     """The number of requests, of so many, that are let through."""
     passed = 0
     for _ in range(number):
@@ -47,8 +55,7 @@ def test_a_flood_through_any_number_of_gateways_gets_the_limit(limit: int, gatew
         clock = Clock()
         state = FakeSharedState(clock)
         replicas = [
-            CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=limit), clock)
-            for _ in range(gateways)
+            Rates(FakeSharedLimits(state), usual_limits(requests_per_minute=limit), clock) for _ in range(gateways)
         ]
         return sum(await asyncio.gather(*(taken(rates, limit + 10) for rates in replicas)))
 
@@ -58,14 +65,14 @@ def test_a_flood_through_any_number_of_gateways_gets_the_limit(limit: int, gatew
 async def test_idle_gateways_keep_less_than_a_tenth_for_themselves() -> None:
     clock = Clock()
     state, limits = FakeSharedState(clock), usual_limits(requests_per_minute=1000)
-    busy, idle = (CompanyRates(FakeSharedLimits(state), limits, clock) for _ in range(2))
+    busy, idle = (Rates(FakeSharedLimits(state), limits, clock) for _ in range(2))
     await taken(idle, 1)
     assert await taken(busy, 2000) >= 900
 
 
 async def test_what_is_given_back_each_second_can_be_used() -> None:
     clock = Clock()
-    rates = CompanyRates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(requests_per_minute=600), clock)
+    rates = Rates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(requests_per_minute=600), clock)
     assert await taken(rates, 1000) == 600
     clock.now += 6
     assert await taken(rates, 1000) == 60
@@ -74,7 +81,7 @@ async def test_what_is_given_back_each_second_can_be_used() -> None:
 async def test_a_flood_is_no_flood_of_look_ups() -> None:
     clock = Clock()
     state = FakeSharedState(clock)
-    rates = CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=100), clock)
+    rates = Rates(FakeSharedLimits(state), usual_limits(requests_per_minute=100), clock)
     await taken(rates, 100)
     asked = state.asked
     await taken(rates, 1000)
@@ -84,7 +91,7 @@ async def test_a_flood_is_no_flood_of_look_ups() -> None:
 async def test_concurrent_requests_share_a_look_up() -> None:
     clock = Clock()
     state = FakeSharedState(clock)
-    rates = CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=2000), clock)
+    rates = Rates(FakeSharedLimits(state), usual_limits(requests_per_minute=2000), clock)
     await asyncio.gather(*(rates.take(COMPANY, REQUESTS) for _ in range(40)))
     assert state.asked == 1
 
@@ -92,7 +99,7 @@ async def test_concurrent_requests_share_a_look_up() -> None:
 async def test_a_caller_who_leaves_takes_no_tokens_of_others_along() -> None:
     clock = Clock()
     state = FakeSharedState(clock)
-    rates = CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=20), clock)
+    rates = Rates(FakeSharedLimits(state), usual_limits(requests_per_minute=20), clock)
     leaving = asyncio.create_task(rates.take(COMPANY, REQUESTS))
     staying = asyncio.create_task(rates.take(COMPANY, REQUESTS))
     await asyncio.sleep(0)
@@ -101,11 +108,47 @@ async def test_a_caller_who_leaves_takes_no_tokens_of_others_along() -> None:
     assert await taken(rates, 30) == 19
 
 
+@settings(deadline=None, max_examples=50)
+@given(limit=st.integers(1, 2000), gateways=st.integers(1, 5))
+def test_a_key_gets_its_rate_through_any_number_of_gateways(limit: int, gateways: int) -> None:
+    async def flood(rates: Rates) -> int:
+        passed = 0
+        for _ in range(limit + 10):
+            with suppress(RateLimited):
+                await rates.take_of_key("key-1", limit)
+                passed += 1
+            await asyncio.sleep(0)
+        return passed
+
+    async def run() -> int:
+        clock = Clock()
+        state = FakeSharedState(clock)
+        replicas = [Rates(FakeSharedLimits(state), usual_limits(), clock) for _ in range(gateways)]
+        return sum(await asyncio.gather(*map(flood, replicas)))
+
+    assert asyncio.run(run()) == limit
+
+
+async def test_during_an_outage_each_gateway_counts_the_requests_of_keys_by_itself() -> None:
+    clock = Clock()
+    state = FakeSharedState(clock)
+    state.outage = StoreUnavailable("gone")
+    rates = Rates(FakeSharedLimits(state), usual_limits(), clock)
+    passed = 0
+    for _ in range(60):
+        for _ in range(20):
+            with suppress(RateLimited):
+                await rates.take_of_key("key-1", 60)
+                passed += 1
+        clock.now += 1
+    assert 60 <= passed <= 65
+
+
 async def test_an_outage_refuses_nobody() -> None:
     clock = Clock()
     state = FakeSharedState(clock)
     state.outage = StoreUnavailable("gone")
-    rates = CompanyRates(FakeSharedLimits(state), usual_limits(requests_per_minute=60), clock)
+    rates = Rates(FakeSharedLimits(state), usual_limits(requests_per_minute=60), clock)
     assert await taken(rates, 100) == 100
 
 
@@ -120,11 +163,12 @@ def refused_turn() -> tuple[RateLimited, weakref.ref[Clock]]:
 
 async def test_a_full_backlog_refuses_turns_for_a_moment_and_holds_no_request() -> None:
     clock = Clock()
-    rates = CompanyRates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
+    rates = Rates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
     refusal, request = refused_turn()
-    rates.backlog_is_full(COMPANY, refusal)
+    told = rates.backlog_is_full(COMPANY, refusal)
     expected = refusal.info()
-    del refusal
+    assert told.info() == expected
+    del refusal, told
     gc.collect()
     assert request() is None
     for _ in range(2):
@@ -135,56 +179,137 @@ async def test_a_full_backlog_refuses_turns_for_a_moment_and_holds_no_request() 
     await rates.take_turn(COMPANY)
 
 
+def told_to_return_after(rates: Rates, callers: int) -> list[int]:
+    """Seconds after which each of that many callers at once may come back, whom a full backlog refuses."""
+    return [rates.backlog_is_full(COMPANY, rate_exceeded("x", 5, 5, 2)).retry_after or 0 for _ in range(callers)]
+
+
+def test_the_more_callers_a_full_backlog_refuses_the_later_they_come_back() -> None:
+    clock = Clock()
+    rates = Rates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
+    assert told_to_return_after(rates, 1) == [2]
+    seconds = told_to_return_after(rates, 300)
+    assert seconds == sorted(seconds)
+    assert (seconds[0], seconds[-1]) == (2, 7)
+    # Not all in the same second.
+    assert all(seconds.count(each) == 20 for each in range(3, 7))
+    clock.now += 5
+    assert told_to_return_after(rates, 1) == [3]
+    clock.now += 60
+    assert told_to_return_after(rates, 1) == [2]
+
+
 async def test_full_backlogs_of_the_past_are_forgotten() -> None:
     clock = Clock()
-    rates = CompanyRates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
+    rates = Rates(FakeSharedLimits(FakeSharedState(clock)), usual_limits(), clock)
     for number in range(100):
         rates.backlog_is_full(f"company-{number}", rate_exceeded("waiting_turns", 5, 5, 3))
         clock.now += 0.2
-    assert len(rates._backlogs) <= 3
+    assert len(rates._backlogs) <= 40
 
 
-async def entered(streams: CompanyStreams, number: int) -> list[StreamPermit]:
-    permits = []
-    for _ in range(number):
-        with suppress(RateLimited):
-            permits.append(await streams.enter(COMPANY))
-    return permits
+class Streams:
+    """Open streams of one gateway."""
+
+    def __init__(self, shared: FakeSharedLimits, limits: CompanyLimits) -> None:
+        self.places = StreamPlaces(shared, limits)
+        self._open: list[AsyncExitStack] = []
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    async def enter(self, number: int) -> int:
+        """Opens that many streams, unless they are refused; returns how many were opened."""
+        before = len(self)
+        for _ in range(number):
+            async with AsyncExitStack() as entering:
+                with suppress(RateLimited):
+                    await entering.enter_async_context(self.places.taken(COMPANY))
+                    self._open.append(entering.pop_all())
+        return len(self) - before
+
+    async def leave(self, number: int) -> None:
+        for _ in range(min(number, len(self))):
+            await self._open.pop().aclose()
 
 
 async def test_streams_of_all_gateways_have_one_limit() -> None:
     state, limits = FakeSharedState(Clock()), usual_limits(streams=100)
-    first, second = (CompanyStreams(FakeSharedLimits(state, name), limits) for name in "ab")
-    held = [*await entered(first, 60), *await entered(second, 60)]
-    assert 90 <= len(held) <= 100
-    assert len(await entered(second, 5)) == 0
+    first, second = (Streams(FakeSharedLimits(state, name), limits) for name in "ab")
+    assert 90 <= await first.enter(60) + await second.enter(60) <= 100
+    assert await second.enter(5) == 0
 
 
 async def test_places_of_ended_streams_come_back_to_the_other_gateways() -> None:
     state, limits = FakeSharedState(Clock()), usual_limits(streams=40)
-    first, second = (CompanyStreams(FakeSharedLimits(state, name), limits) for name in "ab")
-    for permit in await entered(first, 40):
-        permit.release()
-        # Twice counts once.
-        permit.release()
-    await first.renew()
+    first, second = (Streams(FakeSharedLimits(state, name), limits) for name in "ab")
+    assert await first.enter(40) == 40
+    await first.leave(40)
+    await first.places.renew()
     assert state.places[COMPANY]["a"] == 0
-    assert len(await entered(second, 50)) == 40
+    assert await second.enter(50) == 40
 
 
 async def test_a_gateway_that_stops_gives_its_places_back() -> None:
     state, limits = FakeSharedState(Clock()), usual_limits(streams=40)
-    first = CompanyStreams(FakeSharedLimits(state, "a"), limits)
-    held = await entered(first, 30)
-    await first.close()
+    first = Streams(FakeSharedLimits(state, "a"), limits)
+    await first.enter(30)
+    await first.places.close()
     assert state.places[COMPANY]["a"] == 0
-    del held
 
 
-async def test_a_permit_that_is_lost_is_released() -> None:
-    streams = CompanyStreams(FakeSharedLimits(FakeSharedState(Clock())), usual_limits(streams=1))
-    await streams.enter(COMPANY)
-    assert len(await entered(streams, 1)) == 1
+class SlowRenewal(FakeSharedLimits):
+    """Its statements about places take until ``go_on``."""
+
+    def __init__(self, state: FakeSharedState) -> None:
+        super().__init__(state)
+        self.began, self.go_on = asyncio.Event(), asyncio.Event()
+
+    async def renew_places(self, held: dict[str, int]) -> None:
+        self.began.set()
+        await self.go_on.wait()
+        await super().renew_places(held)
+
+
+async def test_a_renewal_gives_no_places_away_that_are_taken_meanwhile() -> None:
+    state, limits = FakeSharedState(Clock()), usual_limits(streams=100)
+    shared = SlowRenewal(state)
+    streams = Streams(shared, limits)
+    await streams.enter(5)
+    renewal = asyncio.create_task(streams.places.renew())
+    await shared.began.wait()
+    entering = asyncio.create_task(streams.enter(20))
+    for _ in range(100):
+        await asyncio.sleep(0)
+    shared.go_on.set()
+    await renewal
+    await entering
+    assert len(streams) == 25
+    assert state.places[COMPANY]["gateway-1"] >= 25
+
+
+async def test_a_response_that_is_never_sent_gives_its_place_back(public: Gateway) -> None:
+    streams = EventStreams(
+        public.clock.now, StreamPlaces(FakeSharedLimits(FakeSharedState(Clock())), usual_limits(streams=1))
+    )
+    caller = replace(ANYBODY, identity=ANYBODY.identity.model_copy(update={"company_id": COMPANY}))
+    closed = 0
+
+    async def events() -> AsyncGenerator[bytes, None]:
+        nonlocal closed
+        try:
+            yield b"event: x\n\n"
+        finally:
+            closed += 1
+
+    async def application(scope: Scope, _receive: Receive, _send: Send) -> None:
+        await streams.respond(Request(scope), events(), caller)
+        raise NotFound("what came after the stream had begun")
+
+    transport = httpx.ASGITransport(RequestLifecycleMiddleware(application, InFlightRequests()))
+    async with httpx.AsyncClient(transport=transport, base_url="http://gateway") as client:
+        assert [(await client.get("/")).status_code for _ in range(3)] == [404] * 3
+    assert closed == 3
 
 
 @settings(deadline=None, max_examples=50)
@@ -192,15 +317,14 @@ async def test_a_permit_that_is_lost_is_released() -> None:
 def test_places_never_exceed_the_limit(steps: list[tuple[int, int, bool]], limit: int) -> None:
     async def run() -> None:
         state, limits = FakeSharedState(Clock()), usual_limits(streams=limit)
-        gateways = [CompanyStreams(FakeSharedLimits(state, str(number)), limits) for number in range(3)]
-        held: list[list[StreamPermit]] = [[], [], []]
+        gateways = [Streams(FakeSharedLimits(state, str(number)), limits) for number in range(3)]
         for which, number, enters in steps:
             if enters:
-                held[which] += await entered(gateways[which], number)
+                await gateways[which].enter(number)
             else:
-                held[which] = held[which][number:]
-                await gateways[which].renew()
-            assert sum(map(len, held)) <= limit
+                await gateways[which].leave(number)
+                await gateways[which].places.renew()
+            assert sum(map(len, gateways)) <= limit
             assert sum(state.places[COMPANY].values()) <= limit + 2 * block_of(limit)
 
     asyncio.run(run())

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
@@ -172,6 +173,30 @@ async def test_turns_beyond_a_full_backlog_are_refused_here_for_a_moment(public:
     public.bus.upstream = lambda sent: [started(sent), completed(sent)]
     response = await public.client.post(PATH, json={"content": "Hi"})
     assert response.status_code == 200
+
+
+async def test_a_full_backlog_costs_new_turns_no_row_and_repeats_nothing(public: Gateway) -> None:
+    async def execute(key: str) -> httpx.Response:
+        return await public.client.post(PATH, json={"content": "Hi"}, headers={"Idempotency-Key": key})
+
+    public.bus.upstream = lambda sent: [started(sent), completed(sent)]
+    first = await execute("first")
+    full = ErrorDetail(loc=[], type=COMPANY_BACKLOG_FULL, message="the company has 1000 messages in work already")
+    info = ErrorInfo(type=ErrorKind.RATE_LIMIT, message=full.message, details=[full], retry_after=2)
+    public.bus.upstream = lambda _: [CommandRejected(error=info)]
+    assert (await execute("second")).status_code == 429
+    rows = len(public.idempotency.recorded)
+    assert [(await execute(f"further-{number}")).status_code for number in range(3)] == [429] * 3
+    assert len(public.idempotency.recorded) == rows
+    again = await execute("first")
+    assert (again.status_code, again.content) == (200, first.content)
+    # Refused by the runtime a moment ago: nothing came of it, and nothing is sent again while the backlog is full.
+    sent = len(public.bus.sent)
+    assert (await execute("second")).status_code == 429
+    assert len(public.bus.sent) == sent
+    public.clock.advance(1)
+    public.bus.upstream = lambda sent: [started(sent), completed(sent)]
+    assert [(await execute(key)).status_code for key in ("second", "further-0")] == [200, 200]
 
 
 async def test_a_turn_that_outlasts_the_wait_goes_on(public: Gateway) -> None:

@@ -1,12 +1,13 @@
 """Promises of HTTP that every server keeps: HEAD, weights of Accept, challenges, Retry-After, answers to bad ranges."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 import pytest
+from fastapi import Request
 
 from libs.contracts.errors import ErrorInfo, ErrorKind
 from libs.contracts.identifiers import new_id
@@ -15,7 +16,7 @@ from libs.service_defaults.errors import error_response
 from services.gateway.entrypoints.door.callers import ANYBODY
 from services.gateway.entrypoints.door.queries import wants_events
 from services.gateway.entrypoints.door.streams import EventStreams
-from services.gateway.use_cases.company_streams import CompanyStreams
+from services.gateway.use_cases.places import StreamPlaces
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway import Gateway, error_of
 
@@ -87,9 +88,11 @@ async def test_head_of_an_event_stream_ends() -> None:
     async def send(message: Any) -> None:
         sent.append(message)
 
-    companies = CompanyStreams(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
-    response = await EventStreams(lambda: datetime.now(UTC), companies).respond(endless(), ANYBODY)
-    await response({"type": "http", "method": "HEAD"}, None, send)  # type: ignore[arg-type]
+    places = StreamPlaces(FakeSharedLimits(FakeSharedState(lambda: 0.0)), NO_LIMITS)
+    async with AsyncExitStack() as held:
+        request = Request({"type": "http", "method": "HEAD", "state": {"held": held}})
+        response = await EventStreams(lambda: datetime.now(UTC), places).respond(request, endless(), ANYBODY)
+        await response(request.scope, None, send)  # type: ignore[arg-type]
     assert [message.get("body", b"") for message in sent] == [b"", b""]
 
 

@@ -15,9 +15,7 @@ from services.gateway.use_cases.shed_load import ShedLoad
 LATE, IN_TIME = 0.05, 0.0
 
 
-def passed(
-    load: LoadShedding, seconds: float, late: float, *, without_processor: float = 0.0, **rates: float
-) -> dict[str, float]:
+def passed(load: LoadShedding, seconds: float, late: float, **rates: float) -> dict[str, float]:
     """Requests a second that were let through in the last second of that time, by company."""
     through, owed = dict.fromkeys(rates, 0), dict.fromkeys(rates, 0.0)
     tick_seconds = TICK_SECONDS + late
@@ -30,7 +28,7 @@ def passed(
                 owed[company] -= 1
                 let_through = load.wait_of(company) == 0
                 through[company] += let_through and tick >= ticks - counted
-        load.observe(late, without_processor)
+        load.observe(late)
     return {company: number / (counted * tick_seconds) for company, number in through.items()}
 
 
@@ -56,17 +54,6 @@ def test_who_sends_most_is_bounded_while_the_event_loop_is_late() -> None:
     rates = passed(LoadShedding(), 30, LATE, flood=1000, quiet=10)
     assert rates["quiet"] == pytest.approx(10, abs=1)
     assert rates["flood"] == pytest.approx(LEAST_PER_SECOND, rel=0.1)
-
-
-def test_who_sends_most_is_bounded_while_the_event_loop_waits_for_a_processor() -> None:
-    rates = passed(LoadShedding(), 30, IN_TIME, without_processor=0.2, flood=1000, quiet=10)
-    assert rates["quiet"] == pytest.approx(10, abs=1)
-    assert rates["flood"] == pytest.approx(LEAST_PER_SECOND, rel=0.1)
-
-
-def test_nobody_is_bounded_for_the_waits_of_a_machine_with_time() -> None:
-    rates = passed(LoadShedding(), 30, IN_TIME, without_processor=0.05, flood=400, quiet=10)
-    assert rates == pytest.approx({"flood": 400, "quiet": 10}, abs=2)
 
 
 def test_it_tells_whom_it_bounds() -> None:
@@ -171,7 +158,7 @@ def waits_of_a_quiet_company(load: LoadShedding | None, *, senders: int = 300, s
         again = free + TICK_SECONDS
         if who == "tick":
             if load is not None:
-                load.observe(free - now, 0.0)
+                load.observe(free - now)
         elif who != "paused" and load is not None and (wait := load.wait_of(who)):
             assert who == "flood"
             free += 0.0005
@@ -208,7 +195,7 @@ def test_what_a_bounded_company_sends_at_once_is_spread_over_a_second() -> None:
     load = LoadShedding()
     passed(load, 30, LATE, flood=500, quiet=10)
     for _ in range(20):
-        load.observe(LATE, 0.0)
+        load.observe(LATE)
     pauses = [load.pause_of("flood") for _ in range(100) if load.wait_of("flood") == 0]
     assert len(pauses) == LEAST_PER_SECOND
     assert sum(pause == 0 for pause in pauses) == LEAST_PER_SECOND / 5

@@ -118,6 +118,29 @@ async def test_those_who_look_at_the_same_time_share_an_answer(public: Gateway, 
         assert looks() == 2
 
 
+async def test_internal_errors_are_those_of_all_services_for_operators_only(
+    public: Gateway, operator: Caller, company: Caller
+) -> None:
+    def failure(subject: str, at: str) -> dict[str, str]:
+        ids = {"correlation_id": "label", "company_id": "company-1", "subject": subject}
+        return {**ids, "type": "aes.runtime.turn.failed.v1", "at": at, "cause": "KeyError at services.runtime.x:7"}
+
+    older, newer = "2026-01-01T00:00:00.000000Z", "2026-01-01T00:00:01.000000Z"
+    answers = public.upstreams.answers
+    answers["GET", "runtime", "/internal/failures"] = (200, [failure("turn", older)])
+    answers["GET", "ingestion", "/internal/failures"] = (200, [failure("base", newer)])
+    answers["GET", "artifacts", "/internal/failures"] = (200, [])
+    answers["GET", "registry", "/internal/failures"] = (503, {})
+
+    found = await operator.get("/operations/failures/", correlation_id="label")
+    assert [(each["service"], each["subject"], each["at"]) for each in found["failures"]] == [
+        ("ingestion", "base", newer), ("runtime", "turn", older),
+    ]  # fmt: skip
+    assert found["failures"][0]["cause"] == "KeyError at services.runtime.x:7"
+    assert found["unreachable"] == ["registry"]
+    await company.get("/operations/failures/", 403)
+
+
 async def test_lag_is_for_operators_only(public: Gateway, operator: Caller, company: Caller) -> None:
     partitions = (PartitionLag(0, 4, 10, 6), PartitionLag(1, None, 3, 3))
     public.groups.found = [GroupLag("runtime-commands", "runtime-commands", "Stable", 2, partitions)]

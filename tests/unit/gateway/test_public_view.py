@@ -19,6 +19,7 @@ from libs.contracts.events.runtime import (
     TurnActionResolved,
     TurnCompleted,
     TurnFailed,
+    TurnQueued,
 )
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event, public_name
@@ -144,6 +145,26 @@ async def test_a_turn_is_shown_without_the_call_that_waits_for_a_person(public: 
     answer = await public.client.get(f"/runtime/{SESSION}/turns/{AGENT_ID}/", params=key)
     check(answer.text)
     assert [each["tool_call"]["name"] for each in answer.json()["required_actions"]] == ["tool", "order"]
+
+
+async def test_nor_is_the_call_that_an_earlier_turn_waits_for(public: Gateway) -> None:
+    key = await public_principal(public)
+    action = {"action_id": "a", "kind": "approval", "expires_at": "2030-01-01T00:00:00.000000Z"}
+    approval = {"id": "c", "name": "ledger_lookup", "arguments": {"of": "payroll"}}
+    blocked_by = {"turn_id": "earlier", "required_actions": [{**action, "tool_call": approval}]}
+    public.bus.upstream = lambda sent: [
+        TurnQueued.model_validate(
+            {
+                "session_id": SESSION, "turn_id": sent.command_id, "position": 1, "user_message_id": "m1",
+                "blocked_by": blocked_by,
+            }
+        )
+    ]  # fmt: skip
+    answer = await public.client.post(PATH, params=key, json={"content": "Hi"})
+    check(answer.text)
+    assert answer.json()["blocked_by"]["turn_id"] == "earlier"
+    queued = TurnQueued(session_id=SESSION, turn_id="t", position=1, user_message_id="m1", blocked_by=blocked_by)  # type: ignore[arg-type]
+    check(public_event("turn.queued", queued.encode()).decode())
 
 
 @pytest.mark.parametrize("order", ["asc", "desc"])

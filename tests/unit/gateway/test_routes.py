@@ -44,7 +44,7 @@ async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
     others = [route for route in public.api.application.routes if not isinstance(route, APIRoute)]
     assert others == [session_socket.route]
     assert {route.path_format for route in routes_of(public) if not route.include_in_schema} == PAGES
-    assert len(operations_of(public)) == 102
+    assert len(operations_of(public)) == 103
 
 
 async def test_every_operation_has_a_scope_or_is_listed_as_one_without(public: Gateway) -> None:

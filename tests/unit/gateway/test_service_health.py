@@ -57,7 +57,6 @@ async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monk
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
         health = HttpServiceHealth([*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)])
         good, waiting, other, page, absent = await health.replicas()
-        await health.close()
 
     assert (good.status, good.version, good.reason) == ("ready", "0.1.0", "")
     assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
@@ -72,7 +71,6 @@ async def test_a_process_that_is_too_slow_is_not_waited_for(
     monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
     health = HttpServiceHealth([("runtime", f"{programs.url}/slow")])
     (slow,) = await health.replicas()
-    await health.close()
     assert (slow.status, slow.reason) == ("unreachable", "no answer in time")
 
 

@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AsyncExitStack
 from typing import Any
 
 import pytest
 
 from libs.contracts.errors import InvalidRequest, RateLimited, ServiceUnavailable
 from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter, TransferLimits
-from services.gateway.entrypoints.door.transfer_proxy import ProxyResponse
+from services.gateway.entrypoints.door.callers import ANYBODY
+from services.gateway.entrypoints.door.transfer_proxy import COMPANY_TRANSFERS, ProxyResponse, TransferProxy
 from services.gateway.entrypoints.door.upload_stream import UploadStream
 from tests.support.gateway import FakeBus, FakeUpstreams, Gateway, error_of
 
 FORM = {"content": b"--x--\r\n", "headers": {"content-type": "multipart/form-data; boundary=x"}}
-
-
-def person(company: str, key: str = "") -> Identity:
-    return Identity(company_id=company, user_id="user", key_id=key or f"{company}-key", scopes=frozenset())
 
 
 class Caller:
@@ -70,43 +65,44 @@ async def test_a_download_that_nobody_takes_ends() -> None:
             await asyncio.Event().wait()
 
     upstreams = FakeUpstreams(FakeBus(), {("GET", "artifacts", "/x"): (200, "bytes")})
-    held = AsyncExitStack()
-    answer = await held.enter_async_context(upstreams.exchange("GET", "artifacts", "/x", person("a")))
-    with pytest.raises(TimeoutError):
-        await ProxyResponse(answer, held, piece_seconds=0.01)({"method": "GET"}, no_more, send)
+    async with upstreams.exchange("GET", "artifacts", "/x", ANYBODY.identity) as answer:
+        with pytest.raises(TimeoutError):
+            await ProxyResponse(answer, piece_seconds=0.01)({"method": "GET"}, no_more, send)
 
 
 async def no_more() -> Any:
     raise AssertionError("nothing is left to read")
 
 
-def test_limits() -> None:
-    transfers = TransferLimiter(TransferLimits(all=6, company=3, key=2, anonymous=2))
-    with ExitStack() as under_way:
+async def test_limits() -> None:
+    transfers = TransferProxy(FakeUpstreams(FakeBus()), most=4, each=3)  # type: ignore[arg-type]
+    async with AsyncExitStack() as under_way:
 
-        def begin(who: Identity) -> None:
-            under_way.enter_context(transfers.acquire(who))
+        async def begin(company_id: str) -> None:
+            await under_way.enter_async_context(transfers.permit(company_id))
 
-        begin(person("a", "1"))
-        begin(person("a", "1"))
-        with pytest.raises(RateLimited):
-            begin(person("a", "1"))
-        begin(person("a", "2"))
-        with pytest.raises(RateLimited):
-            begin(person("a", "3"))
-        begin(person("b"))
-        begin(person(""))
-        begin(person("", "other"))
-        with pytest.raises(ServiceUnavailable) as caught:
-            begin(person("c"))
-        assert caught.value.retry_after
-    with ExitStack() as under_way:
+        for _ in range(3):
+            await begin("a")
+        with pytest.raises(RateLimited) as refused:
+            await begin("a")
+        assert refused.value.retry_after
+        await begin("b")
+        for company_id in ("b", "c"):
+            with pytest.raises(ServiceUnavailable) as unavailable:
+                await begin(company_id)
+            assert unavailable.value.retry_after
+        # Those who follow links take nothing from companies, nor these from them.
         for _ in range(2):
-            begin(person("a", "1"))
+            await begin("")
+        with pytest.raises(RateLimited):
+            await begin("")
+    async with AsyncExitStack() as under_way:
+        for _ in range(3):
+            await begin("a")
 
 
 @pytest.mark.parametrize("direction", ["up", "down"])
-async def test_above_the_limit_of_a_key_is_429(public: Gateway, direction: str) -> None:
+async def test_above_the_limit_of_a_company_is_429(public: Gateway, direction: str) -> None:
     ended = asyncio.Event()
     held = asyncio.Semaphore(0)
     exchange = public.upstreams.exchange
@@ -127,7 +123,7 @@ async def test_above_the_limit_of_a_key_is_429(public: Gateway, direction: str) 
     async def transfer() -> Any:
         return await public.client.request(call[0], call[1], **call[2])  # type: ignore[arg-type]
 
-    tasks = [asyncio.create_task(transfer()) for _ in range(TransferLimits().key)]
+    tasks = [asyncio.create_task(transfer()) for _ in range(COMPANY_TRANSFERS)]
     async with asyncio.timeout(60):
         for _ in tasks:
             await held.acquire()

@@ -6,8 +6,14 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import RequestedToolCall, RequiredAction
-from libs.contracts.events.runtime import ToolCallCompleted, ToolCallStarted, TurnActionRequired, TurnActionResolved
+from libs.contracts.api.sessions import BlockedBy, RequestedToolCall, RequiredAction
+from libs.contracts.events.runtime import (
+    ToolCallCompleted,
+    ToolCallStarted,
+    TurnActionRequired,
+    TurnActionResolved,
+    TurnQueued,
+)
 from services.gateway.use_cases.turn_follower import KEEP_ALIVE_SECONDS
 from tests.support.gateway import Gateway, Sent
 from tests.support.waiting import elapse
@@ -95,6 +101,40 @@ async def test_in_the_background_the_answer_does_not_wait_for_the_wait(public: G
     public.bus.upstream = waiting
     response = await public.client.post(PATH, json=BODY, headers={"Prefer": "respond-async"})
     assert (response.status_code, response.json()["status"]) == (202, "running")
+
+
+def behind(sent: Sent) -> list[Any]:
+    """The turn is queued behind one that waits."""
+    blocking = BlockedBy(turn_id="earlier", required_actions=[required(sent).action])
+    return [
+        TurnQueued(session_id=SESSION, turn_id=sent.command_id, position=1, user_message_id="m1", blocked_by=blocking)
+    ]
+
+
+async def test_a_call_behind_a_waiting_turn_is_answered_at_once_with_what_that_one_needs(public: Gateway) -> None:
+    public.bus.upstream = behind
+    first = await public.client.post(PATH, json=BODY, headers=KEY)
+    sent = public.bus.sent[0]
+    again = await public.client.post(PATH, json=BODY, headers=KEY)
+    background = await public.client.post(PATH, json=BODY, headers={**KEY, "Prefer": "respond-async"})
+    assert {answer.status_code for answer in (first, again, background)} == {202}
+    assert first.json() == again.json() == background.json()
+    assert (first.json()["turn_id"], first.json()["status"]) == (sent.command_id, "queued")
+    blocking = {"turn_id": "earlier", "required_actions": [orjson.loads(required(sent).action.model_dump_json())]}
+    assert first.json()["blocked_by"] == blocking
+
+
+async def test_a_call_whose_earlier_turn_goes_on_meanwhile_gets_its_reply(public: Gateway) -> None:
+    public.bus.upstream = lambda sent: [*behind(sent), started(sent), completed(sent)]
+    response = await public.client.post(PATH, json=BODY)
+    assert (response.status_code, response.content) == (200, completed(public.bus.sent[0]).encode() + b"\n")
+
+
+async def test_the_event_that_it_is_blocked_is_enough_when_the_runtime_cannot_be_asked(public: Gateway) -> None:
+    public.bus.upstream = behind
+    public.upstreams.down = True
+    response = await public.client.post(PATH, json=BODY)
+    assert (response.status_code, response.json()["blocked_by"]["turn_id"]) == (202, "earlier")
 
 
 async def test_an_action_that_was_resolved_meanwhile_ends_no_call(public: Gateway) -> None:

@@ -7,7 +7,8 @@ import aes_client
 import httpx
 import pytest
 from aes_client import AsyncClient, tool
-from aes_client.models import OutputTextDelta, RequiredAction
+from aes_client.models import OutputTextDelta, RequiredAction, Session
+from aes_client.resources.sessions import SessionRecord
 
 from tests.support.client_service import FakeService, asynchronous, blocking, error, event, events
 
@@ -149,6 +150,34 @@ def test_what_nobody_answers_is_raised(client: Any, service: FakeService) -> Non
     with pytest.raises(aes_client.ActionRequired, match="tool_result of unknown, approval of free_seats") as raised:
         client.session("s", tools=[Seats().tool]).execute("hello")
     assert [each.action_id for each in raised.value.actions] == ["a", "b"]
+
+
+def test_a_message_behind_a_waiting_turn_raises_what_that_one_needs(client: Any, service: FakeService) -> None:
+    blocked_by = {"turn_id": "earlier", "required_actions": [action("b", "approval")]}
+    body = {**OF_TURN, "status": "queued", "correlation_id": "c", "required_actions": [], "blocked_by": blocked_by}
+    service.on("POST", EXECUTE, httpx.Response(202, json=body))
+    with pytest.raises(aes_client.ActionRequired, match="The turn earlier waits for: approval of") as raised:
+        client.session("s", tools=[Seats().tool]).execute("hello")
+    assert (raised.value.turn_id, [each.action_id for each in raised.value.actions]) == ("earlier", ["b"])
+
+
+def test_a_session_that_was_read_executes(client: Any, service: FakeService) -> None:
+    stored = {
+        "session_id": "s", "config_hash": "h", "created_at": "2026-03-01T09:30:00.000000Z", "status": "active",
+        "agent_config": {},
+    }  # fmt: skip
+    service.on("GET", "/sessions/s/", stored)
+    service.on("GET", "/sessions/", {"sessions": [stored], "total": 1, "has_more": False})
+    service.on("POST", EXECUTE, REPLY, REPLY)
+    read, [listed] = client.sessions.get("s"), client.sessions.list()
+    for session in (read, listed):
+        assert (session.session_id, session.status, session.agent_id) == ("s", "active", None)
+        assert session.execute("hello").turn_id == "t"
+
+
+def test_a_session_that_was_read_has_every_field() -> None:
+    declared = {name for each in SessionRecord.__mro__ for name in vars(each).get("__annotations__", {})}
+    assert Session.model_fields.keys() - {"session_id"} <= declared
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import tracemalloc
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import replace
 
+import pytest
 import structlog
 
-from libs.contracts.errors import InternalError
+from libs.contracts.errors import InternalError, TimedOut
 from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
@@ -144,13 +145,86 @@ async def test_an_outage_while_the_conversation_is_read_fails_nothing() -> None:
     assert turns.outcomes[0].kind is OutcomeKind.COMPLETED
 
 
-async def test_a_reply_that_cannot_be_stored_fails_the_turn() -> None:
+async def test_a_reply_that_cannot_be_stored_ends_the_attempt_and_in_the_end_the_turn() -> None:
     turns = MemoryTurns()
     turns.refuse_replies = True
-    engine(OneLiner(), turns).start(claimed_turn(), QUESTION)
+    running = engine(OneLiner(), turns)
+    running.start(claimed_turn(lost_attempts=1), QUESTION)
+    await until(lambda: len(turns.outcomes) == 1)
+    await until(lambda: not running.held)
+    running.start(claimed_turn(lost_attempts=2), QUESTION)
+    await until(lambda: len(turns.outcomes) == 2)
+    handed_back, failed = turns.outcomes
+    assert (handed_back.kind, handed_back.event) == (OutcomeKind.CRASHED, None)
+    assert isinstance(failed.event, TurnFailed)
+    assert failed.event.error.type == InternalError.kind
+    assert (failed.cause or "").startswith("ValueError at services.runtime.")
+
+
+@pytest.mark.parametrize(
+    "problem", [KeyError("a secret"), TimeoutError("a library's own"), InternalError("of another service")]
+)
+async def test_an_unexpected_exception_hands_the_turn_back_until_its_attempts_are_used_up(problem: Exception) -> None:
+    async def fail(_task: AgentTask, _journal: TurnJournal) -> None:
+        raise problem
+
+    turns, conversations = MemoryTurns(), MemoryConversations()
+    running = engine(OneLiner(fail), turns, conversations)
+    for lost in range(3):
+        running.start(claimed_turn(lost_attempts=lost), QUESTION)
+        await until(lambda lost=lost: len(turns.outcomes) == lost + 1)  # type: ignore[misc]
+        await until(lambda: not running.held)
+    assert [outcome.kind for outcome in turns.outcomes] == [
+        OutcomeKind.CRASHED, OutcomeKind.CRASHED, OutcomeKind.FAILED,
+    ]  # fmt: skip
+    failed = turns.outcomes[-1]
+    assert isinstance(failed.event, TurnFailed)
+    assert failed.event.error.message == "the turn failed because of an error of the service"
+    kind, _, place = (failed.cause or "").partition(" at ")
+    assert kind == type(problem).__name__
+    assert place.startswith("services.runtime.use_cases.run_turn:")
+    assert "secret" not in place
+
+
+async def test_what_fails_while_a_stopped_execution_ends_fails_no_turn() -> None:
+    async def clean_up_badly(_task: AgentTask, _journal: TurnJournal) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("Session is closed")
+
+    turns, agent = MemoryTurns(), OneLiner(clean_up_badly)
+    running = engine(agent, turns)
+    running.start(claimed_turn(), QUESTION)
+    await until(lambda: agent.tasks)
+    await running.drain(0.0)
+    assert [outcome.kind for outcome in turns.outcomes] == [OutcomeKind.HANDED_BACK]
+
+
+async def test_what_fails_at_the_deadline_is_overdue() -> None:
+    async def clean_up_badly(_task: AgentTask, _journal: TurnJournal) -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise RuntimeError("the connection is closed")
+
+    turns = MemoryTurns()
+    engine(OneLiner(clean_up_badly), turns).start(claimed_turn(seconds_left=0.01), QUESTION)
     await until(lambda: turns.outcomes)
     assert isinstance(turns.outcomes[0].event, TurnFailed)
-    assert turns.outcomes[0].event.error.type == InternalError.kind
+    assert turns.outcomes[0].event.error.type == TimedOut.kind
+
+
+async def test_a_drain_that_is_cut_short_commits_nothing_more() -> None:
+    turns, agent = MemoryTurns(), OneLiner(_for_ever)
+    running = engine(agent, turns)
+    running.start(claimed_turn(), QUESTION)
+    await until(lambda: agent.tasks)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.01):
+            await running.drain(60.0)
+    await until(lambda: not running.present)
+    assert turns.outcomes == []
 
 
 async def test_the_claimed_next_turn_runs_without_the_reconciler() -> None:

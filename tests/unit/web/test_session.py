@@ -22,6 +22,7 @@ def test_a_new_tab_has_the_key_of_one_that_is_open(run: Run) -> None:
     asking = """
       await m.resume();
       const alone = m.session.value.state;
+      await until(() => told.length);
       isOpen = true;
       await m.resume();
       const { state } = m.session.value;
@@ -40,6 +41,26 @@ def test_a_new_tab_has_the_key_of_one_that_is_open(run: Run) -> None:
         "others": "in",
         "left": {},
         "problem": "You were signed out in another tab.",
+    }
+
+
+def test_a_tab_that_answers_late_is_heard(run: Run) -> None:
+    asking = """
+      await m.resume();
+      const before = m.session.value.state;
+      await until(() => told.length);
+      channel.postMessage({ to: told[0].ask, given: { key: "aes_shared", keyId: null } });
+      await until(() => m.session.value.state === "in");
+      const signedIn = m.credential();
+      await m.signOut();
+      channel.postMessage({ to: told[0].ask, given: { key: "aes_shared", keyId: null } });
+      await elapse(500);
+      return end({ before, signedIn, after: m.session.value.state });
+    """
+    assert run("api/session.js", in_world(TABS + asking)) == {
+        "before": "out",
+        "signedIn": {"x-api-key": "aes_shared"},
+        "after": "out",
     }
 
 

@@ -8,6 +8,7 @@ from aes_client.models import (
     DeadLetter,
     DeadLetterDetail,
     DeadLetterList,
+    FailureList,
     ReplayResult,
     ServiceStates,
 )
@@ -57,6 +58,12 @@ class Operations(Resource[R]):
     def consumers(self) -> Request[ConsumerStates]:
         """Returns how far consumer groups are behind. Takes ``installation:read``."""
         return Request("GET", "/operations/consumers/", one(ConsumerStates))
+
+    @operation
+    def failures(self, *, correlation_id: str | None = None) -> Request[FailureList]:
+        """Returns the newest 100 events that report an internal error. Takes ``installation:read``."""
+        query = given(correlation_id=correlation_id)
+        return Request("GET", "/operations/failures/", one(FailureList), query=query)
 
 
 def _path(letter_id: str) -> str:

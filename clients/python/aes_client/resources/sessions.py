@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Union
 
 from aes_client.errors import ActionRequired
 from aes_client.flows import Deadline, Emitting, Flow
-from aes_client.models import ExecuteReply, Message, Session, SessionCreatedReply, TurnAccepted
+from aes_client.models import ExecuteReply, Message, Session, SessionCreatedReply, SessionStatus, TurnAccepted
 from aes_client.requests import Request, given, nothing, one, path_of, validated
 from aes_client.resource import R, Resource, iteration, operation
 from aes_client.resources.artifacts import Artifacts
@@ -85,8 +86,8 @@ class SessionHandle(Resource[R]):
 
         ``tools`` are functions that the agent may call in this turn, in place of its own ``client_tools``; ``approve``
         decides about calls that wait for approval. Raises the error of a turn that fails (``ModelError``),
-        ``ActionRequired`` when it waits for an answer that nobody here gives, and ``TimeLimitReached`` after
-        ``timeout`` seconds; the turn itself goes on after both.
+        ``ActionRequired`` when it, or an earlier turn that it is queued behind, waits for an answer that nobody here
+        gives, and ``TimeLimitReached`` after ``timeout`` seconds; the turn itself goes on after both.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
@@ -140,6 +141,8 @@ class SessionHandle(Resource[R]):
                 left = yield from self.turn(answer.turn_id)._answered(answer.required_actions, answers)
                 if left:
                     raise ActionRequired(self.session_id, answer.turn_id, left)
+            elif answer.blocked_by is not None:
+                raise ActionRequired(self.session_id, answer.blocked_by.turn_id, answer.blocked_by.required_actions)
             deadline.check("The turn", session_id=self.session_id, turn_id=answer.turn_id)
 
     def _message(
@@ -161,6 +164,23 @@ class SessionHandle(Resource[R]):
 
     def _runtime(self) -> str:
         return path_of("/runtime/{session}/", session=self.session_id)
+
+
+class SessionRecord(SessionHandle[R]):
+    """A session as the service has it: the fields of ``models.Session``, and all that a handle does."""
+
+    config_hash: str
+    created_at: datetime
+    status: SessionStatus
+    agent_config: dict[str, Any]
+    agent_id: str | None
+    owner_id: str
+    forked_from: str | None
+    metadata: dict[str, str] | None
+
+    def __init__(self, runner: R, policy: RetryPolicy, record: Session) -> None:
+        super().__init__(runner, policy, record.session_id)
+        vars(self).update(record)
 
 
 class Sessions(Resource[R]):
@@ -193,17 +213,22 @@ class Sessions(Resource[R]):
         return SessionHandle(self._runner, self._policy, made.session_id, tools)
 
     @operation
-    def get(self, session_id: str) -> Request[Session]:
-        return Request("GET", path_of("/sessions/{session}/", session=session_id), one(Session))
+    def get(self, session_id: str) -> Flow[SessionRecord[R]]:
+        """Returns a session with its data. It executes messages, too; ``client.session`` needs no request for that."""
+        path = path_of("/sessions/{session}/", session=session_id)
+        return self._acting((yield from self._send(Request("GET", path, one(Session)))))
 
     @iteration
-    def list(self) -> Emitting[Session]:
+    def list(self) -> Emitting[SessionRecord[R]]:
         """Yields sessions, newest first."""
-        yield from self._pages("/sessions/", "sessions", Session, {})
+        yield from self._pages("/sessions/", "sessions", Session, {}, self._acting)
 
     @operation
     def delete(self, session_id: str) -> Request[None]:
         return Request("DELETE", path_of("/sessions/{session}/", session=session_id), nothing)
+
+    def _acting(self, record: Session) -> SessionRecord[R]:
+        return SessionRecord(self._runner, self._policy, record)
 
 
 def _preferring(

@@ -14,8 +14,8 @@ from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
 from services.gateway.adapters.postgres.webhooks import disable_of_key, move_to_key
 from services.gateway.domain.accounts import ApiKey, KeyOwner
-from services.gateway.domain.company_limits import API_KEYS
 from services.gateway.domain.idempotency import Write
+from services.gateway.domain.limits import API_KEYS
 
 _COLUMNS: Final = """
 k.id::text, k.company_id::text, k.user_id::text, k.name, k.prefix, k.scopes, k.rate_limit, k.created_at, k.expires_at,

@@ -90,7 +90,8 @@ class Call:
         try:
             if method in ("SendStreamingMessage", "SubscribeToTask"):
                 stream = operations.stream if method == "SendStreamingMessage" else operations.subscribe
-                return await self.door.streams.respond(self._events(stream(params)), self.caller, operations.headers)
+                events = self._events(stream(params))
+                return await self.door.streams.respond(self.request, events, self.caller, operations.headers)
             result = await _result(operations, method, params)
         except ServiceError as problem:
             error = a2a_error(problem)

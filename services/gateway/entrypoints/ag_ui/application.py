@@ -54,7 +54,7 @@ async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrit
     given = run_input(await decode_body(body, request.headers.get("content-type", "")), caller)
     headers: dict[str, str] = {}
     runs = Runs(door=door, caller=caller, write=write, agent_key=agent_key, headers=headers)
-    return await door.streams.respond(_rendered(runs, given), caller, headers)
+    return await door.streams.respond(request, _rendered(runs, given), caller, headers)
 
 
 async def _rendered(runs: Runs, given: RunAgentInput) -> AsyncGenerator[bytes, None]:

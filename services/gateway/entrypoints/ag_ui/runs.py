@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -103,18 +103,32 @@ class Runs:
     async def _submit(
         self, given: RunAgentInput, thread: Thread, new: Sequence[UserMessage]
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Begins a turn. One that waits for nothing but results of the client's tools is cancelled before."""
+        """Begins a turn. One that waits for nothing but results of the client's tools is cancelled for it.
+
+        Once the new one is accepted, which is queued behind it: what is refused leaves the wait as it is.
+        """
         body = ExecuteBody(content=content_of(new), options=await self._options(given, thread))
         check_options(body.options, self.caller)
-        if thread.actions:
-            if any(action.kind == "approval" for action in thread.actions):
-                raise Conflict(_SEVERAL)
-            await self.door.turns.cancel(replace(self.write), thread.session_id, thread.actions[0].turn_id)
+        if any(action.kind == "approval" for action in thread.actions):
+            raise Conflict(_SEVERAL)
         async with (
             self.door.turns.submit(self._repeatable(given), thread.session_id, body, stream=True) as submitted,
-            aclosing(submitted.follow()) as follow,
+            aclosing(self._in_place_of(thread, submitted.follow())) as follow,
         ):
             async for event in self._events(given, thread.session_id, submitted.command_id, follow):
+                yield event
+
+    async def _in_place_of(
+        self, thread: Thread, follow: AsyncGenerator[StreamedEvent | None, None]
+    ) -> AsyncGenerator[StreamedEvent | None, None]:
+        """The events of the new turn. The first one shows that it was accepted, and the waiting turn is cancelled."""
+        waiting = {action.turn_id for action in thread.actions}
+        async with aclosing(follow):
+            async for event in follow:
+                while waiting:
+                    with suppress(Conflict):
+                        # It may have ended meanwhile.
+                        await self.door.turns.cancel(replace(self.write), thread.session_id, waiting.pop())
                 yield event
 
     async def _again(self, given: RunAgentInput, thread: Thread, tail: Tail) -> AsyncGenerator[BaseEvent | None, None]:

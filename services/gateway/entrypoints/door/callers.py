@@ -9,16 +9,15 @@ from fastapi.security import APIKeyHeader, APIKeyQuery, HTTPBearer, SecurityScop
 from starlette.requests import HTTPConnection
 
 from libs import tracing
-from libs.contracts.errors import AuthenticationFailed, PermissionDenied, RateLimited
+from libs.contracts.errors import AuthenticationFailed, PermissionDenied
 from libs.contracts.identity import Identity
 from libs.service_defaults.observed_requests import begin_span
 from services.gateway.domain.accounts import Principal, is_secret
-from services.gateway.domain.company_limits import REQUESTS
-from services.gateway.domain.rate_limit import RateLimiter
+from services.gateway.domain.limits import REQUESTS
 from services.gateway.entrypoints.door.queries import query_values
 from services.gateway.entrypoints.door.routes import reads_body
-from services.gateway.use_cases.company_rates import CompanyRates
 from services.gateway.use_cases.principals import Principals
+from services.gateway.use_cases.rates import Rates
 from services.gateway.use_cases.shed_load import ShedLoad
 
 API_KEY: Final = APIKeyHeader(
@@ -54,9 +53,8 @@ _MISSING: Final = "The request has no API key: send it in the x-api-key header, 
 class Authentication:
     """Finds the principal behind a credential and counts the request against the rates of the key and the company."""
 
-    def __init__(self, principals: Principals, limiter: RateLimiter, rates: CompanyRates, load: ShedLoad) -> None:
+    def __init__(self, principals: Principals, rates: Rates, load: ShedLoad) -> None:
         self._principals = principals
-        self._limiter = limiter
         self._rates = rates
         self._load = load
 
@@ -86,10 +84,7 @@ class Authentication:
 
     async def count(self, principal: Principal) -> None:
         """Counts one request. Raises ``RateLimited``."""
-        if principal.rate_limit is not None:
-            wait = self._limiter.take(principal.identity.key_id, principal.rate_limit)
-            if wait:
-                raise RateLimited(f"The key allows {principal.rate_limit} requests a minute.", retry_after=wait)
+        await self._rates.take_of_key(principal.identity.key_id, principal.rate_limit)
         await self._load.admit(principal.identity.company_id)
         await self._rates.take(principal.identity.company_id, REQUESTS)
 

@@ -1,6 +1,7 @@
 """Requests under way: how each of them ends when it fails, when its caller leaves and when the service stops."""
 
 import asyncio
+from contextlib import AsyncExitStack
 from typing import Final
 
 import structlog
@@ -107,7 +108,9 @@ class RequestLifecycleMiddleware:
         watcher = DisconnectWatcher(scope, receive, self._in_flight.tasks)
         try:
             with watcher:
-                await self._app(scope, watcher.receive, response.send)
+                async with AsyncExitStack() as held:
+                    scope.setdefault("state", {})["held"] = held
+                    await self._app(scope, watcher.receive, response.send)
         except ClientDisconnect:
             raise
         except asyncio.CancelledError:

@@ -3,10 +3,11 @@
 import asyncio
 from collections import OrderedDict, defaultdict
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, contextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from datetime import datetime
 from typing import Final
 
+from fastapi import Request
 from prometheus_client import Gauge
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -15,13 +16,19 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.eventing import ReadTooSlowly
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.metrics import OPEN_STREAMS, SLOW_READERS
-from services.gateway.use_cases.company_streams import CompanyStreams, StreamPermit
+from services.gateway.use_cases.places import StreamPlaces
 
 MEDIA_TYPE: Final = "text/event-stream"
 KEEP_ALIVE: Final = b": keep-alive\n\n"
 _HEADERS: Final = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
 _MAX_REVOKED: Final = 10_000
 _PIECE_BYTES: Final = 256 * 1024
+
+
+def held_by(request: Request) -> AsyncExitStack:
+    """The stack of the request: it is closed at its end, whether or not its response is ever sent."""
+    held: AsyncExitStack = request.state.held
+    return held
 
 
 def render_event(name: str, data: bytes, *, event_id: str | None = None) -> bytes:
@@ -48,15 +55,19 @@ def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
 class EventStreams:
     """The event streams that are open, by the key that they were asked for with."""
 
-    def __init__(self, now: Callable[[], datetime], companies: CompanyStreams) -> None:
+    def __init__(self, now: Callable[[], datetime], places: StreamPlaces) -> None:
         self._now = now
-        self._companies = companies
+        self._places = places
         self._open: defaultdict[str, set[asyncio.Task[object]]] = defaultdict(set)
         self._ended: set[asyncio.Task[object]] = set()
         self._revoked: OrderedDict[str, None] = OrderedDict()
 
     async def respond(
-        self, events: AsyncGenerator[bytes, None], caller: Principal, headers: Mapping[str, str] | None = None
+        self,
+        request: Request,
+        events: AsyncGenerator[bytes, None],
+        caller: Principal,
+        headers: Mapping[str, str] | None = None,
     ) -> Response:
         """A response of these events, the first of which is there: what fails before it is answered with its status.
 
@@ -64,25 +75,19 @@ class EventStreams:
         Raises ``AuthenticationFailed`` when the key was revoked meanwhile, and ``RateLimited``, before anything has
         begun, when the company has as many streams as it may have.
         """
-        permit: StreamPermit | None = None
-        try:
-            permit = await self._companies.enter(caller.identity.company_id)
-            first = await anext(events, None)
-            # Between the check of a key and the first event of a turn lie seconds.
-            self.check(caller.identity.key_id)
-        except BaseException:
-            await events.aclose()
-            if permit is not None:
-                permit.release()
-            raise
+        held = held_by(request)
+        held.push_async_callback(events.aclose)
+        await held.enter_async_context(self.place(caller))
+        first = await anext(events, None)
+        # Between the check of a key and the first event of a turn lie seconds.
+        self.check(caller.identity.key_id)
         if first is None:
-            permit.release()
             return Response(status_code=204)
-        return EventStreamResponse(first, events, self, caller, headers or {}, permit)
+        return EventStreamResponse(first, events, self, caller, headers or {})
 
-    def company(self, caller: Principal) -> AbstractAsyncContextManager[None]:
-        """A stream of the caller's company that is no ``EventStreamResponse``. Raises ``RateLimited``."""
-        return self._companies.entered(caller.identity.company_id)
+    def place(self, caller: Principal) -> AbstractAsyncContextManager[None]:
+        """A place of the caller's company. Raises ``RateLimited`` when all of them are taken."""
+        return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
         """Raises ``AuthenticationFailed`` when the key was revoked meanwhile."""
@@ -128,7 +133,7 @@ class EventStreams:
 
 
 class EventStreamResponse(StreamingResponse):
-    """Events as they come. Closing the generator ends what it stands for."""
+    """Events as they come. The end of the request closes the generator, which ends what it stands for."""
 
     def __init__(
         self,
@@ -137,13 +142,10 @@ class EventStreamResponse(StreamingResponse):
         streams: EventStreams,
         caller: Principal,
         headers: Mapping[str, str],
-        permit: StreamPermit,
     ) -> None:
         super().__init__(_chain(first, events), headers={**headers, **_HEADERS})
-        self._events = events
         self._streams = streams
         self._caller = caller
-        self._permit = permit
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
@@ -165,9 +167,6 @@ class EventStreamResponse(StreamingResponse):
         except ReadTooSlowly:
             SLOW_READERS.inc()
             raise
-        finally:
-            self._permit.release()
-            await self._events.aclose()
 
 
 async def no_body() -> AsyncGenerator[bytes, None]:

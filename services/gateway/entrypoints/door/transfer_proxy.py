@@ -1,7 +1,8 @@
 """Uploads and downloads, passed between callers and upstreams without being held."""
 
 import asyncio
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Final
 
 from fastapi import Request
@@ -9,14 +10,14 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
 
-from libs.contracts.errors import RangeNotSatisfiable, ServiceError
+from libs.contracts.errors import RangeNotSatisfiable, RateLimited, ServiceError, ServiceUnavailable
+from libs.fairness import FairSemaphore, QueueFull
 from libs.service_defaults import UpstreamClient, UpstreamStream
 from libs.service_defaults.internal_calls import refusal
 from libs.service_defaults.uploads import boundary_of
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.errors import refusal as refused
-from services.gateway.entrypoints.door.streams import no_body
-from services.gateway.entrypoints.door.transfer_limiter import TransferLimiter
+from services.gateway.entrypoints.door.streams import held_by, no_body
 from services.gateway.entrypoints.door.upload_stream import UploadStream
 from services.gateway.entrypoints.door.writes import checked_key
 
@@ -26,18 +27,21 @@ _PASSED_ON: Final = (
     "Content-Security-Policy", "Content-Type", "ETag", "X-Content-Type-Options",
 )  # fmt: skip
 _PIECE_SECONDS: Final = 60.0
+# With those of links they stay below the connections that the client of upstreams has for streams.
+MOST_TRANSFERS: Final = 192
+COMPANY_TRANSFERS: Final = 64
+_RETRY_SECONDS: Final = 2
 
 
 class ProxyResponse(StreamingResponse):
-    """An upstream's answer, sent as it comes in. Its connection, which ``held`` closes, is kept until then.
+    """An upstream's answer, sent as it comes in.
 
     ``piece_seconds``: how long the caller may take for one piece; a slower one would keep the connection from others.
     """
 
-    def __init__(self, answer: UpstreamStream, held: AsyncExitStack, *, piece_seconds: float = _PIECE_SECONDS) -> None:
+    def __init__(self, answer: UpstreamStream, *, piece_seconds: float = _PIECE_SECONDS) -> None:
         headers = {name: answer.headers[name] for name in _PASSED_ON if name in answer.headers}
         super().__init__(answer.pieces, answer.status, headers)
-        self._held = held
         self._piece_seconds = piece_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
@@ -45,18 +49,37 @@ class ProxyResponse(StreamingResponse):
             async with asyncio.timeout(self._piece_seconds):
                 await send(message)
 
-        async with self._held:
-            if scope["method"] == "HEAD":
-                self.body_iterator = no_body()
-            await self.stream_response(send_in_time)
+        if scope["method"] == "HEAD":
+            self.body_iterator = no_body()
+        await self.stream_response(send_in_time)
 
 
 class TransferProxy:
-    """Passes bytes on in both directions. What the upstream refuses is raised."""
+    """Passes bytes on in both directions. What the upstream refuses is raised.
 
-    def __init__(self, upstreams: UpstreamClient, limiter: TransferLimiter) -> None:
+    Each transfer holds a connection to an upstream for as long as its caller takes. So none waits for its turn, and a
+    company has a part of them, as all callers together have who follow links.
+    """
+
+    def __init__(self, upstreams: UpstreamClient, *, most: int = MOST_TRANSFERS, each: int = COMPANY_TRANSFERS) -> None:
         self._upstreams = upstreams
-        self._limiter = limiter
+        self._each = each
+        self._permits = FairSemaphore(most, each=each, waiting=0)
+        self._most_links = most // 2
+        self._permits_of_links = FairSemaphore(self._most_links, each=self._most_links, waiting=0)
+
+    @asynccontextmanager
+    async def permit(self, company_id: str) -> AsyncIterator[None]:
+        """Raises ``RateLimited`` above the company's part, ``ServiceUnavailable`` when all permits are taken."""
+        try:
+            async with (self._permits if company_id else self._permits_of_links).acquire(company_id):
+                yield
+        except QueueFull as full:
+            if full.held < (self._each if company_id else self._most_links):
+                message = "Too many uploads and downloads are under way."
+                raise ServiceUnavailable(message, retry_after=_RETRY_SECONDS) from None
+            message = f"{full.held} uploads and downloads are under way already; wait for one of them to end."
+            raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
 
     async def upload(self, request: Request, caller: Principal, body: UploadStream, upstream: str, path: str) -> bytes:
         """Send the multipart form to the upstream as it comes in; returns the upstream's reply.
@@ -65,7 +88,7 @@ class TransferProxy:
         many under way.
         """
         try:
-            with self._limiter.acquire(caller.identity):
+            async with self.permit(caller.identity.company_id):
                 return await self._send(request, caller, body, upstream, path)
         except ServiceError:
             await body.stop()
@@ -103,16 +126,16 @@ class TransferProxy:
         ``judges_caller``: the upstream checks what the caller presents, and a 401 of it is the caller's.
         """
         headers = {name: request.headers[name] for name in _CONDITIONS if name in request.headers}
-        async with AsyncExitStack() as held:
-            held.enter_context(self._limiter.acquire(caller.identity))
-            answer = await held.enter_async_context(
-                self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
-            )
-            if answer.status == 416:
-                response = refused(RangeNotSatisfiable("There is nothing in this range of the file."))
-                response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
-                return response
-            if answer.status >= 400:
-                body = b"".join([piece async for piece in answer.pieces])
-                raise refusal(answer.status, body, judges_caller=judges_caller)
-            return ProxyResponse(answer, held.pop_all())
+        held = held_by(request)
+        await held.enter_async_context(self.permit(caller.identity.company_id))
+        answer = await held.enter_async_context(
+            self._upstreams.exchange("GET", upstream, path, caller.identity, headers=headers)
+        )
+        if answer.status == 416:
+            response = refused(RangeNotSatisfiable("There is nothing in this range of the file."))
+            response.headers["Content-Range"] = answer.headers.get("Content-Range", "bytes */*")
+            return response
+        if answer.status >= 400:
+            body = b"".join([piece async for piece in answer.pieces])
+            raise refusal(answer.status, body, judges_caller=judges_caller)
+        return ProxyResponse(answer)

@@ -142,7 +142,7 @@ class McpResponse(Response):
         principal = self._caller.principal
         expiry = asyncio.timeout(self._streams.seconds_left(principal))
         try:
-            async with expiry, self._streams.company(principal):
+            async with expiry, self._streams.place(principal):
                 with self._streams.opened(principal.identity.key_id):
                     await self._server.handle(self._caller, scope, receive_read, send_named)
         except TimeoutError:

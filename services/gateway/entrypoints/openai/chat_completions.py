@@ -4,7 +4,7 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, Final
 
-from fastapi import Depends, Security
+from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import ExecuteReply
@@ -34,12 +34,15 @@ Body = Annotated[dict[str, Any], Depends(ParsedObject(ChatBody, {}, most_bytes=_
 
 
 @router.post("")
-async def create_chat_completion(caller: Executor, values: Body, write: IdempotentWrite, door: DoorDep) -> Response:
+async def create_chat_completion(
+    request: Request, caller: Executor, values: Body, write: IdempotentWrite, door: DoorDep
+) -> Response:
     body = chat_body(values)
     turn = chat_turn(body, await door.agents.beginning_of(caller.identity, body.model), caller)
     if body.stream:
         headers: dict[str, str] = {}
-        return await door.streams.respond(_chunks(door.turns, write, turn, body, headers), caller, headers)
+        chunks = _chunks(door.turns, write, turn, body, headers)
+        return await door.streams.respond(request, chunks, caller, headers)
     return await _complete(door.turns, write, turn, body)
 
 

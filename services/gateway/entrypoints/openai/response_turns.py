@@ -210,7 +210,7 @@ class ResponseTurns:
         position = None if previous is None else previous.position + 1
         write, session_id = self.write.part("turn"), place.session_id
         if previous is not None and begun.removes_session:
-            session_id, position = await self._fork(previous), None
+            session_id, position = await self._fork(begun, previous), None
         if place.begins is not None:
             submitted = self.door.turns.begin(
                 write, place.begins, body, place.client_calls, stream=stream, whole_history=True
@@ -228,15 +228,24 @@ class ResponseTurns:
             if previous is None or not _has_moved_on(problem):
                 raise
         write = self.write.part("turn.fork")
-        fork = await self._fork(previous)
+        fork = await self._fork(begun, previous)
         submitted = self.door.turns.submit(write, fork, body, stream=stream, whole_history=True)
-        async with aclosing(self._followed(begun, submitted, body)) as events:
-            async for event in events:
-                yield event
+        try:
+            async with aclosing(self._followed(begun, submitted, body)) as events:
+                async for event in events:
+                    yield event
+        except ServiceError:
+            if begun.builder is None and self.write.request is None:
+                # Without a key every attempt has a fork of its own; with one a repeat goes on in the same.
+                await self._delete(fork)
+            raise
 
-    async def _fork(self, previous: Turn) -> str:
+    async def _fork(self, begun: BegunResponse, previous: Turn) -> str:
         forked = await self.door.sessions.fork(
-            self.write.part("fork"), previous.session_id, up_to_turn_id=previous.turn_id
+            self.write.part("fork"),
+            previous.session_id,
+            up_to_turn_id=previous.turn_id,
+            expires_after=_UNSTORED_SECONDS if begun.removes_session else None,
         )
         return forked.session_id
 
@@ -347,6 +356,9 @@ class ResponseTurns:
         if session_id is None:
             return
         begun.removes_session = False
+        await self._delete(session_id)
+
+    async def _delete(self, session_id: str) -> None:
         try:
             async with asyncio.timeout(_REMOVE_SECONDS):
                 await self.door.sessions.delete(self.write.part("remove"), session_id)

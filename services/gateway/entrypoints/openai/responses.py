@@ -51,7 +51,7 @@ async def create_response(
     begun = await responses.begin(body, stream=bool(body.stream))
     events = responses.follow(begun, request.is_disconnected)
     if body.stream:
-        return await door.streams.respond(_rendered(events), caller, begun.headers)
+        return await door.streams.respond(request, _rendered(events), caller, begun.headers)
     response = await _outcome(events, begun, wait=not body.background)
     error = begun.error()
     if error is not None and not body.background:
@@ -97,7 +97,12 @@ class ResponseQuery(QueryModel):
 
 @router.get("/{response_id}")
 async def get_response(
-    response_id: str, query: Annotated[ResponseQuery, Query()], caller: Reader, write: PlainWrite, door: DoorDep
+    request: Request,
+    response_id: str,
+    query: Annotated[ResponseQuery, Query()],
+    caller: Reader,
+    write: PlainWrite,
+    door: DoorDep,
 ) -> Response:
     """With ``stream=true`` its events, from after the number of ``starting_after`` on."""
     responses, name = ResponseTurns(door, caller, write), ResponseName.parse(response_id)
@@ -109,7 +114,8 @@ async def get_response(
         given = query.starting_after
         starting_after = -1 if given is None else read_whole_number("starting_after", given, 0, 2**53, -1)
         begun = await responses.again(name)
-        return await door.streams.respond(_rendered(responses.follow(begun), starting_after), caller, begun.headers)
+        events = _rendered(responses.follow(begun), starting_after)
+        return await door.streams.respond(request, events, caller, begun.headers)
     if query.starting_after is not None:
         raise refuse("starting_after", "starting_after is for streams: it takes stream=true.", "conflict")
     turn, builder = await responses.snapshot(name)

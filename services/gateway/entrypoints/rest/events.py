@@ -49,7 +49,7 @@ async def list_events(
         seen = last_event_id(last_seen)
         after = query.after if seen is None else seen
         events = _rendered(resources.timeline.follow(caller, query.wanted, after=after), _form_for(caller, _streamed))
-        return await door.streams.respond(events, caller)
+        return await door.streams.respond(request, events, caller)
     form = _form_for(caller, TimelineEvent.to_json)
     if query.newest_first:
         page = await resources.timeline.page_back(caller, query.wanted, before=query.before, limit=query.limit)

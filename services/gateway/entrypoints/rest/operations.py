@@ -16,7 +16,7 @@ from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.rest import dead_letter_answers
 from services.gateway.entrypoints.rest import operations_schemas as schemas
-from services.gateway.entrypoints.rest.operations_query import DeadLettersQuery, cursor_of
+from services.gateway.entrypoints.rest.operations_query import DeadLettersQuery, FailuresQuery, cursor_of
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.use_cases.dead_letters import DeadLetterPage
 from services.gateway.use_cases.health import HealthOfService
@@ -53,6 +53,22 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
     consumers = [schemas.ConsumerState.model_validate({**asdict(each), "lag": each.lag}) for each in report.groups]
     total = sum(each.lag for each in consumers)
     return _json(schemas.ConsumerStates(consumers=consumers, lag=total, measured_at=report.measured_at))
+
+
+@router.get(
+    "/failures/",
+    summary="List internal errors",
+    description=(
+        "What ended with `internal_error`: turns, ingestions and commands, with the type and place of the exception"
+        " behind it. Its message isn't kept. The newest hundred of the last eight days."
+    ),
+    responses={200: answer("Failures, newest first.", schemas.FailureList), **errors(403)},
+)
+async def list_failures(
+    caller: Operator, query: Annotated[FailuresQuery, Query()], resources: ResourcesDep
+) -> Response:
+    report = await resources.failures.newest(caller.identity, query.correlation_id)
+    return _json(schemas.FailureList.model_validate(asdict(report)))
 
 
 @router.get(

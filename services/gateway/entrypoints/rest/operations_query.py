@@ -45,6 +45,10 @@ _Replayed = Annotated[bool, BeforeValidator(_replayed)]
 _After = Annotated[Positions, BeforeValidator(_positions), WithJsonSchema({"type": "string", "maxLength": _LONGEST})]
 
 
+class FailuresQuery(QueryModel):
+    correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only failures of this correlation id.")
+
+
 class DeadLettersQuery(QueryModel):
     topic: _Topic | SkipJsonSchema[None] = Field(None, description="Only letters of this dead-letter topic.")
     correlation_id: str | SkipJsonSchema[None] = Field(None, description="Only letters of this correlation id.")

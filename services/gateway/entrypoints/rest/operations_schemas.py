@@ -57,6 +57,25 @@ class ConsumerStates(BaseModel):
     measured_at: Timestamp
 
 
+class Failure(BaseModel):
+    """An event that reports an internal error. ``cause`` is the type and place of the exception behind it."""
+
+    service: str
+    type: str
+    subject: str
+    company_id: str
+    correlation_id: str
+    at: Timestamp
+    cause: str
+
+
+class FailureList(BaseModel):
+    """``unreachable`` services could not be asked."""
+
+    failures: list[Failure]
+    unreachable: list[str]
+
+
 class DeadLetterCause(BaseModel):
     """``code`` is the error's name, or ``poison_message`` for one that could not be read."""
 

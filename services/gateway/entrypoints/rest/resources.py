@@ -13,6 +13,7 @@ from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.company_timeline import CompanyTimeline
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import VisibleDeadLetters
+from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import Health
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
@@ -33,6 +34,7 @@ class Resources:
     usage: UsageStore
     health: Health
     dead_letters: VisibleDeadLetters
+    failures: Failures
     now: Callable[[], datetime]
 
 

@@ -133,7 +133,7 @@ class SessionSocket:
         streams = self._door.streams
         try:
             streams.check(self._caller.identity.key_id)
-            async with streams.company(self._caller):
+            async with streams.place(self._caller):
                 with streams.opened(self._caller.identity.key_id, OPEN_SOCKETS):
                     await self._receive()
         except (AuthenticationFailed, RateLimited) as refused:

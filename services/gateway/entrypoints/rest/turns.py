@@ -63,7 +63,7 @@ async def execute(
     if wants_events(request.headers.get("accept")):
         headers: dict[str, str] = {}
         events = _events(door.turns, write, session_id, body, headers, _form_for(caller))
-        return await door.streams.respond(events, caller, headers)
+        return await door.streams.respond(request, events, caller, headers)
     session_id = id_of(session_id, "session")
     async with door.turns.submit(write, session_id, body, stream=False) as turn:
         end = await turn.finish(preference.wait) if preference.wait > 0 else await turn.accepted()
@@ -108,6 +108,7 @@ def _accepted(
         status=end.status,
         correlation_id=write.correlation_id,
         required_actions=list(end.required_actions),
+        blocked_by=end.blocked_by,
     )
     response = turn_answer(accepted.model_dump_json().encode(), caller, 202)
     response.headers["Location"] = _path(session_id, turn_id)
@@ -151,11 +152,11 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
     },
 )
 async def follow_turn(
-    session_id: str, turn_id: str, caller: Reader, door: DoorDep, seen: LastEventId = None
+    request: Request, session_id: str, turn_id: str, caller: Reader, door: DoorDep, seen: LastEventId = None
 ) -> Response:
     after = Cursor.parse(seen) if seen else START
     events = door.turns.follow(caller.identity, session_id, turn_id, after)
-    return await door.streams.respond(_all_rendered(events, _form_for(caller)), caller)
+    return await door.streams.respond(request, _all_rendered(events, _form_for(caller)), caller)
 
 
 async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None], form: Form) -> AsyncGenerator[bytes, None]:

@@ -79,13 +79,13 @@ CONNECTIONS = (
 # stated anew.
 LIMITS = (
     """
-    CREATE UNLOGGED TABLE company_rates (
-        company_id text,
+    CREATE UNLOGGED TABLE rates (
+        holder text,
         name text,
         tokens double precision NOT NULL,
         granted double precision NOT NULL,
         refilled_at timestamptz NOT NULL,
-        CONSTRAINT pk_company_rates PRIMARY KEY (company_id, name)
+        CONSTRAINT pk_rates PRIMARY KEY (holder, name)
     )
     """,
     """

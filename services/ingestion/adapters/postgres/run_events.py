@@ -40,15 +40,19 @@ def publish_ending(transaction: Transaction, run: RunRef, progress: Progress) ->
     transaction.emit(completed, subject=run.knowledge_base_id, context=message_context_of(run))
 
 
-async def publish_failure(transaction: Transaction, run: RunRef, kind: ErrorKind, message: str) -> None:
+async def publish_failure(
+    transaction: Transaction, run: RunRef, kind: ErrorKind, message: str, cause: str | None = None
+) -> None:
     """Emits the failure of a run that does not finish."""
     progress = await count_items(transaction.connection, run.index_id)
-    _publish_failure(transaction, run, progress, ErrorInfo(type=kind, message=message))
+    _publish_failure(transaction, run, progress, ErrorInfo(type=kind, message=message), cause)
 
 
-def _publish_failure(transaction: Transaction, run: RunRef, progress: Progress, error: ErrorInfo) -> None:
+def _publish_failure(
+    transaction: Transaction, run: RunRef, progress: Progress, error: ErrorInfo, cause: str | None = None
+) -> None:
     failed = IngestionFailed(
         knowledge_base_id=run.knowledge_base_id, ingestion_id=run.id, datasource_count=progress.ingested,
         failed_count=progress.failed, error=error,
     )  # fmt: skip
-    transaction.emit(failed, subject=run.knowledge_base_id, context=message_context_of(run))
+    transaction.emit(failed, subject=run.knowledge_base_id, context=message_context_of(run), cause=cause)

@@ -140,7 +140,7 @@ class PostgresRuns:
             (0 if counts else 1, seconds, run.run.id, run.token),
         )
 
-    async def fail(self, run: RunRef, reason: str, token: Token | None = None) -> bool:
+    async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             if await _locked_base(transaction.connection, run) is None:
                 return False
@@ -154,7 +154,7 @@ class PostgresRuns:
             if failed.rowcount == 0:
                 return False
             await set_status(transaction.connection, run.knowledge_base_id, "failed")
-            await publish_failure(transaction, run, ErrorKind.INTERNAL, reason)
+            await publish_failure(transaction, run, ErrorKind.INTERNAL, reason, cause)
         metrics.RUNS.labels("failed").inc()
         return True
 

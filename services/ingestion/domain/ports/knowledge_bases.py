@@ -154,8 +154,10 @@ class Runs(Protocol):
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
         """Queues the run again after ``seconds``; ``counts``: as one of few attempts."""
 
-    async def fail(self, run: RunRef, reason: str, token: Token | None = None) -> bool:
+    async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
         """Ends an active run, that of the claim if a ``token`` is given, and emits its failure with the reason.
+
+        ``cause``: see ``cause_of``.
 
         What is searched stays as it is. False when the run has ended, or is not that claim's any more.
         """

@@ -123,7 +123,7 @@ class _Attempt:
             raise self._error(model.failed(str(error)), passing=True) from error
         except TimeoutError as error:
             raise self._error(model.failed("no answer in time"), passing=True) from error
-        except aiohttp.ClientError as error:
+        except (aiohttp.ClientError, OSError) as error:
             raise self._error(model.unreachable(error), passing=True) from error
 
     def _error(self, failure: ModelFailed, *, passing: bool, retry_after: float | None = None) -> Exception:

@@ -12,6 +12,7 @@ from libs.persistence import Connection, as_json
 from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.budgets import IS_EXHAUSTED, exhausted
 from services.runtime.adapters.postgres.claims import LIVE, identity_json
+from services.runtime.adapters.postgres.session_reads import blocked_sessions
 from services.runtime.adapters.postgres.session_writer import SESSIONS, add_messages, add_sessions
 from services.runtime.domain.admission import AdmissionView, Admitted, Decision, Excess, Refused, SessionState
 from services.runtime.domain.agents import AgentSpec
@@ -34,7 +35,7 @@ _SITUATION: Final = f"""
     SELECT 'session', session_id, count(*) FROM turns
     WHERE session_id = ANY(%(sessions)s) AND {LIVE} GROUP BY session_id
     UNION ALL
-    SELECT 'session', session_id, 1 FROM turns WHERE session_id = ANY(%(sessions)s) AND status = 'waiting'
+    SELECT 'waiting', session_id, 1 FROM turns WHERE session_id = ANY(%(sessions)s) AND status = 'waiting'
     UNION ALL
     SELECT 'company', company_id, count(*) FROM turns
     WHERE company_id = ANY(%(companies)s) AND {LIVE} GROUP BY company_id
@@ -121,7 +122,11 @@ class PostgresAdmissionBatch:
                 self._transaction.drafts.append(submission.rejected(decision.error))
             elif isinstance(decision, Admitted):
                 turn = claimed.get(submission.turn_id)
-                draft = turn.started() if turn else submission.queued(decision.position)
+                draft = (
+                    turn.started()
+                    if turn
+                    else submission.queued(decision.position, self.view.blocked_by.get(submission.session_id))
+                )
                 self._transaction.drafts.append(draft)
         if admitted:
             turns = as_json([_row(each) for each in admitted])
@@ -175,12 +180,15 @@ async def _view(connection: Connection, submissions: Sequence[Submission]) -> Ad
         },
     )
     sessions = {row[0]: _session(row) for row in await locked.fetchall()}
-    found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "company": {}, "exhausted": {}}
+    found: dict[str, dict[str, int]] = {"known": {}, "session": {}, "waiting": {}, "company": {}, "exhausted": {}}
     for what, key, number in await situation.fetchall():
         found[what][key] = found[what].get(key, 0) + number
     # Their numbers are read only where a turn is going to be refused.
     used_up = await exhausted(connection, list(found["exhausted"])) if found["exhausted"] else ()
-    return AdmissionView(sessions, frozenset(found["known"]), found["session"], found["company"], used_up)
+    # Next to no session waits, so that the others need not pay for a closer look.
+    blocked = await blocked_sessions(connection, list(found["waiting"])) if found["waiting"] else {}
+    live = {id: found["session"].get(id, 0) + found["waiting"].get(id, 0) for id in session_ids}
+    return AdmissionView(sessions, frozenset(found["known"]), live, found["company"], used_up, blocked_by=blocked)
 
 
 def _session(row: tuple[Any, ...]) -> SessionState:

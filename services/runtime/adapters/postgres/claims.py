@@ -23,9 +23,10 @@ CLAIMED_COLUMNS: Final = """
     t.company_id, t.correlation_id, t.traceparent, t.stream OR t.watches > 0,
     coalesce(extract(epoch FROM t.deadline - clock_timestamp()), 0)::float8, t.event_sequence,
     (SELECT owner_id FROM sessions WHERE id = t.session_id), t.options::text, t.client_calls::text,
-    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.whole_history
+    t.worked + coalesce(extract(epoch FROM clock_timestamp() - t.claimed_at), 0)::float8, t.whole_history,
+    t.lost_attempts
 """
-CLAIMED_WIDTH: Final = 18
+CLAIMED_WIDTH: Final = 19
 # In one order everywhere, so that two batches cannot wait for each other.
 LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id FOR UPDATE"
 # For the reconciler: a transaction that has locked a session sees to its queue anyway.
@@ -84,6 +85,7 @@ def claimed_turn(row: tuple[Any, ...]) -> ClaimedTurn:
         client_calls=None if row[15] is None else ClientCalls.model_validate_json(row[15]),
         worked=row[16],
         whole_history=row[17],
+        lost_attempts=row[18],
     )
 
 

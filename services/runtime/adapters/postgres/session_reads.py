@@ -1,14 +1,17 @@
 """Reads sessions, messages and turns for callers."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from libs.contracts.api.sessions import (
     ActionKind,
     ActionPage,
+    BlockedBy,
     Message,
     MessagePage,
     OpenAction,
+    RequiredAction,
     Session,
     SessionPage,
     Turn,
@@ -33,15 +36,23 @@ _MESSAGE_COLUMNS: Final = """
 """
 _IN_ORDER: Final = Order(("position",), ("bigint",), descending=False)
 _OF_TURN: Final = " AND turn_id = %(turn)s"
-# Only a waiting turn has open waits: other turns do not look for any.
+# As a correlated query. Only a waiting turn has open waits: other turns do not look for any.
+_REQUIRED_ACTIONS: Final = """(
+    SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
+                                      'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
+    FROM waits w WHERE w.turn_id = {turn}.id AND w.state = 'open')"""
+_BLOCKED_BY: Final = f"""
+    json_build_object('turn_id', b.id, 'required_actions', {_REQUIRED_ACTIONS.format(turn="b")})
+    FROM turns b WHERE b.status = 'waiting'
+"""
+_BLOCKED_SESSIONS: Final = f"SELECT b.session_id, {_BLOCKED_BY} AND b.session_id = ANY(%s)"
 _TURN_COLUMNS: Final = f"""
     id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
            usage::text, reply::text, {left_out_text("turns")} AS reply_text,
            error::text, options::text, created_at, started_at, finished_at,
-           CASE WHEN status = 'waiting' THEN (
-               SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
-                                                 'expires_at', w.expires_at) ORDER BY w.created_at, w.id)
-               FROM waits w WHERE w.turn_id = turns.id AND w.state = 'open') END::text AS required_actions,
+           CASE WHEN status = 'waiting' THEN {_REQUIRED_ACTIONS.format(turn="turns")} END::text AS required_actions,
+           CASE WHEN status = 'queued' THEN (
+               SELECT {_BLOCKED_BY} AND b.session_id = turns.session_id) END::text AS blocked_by,
            (SELECT (s.payload -> 'toolsets')::text FROM steps s
             WHERE s.turn_id = turns.id AND s.number = 1 AND s.call_id = '') AS toolsets
 """
@@ -172,6 +183,12 @@ async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
     return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 
+async def blocked_sessions(connection: Connection, session_ids: Sequence[str]) -> dict[str, BlockedBy]:
+    """The waiting turns of those sessions that have one."""
+    found = await connection.execute(_BLOCKED_SESSIONS, (session_ids,))
+    return {session_id: _blocked_by(turn) for session_id, turn in await found.fetchall()}
+
+
 def _open(wanted: Row) -> str:
     """Only the conditions that are asked for: each of these has an index, and statements are planned once for all."""
     conditions = ["state = 'open'", "company_id = %(company)s"]
@@ -194,15 +211,25 @@ def _session(row: Row) -> Session:
 
 
 def _turn(row: Row) -> Turn:
-    actions = read_json(row.pop("required_actions") or "[]")
-    for action in actions:
-        action |= {**action.pop("payload"), "expires_at": parse_time(action["expires_at"])}
+    actions = _actions(read_json(row.pop("required_actions") or "[]"))
+    blocked_by = row.pop("blocked_by")
     toolsets = read_json(row.pop("toolsets") or "[]")
     text = row.pop("reply_text")
     decoded = _decoded(row, "usage", "error", "options")
     if row["reply"] is not None:
         decoded["reply"] = whole_reply(row["reply"], text, decoded)
-    return Turn(**decoded, required_actions=actions, toolsets=toolsets)
+    blocking = None if blocked_by is None else _blocked_by(read_json(blocked_by))
+    return Turn(**decoded, required_actions=actions, blocked_by=blocking, toolsets=toolsets)
+
+
+def _blocked_by(turn: Row) -> BlockedBy:
+    return BlockedBy(turn_id=turn["turn_id"], required_actions=_actions(turn["required_actions"] or []))
+
+
+def _actions(stored: list[Row]) -> list[RequiredAction]:
+    return [
+        RequiredAction(**{**wait, **wait["payload"], "expires_at": parse_time(wait["expires_at"])}) for wait in stored
+    ]
 
 
 def message_of(row: Row) -> Message:

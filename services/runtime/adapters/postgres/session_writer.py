@@ -85,9 +85,11 @@ _FORK: Final = f"""
         WHERE (t.id IS NULL OR t.status = 'completed')
           AND (%(through)s::integer IS NULL OR m.position / 2 <= %(through)s)
     ), forked AS (
-        INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, lineage)
+        INSERT INTO sessions (id, company_id, owner_id, agent_id, config, config_hash, next_position, lineage, listed,
+                              expires_at)
         SELECT %(id)s, company_id, %(owner_id)s, agent_id, config, config_hash,
-               (SELECT coalesce(max(turn) + 1, 0) FROM kept), (ARRAY[id] || lineage)[1:{_LONGEST_LINEAGE}]
+               (SELECT coalesce(max(turn) + 1, 0) FROM kept), (ARRAY[id] || lineage)[1:{_LONGEST_LINEAGE}],
+               %(listed)s, now() + make_interval(secs => %(expires_after)s)
         FROM source
         ON CONFLICT (id) DO NOTHING RETURNING id, agent_id, config_hash
     ), copied AS (

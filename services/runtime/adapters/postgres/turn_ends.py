@@ -61,14 +61,14 @@ _ENDED_HERE: Final = """
     (SELECT t.status FROM turns t WHERE t.id = given.subject AND t.xmin = pg_current_xact_id()::xid) = 'completed'
 """
 _RELEASE: Final = """
-    UPDATE turns t SET worker_id = NULL
-    FROM unnest(%s::text[], %s::integer[]) AS g (id, fence)
+    UPDATE turns t SET worker_id = NULL, lost_attempts = t.lost_attempts + g.lost
+    FROM unnest(%s::text[], %s::integer[], %s::integer[]) AS g (id, fence, lost)
     WHERE t.id = g.id AND t.fence = g.fence AND t.worker_id IS NOT NULL
     RETURNING t.id, t.event_sequence, false, true
 """
 _OUTCOME_TAKEN: Final = "uq_outbox_outcome"
 _TERMINAL: Final = frozenset({OutcomeKind.COMPLETED, OutcomeKind.FAILED})
-_RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK})
+_RELEASING: Final = frozenset({OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.CRASHED})
 
 
 class PostgresTurnOutcomes:
@@ -178,9 +178,10 @@ async def _end(
     cursors = []
     if terminal:
         cursors.append(await connection.execute(_FINISH, (as_json([_outcome_row(outcome) for outcome in terminal]),)))
-    released = [outcome.turn for outcome in outcomes if outcome.kind in _RELEASING]
+    released = [outcome for outcome in outcomes if outcome.kind in _RELEASING]
     if released:
-        held = ([turn.id for turn in released], [turn.fence for turn in released])
+        lost = [int(outcome.kind is OutcomeKind.CRASHED) for outcome in released]
+        held = ([each.turn.id for each in released], [each.turn.fence for each in released], lost)
         cursors.append(await connection.execute(_RELEASE, held))
     return cursors
 
@@ -196,7 +197,7 @@ def _outcome_events(
         # The row took a number for each event; the terminal one has the last.
         first = last - len(outcome.preceding)
         drafts += [outcome.turn.draft(event, first + place) for place, event in enumerate(outcome.preceding)]
-        drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload))
+        drafts.append(outcome.turn.draft(_with_spending(outcome, spent), last, outcome.payload, outcome.cause))
     return drafts
 
 

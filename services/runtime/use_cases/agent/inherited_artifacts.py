@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
+from libs.persistence import retry_until_available
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.ports import SessionLineage
@@ -75,7 +76,7 @@ class InheritedArtifacts:
         try:
             return await ask(session_id)
         except NotFound:
-            for each in await self.sessions.lineage(session_id):
+            for each in await self._lineage(session_id):
                 try:
                     return await ask(each)
                 except NotFound:
@@ -85,7 +86,10 @@ class InheritedArtifacts:
     async def _each(self, session_id: str, ask: Callable[[str], Awaitable[T]]) -> list[T]:
         """The session's answer, and those of the sessions before it that are still there."""
         answers = [await ask(session_id)]
-        for each in await self.sessions.lineage(session_id):
+        for each in await self._lineage(session_id):
             with suppress(NotFound):
                 answers.append(await ask(each))
         return answers
+
+    async def _lineage(self, session_id: str) -> Sequence[str]:
+        return await retry_until_available(lambda: self.sessions.lineage(session_id))

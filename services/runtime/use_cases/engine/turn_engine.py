@@ -10,13 +10,12 @@ from typing import Final
 import structlog
 
 from libs import tracing
-from libs.contracts.errors import InternalError
 from libs.persistence import is_outage, retry_until_available
 from libs.retry import RetryPolicy
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
 from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
-from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, failed
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, crashed
 from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.engine.delta_stream import TurnWatch
 from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
@@ -24,7 +23,7 @@ from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")
 _HAND_BACK_SECONDS: Final = 2.0
-_RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK)
+_RELEASING: Final = (OutcomeKind.RELEASED, OutcomeKind.HANDED_BACK, OutcomeKind.CRASHED)
 
 
 @dataclass(slots=True)
@@ -140,15 +139,17 @@ class TurnEngine:
     async def drain(self, grace: float) -> None:
         """Accepts no more turns, waits for the running ones, hands back those left after ``grace`` seconds."""
         self._draining = True
-        tasks = self._tasks()
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
-        left = list(self._running)
-        for turn_id in left:
-            self.stop(turn_id, OutcomeKind.HANDED_BACK)
-        if tasks := self._tasks():
-            await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
-        self.abandon()
+        try:
+            if tasks := self._tasks():
+                await asyncio.wait(tasks, timeout=grace)
+            left = list(self._running)
+            for turn_id in left:
+                self.stop(turn_id, OutcomeKind.HANDED_BACK)
+            if tasks := self._tasks():
+                await asyncio.wait(tasks, timeout=_HAND_BACK_SECONDS)
+        finally:
+            # Also when the stop is cut short: the clients are closed next, which must end no turn.
+            self.abandon()
         if left:
             _log.info("turns.handed_back", turns=len(left))
 
@@ -215,11 +216,12 @@ class TurnEngine:
         """A finished reply is not lost to an outage: it is retried until the database tells whether it was first."""
         try:
             return await self._submit(outcome)
-        except Exception:
+        except Exception as problem:
             if outcome.kind is not OutcomeKind.COMPLETED:
                 raise
             _log.exception("turn.reply_not_stored", turn_id=outcome.turn.id)
-            return await self._submit(failed(outcome.turn, InternalError("the reply could not be stored")))
+            attempts = self._run_turn.attempts
+            return await self._submit(crashed(outcome.turn, "the reply could not be stored", problem, attempts))
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
         return await retry_until_available(lambda: self._commits.submit(outcome), when=is_outage, policy=self._retries)
@@ -254,5 +256,5 @@ class TurnEngine:
         elif outcome.kind is OutcomeKind.COMPLETED and running.question is not None:
             said = (running.question, *outcome.calls_made, AssistantMessage(outcome.text))
             self._conversations.remember(running.turn, said)
-        elif outcome.kind is OutcomeKind.WAITING:
+        elif outcome.kind in (OutcomeKind.WAITING, OutcomeKind.CRASHED):
             self._conversations.forget(running.turn.session_id)

@@ -21,7 +21,7 @@ _SOON_SECONDS: Final = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReconcilerRules:
-    """Times in seconds. ``attempts`` may be lost to dead workers. A turn's own worker ends it at its deadline; any
+    """Times in seconds. ``attempts`` of a turn may be lost. A turn's own worker ends it at its deadline; any
     worker may ``overdue_grace`` later."""
 
     interval: float = 1.0
@@ -147,7 +147,8 @@ class TurnReconciler:
         elif orphan.overdue:
             outcome = failed(turn, TimedOut("the turn did not end before its deadline"))
         else:
-            outcome = failed(turn, InternalError(f"{orphan.lost_attempts} workers died while they ran this turn"))
+            message = f"{orphan.lost_attempts} workers died while they ran this turn"
+            outcome = failed(turn, InternalError(message, cause=f"no exception: {message}"))
         await self._engine.commit(outcome)
 
     async def _measure(self) -> None:

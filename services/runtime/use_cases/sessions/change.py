@@ -36,6 +36,8 @@ class ChangeSession:
             source_id=source.id,
             owner_id=context.identity.user_id,
             through=await _last_turn(writer, source.id, command),
+            listed=command.listed,
+            expires_after=command.expires_after,
         )
         await writer.check_quota(source.company_id)
         forked = await writer.fork(fork)
@@ -47,6 +49,7 @@ class ChangeSession:
             agent_id=forked.agent_id,
             owner_id=fork.owner_id,
             forked_from=fork.source_id,
+            listed=fork.listed,
         )
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 

@@ -186,4 +186,5 @@ async def test_an_accepted_command_is_not_given_up(owner: EventOwner) -> None:
     await router.give_up(command_record(COMMAND, command_id="taken"), "failed for too long")
     assert await owner.rows("SELECT * FROM outbox") == []
     await router.give_up(command_record(COMMAND, command_id="unknown"), "failed for too long")
-    assert await owner.rows("SELECT type, causation_id FROM outbox") == [(TakeNote.rejected_type(), "unknown")]
+    given_up = "SELECT type, causation_id, cause FROM outbox"
+    assert await owner.rows(given_up) == [(TakeNote.rejected_type(), "unknown", "failed for too long")]

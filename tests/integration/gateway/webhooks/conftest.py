@@ -103,7 +103,7 @@ def write(identity: Identity) -> Write:
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="test", plan_once=True)
+    database = Database(database_url, name="test", plan_once=True, timeout=30.0)
     await database.open()
     yield database
     await database.close()

@@ -24,7 +24,7 @@ from tests.support.chunks import DIMENSIONS
 
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
-    database = Database(database_url, name="engines")
+    database = Database(database_url, name="engines", timeout=30.0)
     await database.open()
     yield database
     await database.close()

@@ -85,7 +85,7 @@ async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
         patch.setattr(bases.engine, step, broken)
         await retried(2 * MOST_ATTEMPTS)
     failed = await bases.get(knowledge_base_id)
-    events = await ingestion.rows("SELECT payload FROM outbox WHERE type = %s", f"aes.ingestion.{FAILED}.v1")
+    events = await ingestion.rows("SELECT payload, cause FROM outbox WHERE type = %s", f"aes.ingestion.{FAILED}.v1")
     await bases.ingest(knowledge_base_id)
     await worker.drain()
     after = await bases.get(knowledge_base_id)
@@ -96,6 +96,7 @@ async def test_a_step_that_raises_every_time_fails_its_run_with_the_reason(
     assert failed["processing_metadata"]["message"] == reason
     [event] = events
     assert reason in str(event["payload"])
+    assert event["cause"].startswith("ZeroDivisionError at services.ingestion.use_cases.advance_run:")
     assert (after["status"], after["processing_metadata"]) == ("completed", {})
 
 
@@ -188,15 +189,17 @@ async def test_an_index_that_cannot_be_dropped_keeps_no_other_from_it(
     of_kept, of_gone = [await bases.index_id(each) for each in (kept, gone)]
     for each in (kept, gone):
         await ingestion.deliver(DeleteKnowledgeBase(knowledge_base_id=each))
-    drop = bases.engine.drop_index
+    engine = type(bases.engine)
+    drop = engine.drop_index
 
-    async def failing(index_id: str) -> None:
+    async def failing(self: Any, index_id: str) -> None:
         if index_id == of_kept:
             raise ValueError("not this one")
-        await drop(index_id)
+        await drop(self, index_id)
 
     with monkeypatch.context() as patch:
-        patch.setattr(bases.engine, "drop_index", failing)
+        # Of the class, since the service drops indexes on its own, too.
+        patch.setattr(engine, "drop_index", failing)
         await DropIndexes(worker.index_deletion, worker.engines)()
         left = [row["id"] for row in await ingestion.rows("SELECT id FROM knowledge_base_indexes")]
     await DropIndexes(worker.index_deletion, worker.engines)()

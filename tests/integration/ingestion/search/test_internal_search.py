@@ -42,7 +42,7 @@ async def knowledge_base(ingestion: Ingestion) -> AsyncIterator[dict[str, Any]]:
             index_id,
             each["id"],
         )
-    database = Database(ingestion.database_url, name="engine")
+    database = Database(ingestion.database_url, name="engine", timeout=30.0)
     await database.open()
     engine, vectors = PgvectorEngine(database), await StaticEmbedder().embed(list(TEXTS.values()))
     await engine.create_index(index_id, 256)

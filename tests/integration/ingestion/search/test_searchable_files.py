@@ -16,7 +16,7 @@ COMPANY, INDEX = "company", "index"
 @pytest.fixture
 async def database(database_url: str) -> AsyncIterator[Database]:
     await asyncio.to_thread(migrate, database_url, MIGRATIONS)
-    database = Database(database_url, name="search")
+    database = Database(database_url, name="search", timeout=30.0)
     await database.open()
     yield database
     await database.close()

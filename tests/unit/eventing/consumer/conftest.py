@@ -43,8 +43,8 @@ class Handler:
             raise
         self.done.append(record.value)
 
-    async def give_up(self, record: Record, reason: str) -> None:
-        self.given_up.append((record.value, reason))
+    async def give_up(self, record: Record, cause: str) -> None:
+        self.given_up.append((record.value, cause))
 
     def blocks(self, value: bytes) -> asyncio.Event:
         released = asyncio.Event()

@@ -35,7 +35,8 @@ async def test_poison_goes_to_the_dead_letters_with_its_reason(group: Group) -> 
     group.join(handler)
 
     await until(lambda: group.committed() == 3)
-    assert handler.given_up == [(b"a1", "makes no sense")]
+    [(given_up, cause)] = handler.given_up
+    assert (given_up, cause.partition(" at ")[0]) == (b"a1", "PoisonMessage")
     (letter,) = group.bus.records(DEAD)
     headers = dict(letter.headers)
     assert (letter.key, letter.value, headers["h"]) == ("a", b"a1", b"1")
@@ -49,7 +50,7 @@ async def test_the_offset_waits_for_the_dead_letter(group: Group) -> None:
     handler.fails(b"a1", PoisonMessage("no"))
     broken = [True]
 
-    async def give_up(record: Record, reason: str) -> None:
+    async def give_up(record: Record, cause: str) -> None:
         if broken[0]:
             raise BusUnavailable("the outcome cannot be recorded")
 
@@ -77,8 +78,12 @@ async def test_a_failure_is_given_up_when_its_time_is_over(group: Group, clock: 
     assert handler.given_up == []
     clock.now = 900
     await until(lambda: group.committed() == 1)
-    assert handler.given_up == [(b"a1", "RuntimeError('never')")]
-    assert int(dict(group.bus.records(DEAD)[0].headers)["dlq_attempts"]) == len(handler.started)
+    [(_, cause)] = handler.given_up
+    assert cause.startswith("RuntimeError at ")
+    assert "never" not in cause
+    headers = dict(group.bus.records(DEAD)[0].headers)
+    assert headers["dlq_reason"] == b"RuntimeError('never')"
+    assert int(headers["dlq_attempts"]) == len(handler.started)
 
 
 @pytest.mark.parametrize("locked", [psycopg.errors.LockNotAvailable("held"), psycopg.errors.DeadlockDetected("of two")])
@@ -90,7 +95,8 @@ async def test_locks_that_are_never_free_are_given_up(group: Group, clock: Clock
     await until(lambda: len(handler.started) >= 2)
     clock.now = 900
     await until(lambda: group.committed() == 1)
-    assert handler.given_up == [(b"a1", repr(locked))]
+    [(_, cause)] = handler.given_up
+    assert cause.startswith(f"{type(locked).__name__} at ")
 
 
 @pytest.mark.parametrize("outage", [BusUnavailable("down"), psycopg.OperationalError("down")])

@@ -1,5 +1,6 @@
 """Calls of webhooks on a real server: what is sent, what is kept of an answer, which addresses are refused."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -66,6 +67,18 @@ async def test_redirects_are_not_followed(receiver: Receiver) -> None:
 async def test_a_receiver_that_hangs_has_its_time(receiver: Receiver) -> None:
     receiver.hanging.add("/hook")
     assert await post(receiver.url(), seconds=0.2) == Answer(None, "no answer within 0.2 seconds")
+
+
+async def test_an_answer_whose_body_comes_too_slowly_has_its_status(receiver: Receiver) -> None:
+    receiver.answer = lambda _: web.Response(status=202, body=said_and_silent())
+    answer = await post(receiver.url(), seconds=0.5)
+    assert answer == Answer(202, "thanks")
+    assert answer.accepted
+
+
+async def said_and_silent() -> AsyncIterator[bytes]:
+    yield b"thanks"
+    await asyncio.Event().wait()
 
 
 async def test_nobody_there_is_told(receiver: Receiver) -> None:

@@ -54,6 +54,8 @@ they were taken in; a closed connection never stops one.
 * `Prefer: respond-async` answers 202 as soon as the turn is durably taken in.
 * A turn that needs an answer from outside is `waiting`: the call answers 202 at once, with its `required_actions`. It
   goes on when they are resolved; the same call with the same `Idempotency-Key` then answers with the reply.
+* A turn behind a waiting one is `queued`: the call answers 202 at once, and `blocked_by` names the waiting turn and its
+  `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
   `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
   authoritative. The stream stays open while the turn is waiting. `Location` names the turn; when the stream breaks

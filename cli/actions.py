@@ -1,0 +1,115 @@
+"""`aes actions`."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.connection import ApiKey, BaseUrl, connect
+from cli.terminal import Json, call_of, failures_explained, note, print_json, print_table
+from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from aes_client import Client
+    from aes_client.models import OpenAction
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+ActionId = Annotated[str, typer.Argument(help="Id of the action, as `aes actions list` shows it.")]
+_WIDEST_CALL = 100
+
+
+@app.command("list")
+def list_open(
+    kind: Annotated[str | None, typer.Option("--kind", help="Only approval, or tool_result.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only of this session.")] = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """List the open actions of your sessions, oldest first."""
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        # What no kind is called, the service says.
+        found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
+    if json_output:
+        print_json({"actions": found})
+        return
+    rows = [(each.action_id, each.kind, _moment(each.expires_at), _call(each)) for each in found]
+    print_table(("id", "kind", "expires", "call"), rows)
+
+
+@app.command()
+def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
+    """Allow a call. It is made with exactly the arguments that were shown."""
+    _answer(action_id, {"decision": "approve"}, json_output, base_url, api_key)
+
+
+@app.command()
+def deny(
+    action_id: ActionId,
+    reason: Annotated[str | None, typer.Option("--reason", help="What the model is told.")] = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Forbid a call."""
+    because = {} if reason is None else {"reason": reason}
+    _answer(action_id, {"decision": "deny", **because}, json_output, base_url, api_key)
+
+
+@app.command()
+def answer(
+    action_id: ActionId,
+    output: Annotated[str | None, typer.Option("--output", help="The result of the call, a text.")] = None,
+    output_json: Annotated[str | None, typer.Option("--output-json", help="The result of the call, as JSON.")] = None,
+    error: Annotated[str | None, typer.Option("--error", help="Why the call has failed.")] = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Give the result of a call that the caller runs: one of --output, --output-json and --error."""
+    with failures_explained(json_output):
+        given = _result_of(output, output_json, error)
+    _answer(action_id, given, json_output, base_url, api_key)
+
+
+def _result_of(output: str | None, output_json: str | None, error: str | None) -> dict[str, Any]:
+    given: list[dict[str, Any]] = [
+        {name: value} for name, value in (("output", output), ("error", error)) if value is not None
+    ]
+    if output_json is not None:
+        try:
+            given.append({"output": json.loads(output_json)})
+        except ValueError as problem:
+            raise StackError(f"--output-json is no JSON: {problem}") from problem
+    if len(given) != 1:
+        raise StackError("A result is one of --output, --output-json and --error.")
+    return given[0]
+
+
+def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: str | None, api_key: str | None) -> None:
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        turn = client.actions.resolve(_find(client, action_id), **body)
+    if json_output:
+        print_json(turn)
+        return
+    left = len(turn.required_actions)
+    note(f"The turn {turn.turn_id} waits for {left} more." if left else f"The turn {turn.turn_id} goes on.")
+
+
+def _find(client: Client, action_id: str) -> OpenAction:
+    for action in client.actions.list():
+        if action.action_id == action_id:
+            return action
+    raise StackError(f"There is no open action {action_id!r}.", "See what is open with: ./aes actions list")
+
+
+def _call(action: OpenAction) -> str:
+    text = call_of(action)
+    return text if len(text) <= _WIDEST_CALL else text[:_WIDEST_CALL] + "…"
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment.astimezone():%Y-%m-%d %H:%M}"

@@ -1,0 +1,98 @@
+"""`aes companies` and `aes users`, and what they and `aes keys` share: all of them work in the gateway's database."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import asdict
+from datetime import datetime
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from cli.databases import ServiceDatabase
+from cli.terminal import Json, print_json, print_table
+from libs.contracts.timestamps import format_time
+from services.gateway.administration import Administration, administration
+
+T = TypeVar("T")
+DatabaseUrl = Annotated[
+    str | None,
+    typer.Option(
+        "--database-url",
+        envvar="AES_GATEWAY_DATABASE_URL",
+        help="Database of the gateway; else that of the embedded stack.",
+    ),
+]
+Company = Annotated[str, typer.Option("--company", help="Name or id of the company.")]
+companies = typer.Typer(no_args_is_help=True, add_completion=False)
+users = typer.Typer(no_args_is_help=True, add_completion=False)
+_GATEWAY = ServiceDatabase("gateway", administration)
+
+
+def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
+    """Ends the command with a readable message when the work fails."""
+    return _GATEWAY.run(work, database_url, as_json)
+
+
+def as_json(entity: Any) -> dict[str, Any]:
+    """Returns the fields of a company, user or key."""
+
+    def value(field: object) -> object:
+        if isinstance(field, datetime):
+            return format_time(field)
+        return sorted(field) if isinstance(field, frozenset) else field
+
+    return {name: value(field) for name, field in asdict(entity).items()}
+
+
+@companies.command("create")
+def create_company(
+    name: Annotated[str, typer.Argument(help="A name that no other company has.")],
+    rate_limit: Annotated[
+        int, typer.Option("--rate-limit", min=0, help="Requests a minute of each key; 0 for no limit.")
+    ] = 600,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Create a company."""
+    company = run(
+        lambda gateway: gateway.create_company(name, rate_limit=rate_limit or None), database_url, json_output
+    )
+    if json_output:
+        print_json(as_json(company))
+    else:
+        print_table(("id", "name"), [(company.id, company.name)])
+
+
+@companies.command("list")
+def list_companies(database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """List the companies."""
+    found = run(lambda gateway: gateway.companies(), database_url, json_output)
+    if json_output:
+        print_json({"companies": [as_json(company) for company in found]})
+    else:
+        rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
+        print_table(("id", "name", "requests a minute"), rows)
+
+
+@users.command("create")
+def create_user(
+    name: Annotated[str, typer.Argument(help="A name that nobody else in the company has.")],
+    company: Company,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Create a user."""
+    user = run(lambda gateway: gateway.create_user(company, name), database_url, json_output)
+    if json_output:
+        print_json(as_json(user))
+    else:
+        print_table(("id", "name"), [(user.id, user.name)])
+
+
+@users.command("list")
+def list_users(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """List the users of a company."""
+    found = run(lambda gateway: gateway.users(company), database_url, json_output)
+    if json_output:
+        print_json({"users": [as_json(user) for user in found]})
+    else:
+        print_table(("id", "name"), [(user.id, user.name) for user in found])

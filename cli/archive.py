@@ -1,0 +1,174 @@
+"""Files of a backup: dumps, objects and lists of them, and the manifest, written last: without one it is no backup."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+from cli.terminal import note
+from deploy.local.errors import StackError
+from deploy.local.files import write_atomically
+from libs.objects import Written
+
+AT_ONCE = 16
+_FORMAT = 1
+_REMEDY = "Restore another backup."
+_NAMED = 20
+
+
+@dataclass
+class Manifest:
+    started_at: str
+    finished_at: str = ""
+    migrations: dict[str, str] = field(default_factory=dict)
+    """Migration revision of each service's database; a release needs to know it to restore the backup."""
+    dumps: dict[str, Written] = field(default_factory=dict)
+    """Checksums of the dumps by service."""
+    objects: dict[str, int] = field(default_factory=dict)
+    """Number of objects by service."""
+    inventories: dict[str, Written] = field(default_factory=dict)
+    """Checksums of the inventories by service."""
+    bytes: int = 0
+    """Size of the compressed dumps and the objects."""
+
+    def write(self, folder: Path) -> None:
+        text = json.dumps({"format": _FORMAT, **asdict(self)}, indent=2) + "\n"
+        write_atomically(folder / "manifest.json", text, mode=0o600)
+
+    @classmethod
+    def read(cls, folder: Path) -> "Manifest":
+        """Raises StackError."""
+        file = folder / "manifest.json"
+        try:
+            return cls._parsed(file.read_text(), folder)
+        except FileNotFoundError:
+            raise StackError(f"{folder} is no backup that was finished: it has no manifest.json.") from None
+        except ValueError as problem:
+            raise StackError(f"{file} is damaged: {problem}", _REMEDY) from problem
+
+    @classmethod
+    def _parsed(cls, text: str, folder: Path) -> "Manifest":
+        document = json.loads(text)
+        version = document.get("format") if isinstance(document, dict) else None
+        if type(version) is not int or version < 1:
+            raise ValueError("it names no format")
+        if version != _FORMAT:
+            raise StackError(
+                f"{folder} is a backup of format {version}, and only format {_FORMAT} is read.",
+                "Restore it with the release that wrote it.",
+            )
+        try:
+            manifest = TypeAdapter(cls).validate_json(text, strict=True)
+        except ValidationError as problem:
+            first = problem.errors()[0]
+            raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
+        datetime.fromisoformat(manifest.started_at)
+        if not (manifest.migrations and manifest.finished_at):
+            raise ValueError("it is not complete")
+        if manifest.dumps.keys() != manifest.migrations.keys():
+            raise ValueError("not every database has a dump")
+        if manifest.inventories.keys() != manifest.objects.keys():
+            raise ValueError("not every service's objects are listed")
+        return manifest
+
+
+def dump_file(folder: Path, service: str) -> Path:
+    return folder / "databases" / f"{service}.dump"
+
+
+def objects_directory(folder: Path, service: str) -> Path:
+    return folder.resolve() / "objects" / service
+
+
+def inventory_file(folder: Path, service: str) -> Path:
+    """The list of a service's objects: one JSON line per object."""
+    return folder / "objects" / f"{service}.jsonl"
+
+
+def write_inventory(file: Path, objects: Mapping[str, Written]) -> None:
+    with file.open("w") as opened:
+        for key in sorted(objects):
+            opened.write(json.dumps({"key": key, **asdict(objects[key])}) + "\n")
+
+
+def read_inventory(file: Path) -> dict[str, Written]:
+    """Raises StackError."""
+    try:
+        with file.open() as opened:
+            return {line.pop("key"): Written(**line) for line in map(json.loads, opened)}
+    except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        raise StackError(f"{file} is damaged: {problem}") from problem
+
+
+def checksum(file: Path) -> Written:
+    with file.open("rb") as opened:
+        digest = hashlib.file_digest(opened, "sha256")
+        return Written(opened.tell(), digest.hexdigest())
+
+
+def checked(folder: Path) -> Manifest:
+    """Checks manifest and dumps. Raises StackError for one that is missing or damaged."""
+    manifest = Manifest.read(folder)
+    for service in manifest.migrations:
+        _check(dump_file(folder, service), manifest.dumps[service])
+    return manifest
+
+
+def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Written]]:
+    """Checks every object of every service. Raises StackError with the names of missing and damaged ones."""
+    found = {}
+    for service, expected in manifest.inventories.items():
+        file = inventory_file(folder, service)
+        _check(file, expected)
+        found[service] = read_inventory(file)
+        if problems := _damaged(objects_directory(folder, service), found[service], service):
+            more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
+            named = f"{len(problems)} are not as they were written: {', '.join(problems[:_NAMED])}{more}"
+            raise StackError(f"Of {len(found[service])} objects of {service} {named}.", _REMEDY)
+    return found
+
+
+@contextmanager
+def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
+    """Shows progress on a terminal and a line at the end; yields what counts one more, from any thread."""
+    console = Console(stderr=True, highlight=False)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
+        bar = progress.add_task(what, total=total)
+        yield lambda: progress.advance(bar)
+    note(f"{what}: {total}")
+
+
+def _check(file: Path, expected: Written) -> None:
+    if not file.is_file():
+        raise StackError(f"{file} is missing.", _REMEDY)
+    if checksum(file) != expected:
+        raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)
+
+
+def _damaged(directory: Path, wanted: Mapping[str, Written], service: str) -> list[str]:
+    """Describes the objects of the directory that are missing or damaged."""
+
+    def problem(key: str) -> str:
+        file = directory / key
+        try:
+            if file.stat().st_size != wanted[key].size:
+                return "of another size"
+            return "" if checksum(file) == wanted[key] else "damaged"
+        except FileNotFoundError:
+            return "missing"
+        except OSError as error:
+            return f"cannot be read: {error.strerror}"
+        finally:
+            count()
+
+    with counting(f"Objects of {service} checked", len(wanted)) as count, ThreadPoolExecutor(AT_ONCE) as pool:
+        return [f"{key} ({found})" for key, found in zip(wanted, pool.map(problem, wanted), strict=True) if found]

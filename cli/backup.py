@@ -1,0 +1,182 @@
+"""`aes backup`."""
+
+import asyncio
+import os
+import shutil
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing, contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Final, LiteralString, TypeVar
+
+import psycopg
+import typer
+
+from cli.archive import (
+    AT_ONCE,
+    Manifest,
+    checksum,
+    counting,
+    dump_file,
+    inventory_file,
+    objects_directory,
+    read_inventory,
+    write_inventory,
+)
+from cli.databases import database_errors_explained
+from cli.dumps import dump
+from cli.installation import Installation, running_installation
+from cli.terminal import Json, failures_explained, note, print_json
+from deploy.local.errors import StackError
+from libs.objects import Entry, ObjectMissing, ObjectStore, StoreUnavailable, Written, open_store
+
+T = TypeVar("T")
+app = typer.Typer(add_completion=False)
+# A consumer comes before its producer: events published in between are sent again after a restore.
+ORDER: Final = ("artifacts", "ingestion", "runtime", "registry", "gateway")
+_UNFINISHED: Final = "unfinished"
+_NOW: Final = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
+# Reading an object occupies one thread and writing it another, which waits for the first.
+_THREADS: Final = 2 * AT_ONCE + 4
+
+
+@app.command()
+def backup(
+    folder: Annotated[Path, typer.Argument(help="Where to write it. A folder that has one is brought up to date.")],
+    json_output: Json = False,
+) -> None:
+    """Write all databases and objects into a folder while everything runs.
+
+    Of the installation that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else of the embedded stack.
+    """
+    with failures_explained(json_output), _for_the_owner_alone():
+        manifest = _back_up(in_order(running_installation()), folder)
+    if json_output:
+        print_json({"folder": str(folder), "bytes": manifest.bytes, "objects": manifest.objects})
+    else:
+        note(f"{sum(manifest.objects.values())} objects and {len(manifest.migrations)} databases are in {folder}.")
+
+
+def in_order(found: Installation) -> Installation:
+    """With its databases in ``ORDER``. Raises StackError when there are none."""
+    databases = {service: found.databases[service] for service in ORDER if service in found.databases}
+    if not databases:
+        raise StackError("No database is named.", "Set AES_<SERVICE>_DATABASE_URL of every service.")
+    return replace(found, databases=databases)
+
+
+def value(service: str, url: str, statement: LiteralString) -> object:
+    """The only value of a statement's only row. Raises StackError."""
+    with database_errors_explained(service, url), psycopg.connect(url, autocommit=True, connect_timeout=10) as opened:
+        row = opened.execute(statement).fetchone()
+    return row[0] if row else None
+
+
+async def side_by_side(entries: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
+    """Works on several objects at once. The first failure ends all: the others are cancelled with the loop."""
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
+    waiting = iter(entries)
+
+    async def take() -> None:
+        for entry in waiting:
+            await work(entry)
+
+    await asyncio.gather(*(take() for _ in range(AT_ONCE)))
+
+
+@contextmanager
+def store_errors_explained() -> Iterator[None]:
+    try:
+        yield
+    except StoreUnavailable as problem:
+        raise StackError(f"Objects: {problem}") from problem
+
+
+def _back_up(installation: Installation, folder: Path) -> Manifest:
+    """Writes dumps and inventories beside those of an earlier backup, which they replace when all is written."""
+    new = folder / _UNFINISHED
+    shutil.rmtree(new, ignore_errors=True)
+    for part in ("databases", "objects"):
+        (folder / part).mkdir(parents=True, exist_ok=True)
+        (folder / part).chmod(0o700)
+        (new / part).mkdir(parents=True)
+    first = next(iter(installation.databases.items()))
+    try:
+        manifest = Manifest(started_at=str(value(*first, _NOW)))
+        for service, url in installation.databases.items():
+            _write_database(service, url, new, manifest)
+        # Objects come after the rows: bytes are written before the row that names them, and outlive it.
+        for service, url in installation.objects.items():
+            _write_objects(service, url, folder, new, manifest)
+        manifest.finished_at = str(value(*first, _NOW))
+        (folder / "manifest.json").unlink(missing_ok=True)
+        for written in new.glob("*/*"):
+            written.replace(folder / written.relative_to(new))
+        manifest.write(folder)
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    return manifest
+
+
+def _write_database(service: str, url: str, new: Path, manifest: Manifest) -> None:
+    file = dump_file(new, service)
+    dump(url, file)
+    manifest.migrations[service] = str(value(service, url, "SELECT version_num FROM alembic_version"))
+    manifest.dumps[service] = checksum(file)
+    manifest.bytes += manifest.dumps[service].size
+    note(f"Database of {service}: {manifest.dumps[service].size} bytes")
+
+
+def _write_objects(service: str, url: str, folder: Path, new: Path, manifest: Manifest) -> None:
+    earlier, file = inventory_file(folder, service), inventory_file(new, service)
+    known = read_inventory(earlier) if earlier.is_file() else {}
+    with store_errors_explained():
+        objects = asyncio.run(_copied(service, open_store(url), objects_directory(folder, service), known))
+    write_inventory(file, objects)
+    manifest.inventories[service] = checksum(file)
+    manifest.objects[service] = len(objects)
+    manifest.bytes += sum(each.size for each in objects.values())
+
+
+async def _copied(
+    service: str, source: ObjectStore, directory: Path, known: Mapping[str, Written]
+) -> dict[str, Written]:
+    """Copies the objects that the directory lacks or has damaged; returns every object of the source.
+
+    ``known``: those that an earlier backup wrote there.
+    """
+    target = open_store(f"file:{directory}")
+    await target.start()
+    there = {entry.key: entry async for entry in target.entries()}
+    found: dict[str, Written] = {}
+
+    async def copy(entry: Entry) -> None:
+        key, copied, written = entry.key, there.get(entry.key), None
+        if copied is not None and copied.size == entry.size and copied.written_at >= entry.written_at:
+            written = await asyncio.to_thread(checksum, directory / key)
+        # A copy that was damaged since is made again.
+        if written is None or known.get(key, written) != written:
+            try:
+                async with aclosing(await source.open(key)) as pieces:
+                    written = await target.put(key, pieces)
+            except ObjectMissing:
+                # The object was deleted meanwhile, and so was, or will be, the row that names it.
+                return
+        found[key] = written
+        count()
+
+    entries = [entry async for entry in source.entries()]
+    with counting(f"Objects of {service}", len(entries)) as count:
+        await side_by_side(entries, copy)
+    return found
+
+
+@contextmanager
+def _for_the_owner_alone() -> Iterator[None]:
+    """Makes every file written meanwhile, by programs too, readable by this user only."""
+    before = os.umask(0o077)
+    try:
+        yield
+    finally:
+        os.umask(before)

@@ -1,0 +1,112 @@
+"""`aes budgets`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.connection import ApiKey, BaseUrl, connect
+from cli.terminal import Json, failures_explained, note, print_json, print_table
+
+if TYPE_CHECKING:
+    from aes_client import Client
+    from aes_client.models import Budget
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+BudgetId = Annotated[str, typer.Argument(help="Id of the budget, as `aes budgets list` shows it.")]
+Cost = Annotated[str | None, typer.Option("--cost", help="Most that turns may cost, such as 12.50.")]
+Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Most tokens, input and output together.")]
+Warn = Annotated[int | None, typer.Option("--warn", min=1, max=99, help="Percent at which there is an event.")]
+
+
+@app.command("list")
+def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
+    """List the company's budgets with what is used of them."""
+    with _client(json_output, base_url, api_key) as client:
+        found = list(client.budgets.list())
+    if json_output:
+        print_json({"budgets": found})
+        return
+    rows = [(each.id, _whose(each), each.period, _use(each), _day(each)) for each in found]
+    print_table(("id", "of", "period", "used", "renews"), rows)
+
+
+@app.command()
+def create(
+    period: Annotated[str, typer.Option("--period", help="day, month or total.")],
+    cost: Cost = None,
+    tokens: Tokens = None,
+    user: Annotated[str | None, typer.Option("--user", help="Id of a user; else it is the company's.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="Id of an API key.")] = None,
+    warn: Warn = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Make a budget, in --cost or in --tokens."""
+    body = _given(period=period, cost=cost, tokens=tokens, user_id=user, key_id=key, warning_percent=warn)
+    with _client(json_output, base_url, api_key) as client:
+        _show(client.budgets.create(**body), json_output)
+
+
+@app.command()
+def change(
+    budget_id: BudgetId,
+    cost: Cost = None,
+    tokens: Tokens = None,
+    warn: Warn = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Change the limit of a budget, or its warning. What was used of it stays."""
+    with _client(json_output, base_url, api_key) as client:
+        changes = _given(cost=cost, tokens=tokens, warning_percent=warn)
+        _show(client.budgets.update(budget_id, **changes), json_output)
+
+
+@app.command()
+def delete(budget_id: BudgetId, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
+    """Delete a budget."""
+    with _client(json_output, base_url, api_key) as client:
+        client.budgets.delete(budget_id)
+    if json_output:
+        print_json({"id": budget_id, "deleted": True})
+    else:
+        note("The budget is deleted.")
+
+
+@contextmanager
+def _client(json_output: bool, base_url: str | None, api_key: str | None) -> Iterator[Client]:
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        yield client
+
+
+def _given(**fields: Any) -> Any:
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def _show(budget: Budget, json_output: bool) -> None:
+    if json_output:
+        print_json(budget)
+    else:
+        note(f"Budget {budget.id} of {_whose(budget)}: {_use(budget)} used in this period ({budget.period}).")
+
+
+def _whose(budget: Budget) -> str:
+    if budget.key_id is not None:
+        return f"key {budget.key_id}"
+    return f"user {budget.user_id}" if budget.user_id is not None else "the company"
+
+
+def _use(budget: Budget) -> str:
+    if budget.cost is not None:
+        return f"{budget.used.cost} of {budget.cost}"
+    return f"{budget.used.tokens:,} of {budget.tokens:,} tokens"
+
+
+def _day(budget: Budget) -> str:
+    return "" if budget.renews_at is None else f"{budget.renews_at.astimezone():%Y-%m-%d %H:%M}"

@@ -1,0 +1,70 @@
+"""Dumps databases into files and loads them, with PostgreSQL's client programs."""
+
+import importlib.util
+import os
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+
+from deploy.local.errors import StackError
+from deploy.local.postgres import installation
+
+
+def dump(url: str, file: Path) -> None:
+    """Dumps a database as of one moment. Raises StackError."""
+    _run("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"], url)
+
+
+def load(url: str, file: Path) -> None:
+    """Loads a dump into an empty database, completely or not at all. Raises StackError."""
+    # Only an extension's owner, the administrator, may set its comment.
+    options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
+    _run("pg_restore", [*options, str(file)], url)
+
+
+@dataclass(frozen=True)
+class Program:
+    path: Path
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """Variables that the program needs beside this process's environment."""
+
+
+def find(name: str) -> Program:
+    """Prefers the embedded stack's wheel, then programs of this machine. Raises StackError."""
+    try:
+        packaged = installation() / "bin" / name
+    except StackError:
+        packaged = Path()
+    if packaged.is_file():
+        return Program(packaged, _with_tls())
+    if found := shutil.which(name):
+        return Program(Path(found))
+    raise StackError(f"{name} is not there.", "Install PostgreSQL's client programs, at least as new as the server.")
+
+
+def _with_tls() -> dict[str, str]:
+    # The wheel's libpq has no TLS, psycopg's has. Where one cannot replace the other, as on macOS, TLS needs the
+    # machine's own client programs.
+    driver = importlib.util.find_spec("psycopg_binary")
+    if driver is None or driver.origin is None:
+        return {}
+    libraries = sorted((Path(driver.origin).parents[1] / "psycopg_binary.libs").glob("libpq-*.so.*"))
+    return {"LD_PRELOAD": str(libraries[0])} if libraries else {}
+
+
+def _run(program: str, options: Sequence[str], url: str) -> None:
+    # Every user can read a process's arguments, so the password goes through the environment.
+    parts = conninfo_to_dict(url)
+    password = str(parts.pop("password", ""))
+    found = find(program)
+    environment = {**os.environ, **found.environment, **({"PGPASSWORD": password} if password else {})}
+    where = [f"--dbname={make_conninfo('', **parts)}", "--no-password"]
+    done = subprocess.run(
+        [str(found.path), *where, *options], capture_output=True, text=True, check=False, env=environment
+    )
+    if done.returncode != 0:
+        raise StackError(f"{program} failed: {done.stderr.strip()}")

@@ -1,0 +1,96 @@
+"""`aes events`."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from cli.connection import ApiKey, BaseUrl, connect
+from cli.terminal import Json, failures_explained, note, print_json
+
+if TYPE_CHECKING:
+    from aes_client.models import TimelineEventView
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+# In a row, until an event comes: services may be away for some minutes.
+_RETRIES = 20
+_STYLES = (
+    ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("required", "yellow"),
+    ("completed", "green"), ("ready", "green"),
+)  # fmt: skip
+_OF_INTEREST = ("name", "decision", "reason", "status", "phase", "attempt", "resumed_from_step", "output")
+
+
+@app.callback()
+def events() -> None: ...
+
+
+@app.command()
+def tail(
+    correlation_id: Annotated[str | None, typer.Option("--correlation-id", help="Only of this correlation id.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Only of this session.")] = None,
+    turn: Annotated[str | None, typer.Option("--turn", help="Only of this turn.")] = None,
+    kind: Annotated[
+        list[str] | None,
+        typer.Option("--type", help="Only of this type, or of those that begin so: 'turn.*'; repeatable."),
+    ] = None,
+    after: Annotated[
+        int | None,
+        typer.Option("--after", min=0, help="Begin after this position; 0 is the oldest.", show_default="now"),
+    ] = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Follow the timeline until Ctrl-C. After a lost connection it goes on where it was: nothing is missed or repeated.
+
+    With --json each event is one line of JSON.
+    """
+    console = Console(highlight=False)
+    with failures_explained(json_output), connect(base_url, api_key).client(retries=_RETRIES) as client:
+        following = client.events.follow(
+            after=after,
+            type=",".join(kind or ()) or None,
+            correlation_id=correlation_id,
+            session_id=session,
+            turn_id=turn,
+            on_lost=lambda why: note(f"{why}. Going on …"),
+        )
+        try:
+            for event in following:
+                if json_output:
+                    print_json(event)
+                else:
+                    console.print(line_of(event), soft_wrap=True)
+        except KeyboardInterrupt:
+            # The way to end it, and no failure.
+            raise typer.Exit(0) from None
+
+
+def line_of(event: TimelineEventView) -> Text:
+    """An event on one line: position, local time, type, subject, and what is worth knowing of its data."""
+    moment, name = event.time.astimezone(), event.type
+    style = next((style for word, style in _STYLES if name.endswith(word)), "")
+    return Text.assemble(
+        (f"{event.position:>8}  ", "dim"),
+        (f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}  ", "dim"),
+        (f"{name:<28} ", style),
+        (f"{event.subject}  ", "cyan"),
+        summary_of(event.data),
+    )
+
+
+def summary_of(data: dict[str, Any]) -> str:
+    """A few words about an event."""
+    if isinstance(data.get("error"), dict):
+        return f"{data['error'].get('type')}: {data['error'].get('message')}"
+    if isinstance(data.get("action"), dict):
+        return f"{data['action'].get('kind')}: {json.dumps(data['action'].get('tool_call'), ensure_ascii=False)}"
+    if isinstance(data.get("response"), dict):
+        return " ".join(str(data["response"].get("content", "")).split())[:160]
+    told = {name: data[name] for name in _OF_INTEREST if isinstance(data.get(name), str | int)}
+    return "  ".join(f"{name}={' '.join(str(value).split())[:80]}" for name, value in told.items())

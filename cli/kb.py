@@ -1,0 +1,215 @@
+"""`aes kb`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.padding import Padding
+from rich.text import Text
+
+from cli.connection import ApiKey, BaseUrl, connect
+from cli.kb_files import find_files
+from cli.kb_progress import follow, upload
+from cli.terminal import Json, failures_explained, note, place_in, print_json, print_table
+from deploy.local.errors import StackError
+
+if TYPE_CHECKING:
+    from aes_client import Client
+    from aes_client.models import Citation, Collection, File, KnowledgeBase
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+_WIDEST_PASSAGE = 400
+_FILES_AT_ONCE = 1000
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(help="What the knowledge base is called.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to be taken up.")],
+    description: Annotated[str, typer.Option("--description", help="What is in it.")] = "",
+    strategy: Annotated[
+        str, typer.Option("--strategy", help="recursive, fixed_size, sentence, paragraph, page, markdown or row.")
+    ] = "recursive",
+    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Most units in a passage.")] = 512,
+    chunk_overlap: Annotated[
+        int | None,
+        typer.Option(
+            "--chunk-overlap",
+            min=0,
+            help="Units that a passage repeats of the one before.",
+            show_default="an eighth of the size, 64 at most",
+        ),
+    ] = None,
+    split_by: Annotated[
+        str, typer.Option("--split-by", help="The unit: token, word, sentence, passage, page, line or character.")
+    ] = "token",
+    engine: Annotated[
+        str | None, typer.Option("--engine", help="pgvector or weaviate.", show_default="the installation's")
+    ] = None,
+    embedding: Annotated[
+        str | None,
+        typer.Option(
+            "--embedding", help="As provider:model, such as openai:text-embedding-3-small.", show_default="wordllama"
+        ),
+    ] = None,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Upload files and folders, make a knowledge base of them, and follow its ingestion.
+
+    Ends with exit code 1 when anything could not be taken up; the rest is searchable all the same.
+    """
+    settings: dict[str, Any] = {
+        "name": name,
+        "description": description,
+        "chunking_strategy": {
+            "strategy": strategy,
+            "chunk_size": chunk_size,
+            "split_by": split_by,
+        },
+    }
+    if chunk_overlap is not None:
+        settings["chunking_strategy"]["chunk_overlap"] = chunk_overlap
+    if engine is not None:
+        settings["processing_engine"] = engine
+    if embedding is not None:
+        provider, _, model = embedding.partition(":")
+        settings["embedding_config"] = {"provider": provider, "model": model}
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        complete = _create(client, settings, paths, json_output)
+    if not complete:
+        raise typer.Exit(1)
+
+
+@app.command("list")
+def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
+    """List the knowledge bases of the company."""
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        found = list(client.knowledge_bases.list())
+    if json_output:
+        print_json({"knowledge_bases": found})
+        return
+    _show_knowledge_bases(found)
+
+
+@app.command()
+def search(
+    knowledge_base: Annotated[str, typer.Argument(help="Id or name of the knowledge base.")],
+    query: Annotated[list[str], typer.Argument(metavar="QUERY…", help="What is looked for.")],
+    mode: Annotated[str, typer.Option("--mode", help="hybrid, semantic or keyword.")] = "hybrid",
+    top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Most passages.")] = 5,
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Search a knowledge base as agents do."""
+    wanted: Any = {"query": " ".join(query), "mode": mode, "top_k": top_k}
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        reply = client.knowledge_bases.search(_find(client, knowledge_base).id, **wanted)
+    if json_output:
+        print_json(reply)
+        return
+    _show_passages(reply.results)
+
+
+def _find(client: Client, name_or_id: str) -> KnowledgeBase:
+    """The knowledge base of that id, else of that name."""
+    from aes_client import NotFoundError
+
+    # An empty text cannot be asked for.
+    with suppress(NotFoundError, ValueError):
+        return client.knowledge_bases.get(name_or_id)
+    named = [base for base in client.knowledge_bases.list() if base.name == name_or_id]
+    if len(named) == 1:
+        return named[0]
+    if named:
+        ids = ", ".join(base.id for base in named)
+        raise StackError(f"{len(named)} knowledge bases are called {name_or_id!r}.", f"Give one's id: {ids}")
+    raise StackError(f"There is no knowledge base {name_or_id!r}.", "See what there is with: ./aes kb list")
+
+
+def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
+    """Uploads and ingests; returns whether everything succeeded."""
+    console = Console(stderr=True, highlight=False)
+    files, skipped = find_files(paths)
+    if skipped:
+        kinds = ", ".join(sorted({path.suffix or path.name for path in skipped})[:10])
+        note(f"Left out, being of other kinds ({kinds}): {len(skipped)}.")
+    if not files:
+        raise StackError("There is no file to take up.", "Name files, or folders that hold documents.")
+    # Settings are checked before files are uploaded, so that a mistake shows at once.
+    base = client.knowledge_bases.create(**settings, ingest=False)
+    with _removed_unless_filled(client, base.id):
+        uploaded = upload(client, files, console)
+        if not uploaded.files:
+            raise StackError("No file was accepted, and so there is no knowledge base.")
+        collection = _collection(client, base.name, uploaded.files)
+        client.knowledge_bases.update(base.id, collection_ids=[collection.id])
+        client.knowledge_bases.ingest(base.id)
+    note(f"knowledge base {base.id}")
+    try:
+        base = follow(client, base.id, console)
+    except KeyboardInterrupt:
+        note("\nThe ingestion goes on. See how far it is with: ./aes kb list")
+        raise
+    if json_output:
+        refused = [{"path": str(path), "reason": reason} for path, reason in uploaded.refused]
+        skipped_paths = [str(path) for path in skipped]
+        print_json(
+            {"knowledge_base": base, "collection_id": collection.id, "refused": refused, "skipped": skipped_paths}
+        )
+    failed = len(base.failed_datasources) + len(uploaded.refused)
+    outcome = f"{base.datasource_count} of {len(files)} documents are searchable"
+    note(f"{outcome}, {failed} are not." if failed else f"{outcome}.")
+    note(f'Try it: ./aes kb search {base.id} "your question"')
+    return failed == 0 and base.status == "completed"
+
+
+def _collection(client: Client, name: str, files: Sequence[File]) -> Collection:
+    collection = client.collections.create(name=name)
+    for start in range(0, len(files), _FILES_AT_ONCE):
+        client.collections.add_files(collection.id, [file.id for file in files[start : start + _FILES_AT_ONCE]])
+    return collection
+
+
+@contextmanager
+def _removed_unless_filled(client: Client, knowledge_base_id: str) -> Iterator[None]:
+    from aes_client import AesError
+
+    try:
+        yield
+    except BaseException:
+        # The error itself is reported; a failed clean-up after it is not.
+        with suppress(AesError):
+            client.knowledge_bases.delete(knowledge_base_id)
+        raise
+
+
+def _show_knowledge_bases(found: list[KnowledgeBase]) -> None:
+    rows = []
+    for base in found:
+        status = f"{base.status} {base.progress} %" if base.status == "running" else base.status
+        documents = f"{base.datasource_count}/{base.total_datasources}"
+        rows.append((base.id, base.name, status, documents, base.processing_engine))
+    print_table(("id", "name", "status", "files", "engine"), rows)
+
+
+def _show_passages(passages: Sequence[Citation]) -> None:
+    console = Console(highlight=False)
+    if not passages:
+        note("Nothing fits.")
+    for number, passage in enumerate(passages, 1):
+        text = " ".join(passage.passage.split())
+        if len(text) > _WIDEST_PASSAGE:
+            text = text[:_WIDEST_PASSAGE] + "…"
+        place = place_in(passage)
+        score = f"  {passage.score:.3f}" if passage.score is not None else ""
+        heading = (f"{number}  ", "bold cyan"), (f"{passage.file_name or ''}{place}", "bold"), (score, "dim")
+        console.print(Text.assemble(*heading))
+        console.print(Padding(Text(text), (0, 0, 1, 3)))

@@ -1,0 +1,196 @@
+"""`aes keys`."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.administration import Company, DatabaseUrl, as_json, run
+from cli.terminal import Json, failures_explained, note, print_json, print_table
+from deploy.local.errors import StackError
+from deploy.local.files import write_atomically
+from libs.contracts.errors import NotFound
+from services.gateway.administration import Administration
+from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES, ApiKey
+from services.gateway.use_cases.keys import IssuedKey
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+_ALL = "all"
+_TAKEN = "taken\n"
+_UNITS = {"h": "hours", "d": "days", "w": "weeks"}
+KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
+KeyFile = Annotated[Path, typer.Argument(help="File that the key waits in.")]
+
+
+@app.command()
+def first(
+    company: Company,
+    user: Annotated[str, typer.Option("--user", help="Name of the user.")],
+    file: KeyFile,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Make a company, a user and a key for it, each where it is missing. The key waits in a file to be taken, once.
+
+    It has all scopes, those of the installation too.
+
+    A company that has a valid key, as after a restore, gets none: its holders make others.
+    """
+
+    async def ensure(gateway: Administration) -> bool:
+        if file.exists():
+            return False
+        await _ensure_user(gateway, company, user)
+        now = datetime.now(UTC)
+        if any(key.state(now) == "valid" for key in await gateway.keys(company)):
+            return False
+        # Who installs it operates it.
+        issued = await gateway.create_key(company, user, scopes=OPERATOR_SCOPES, name="first key")
+        write_atomically(file, issued.secret + "\n", mode=0o600)
+        return True
+
+    made = run(ensure, database_url, json_output)
+    if json_output:
+        print_json({"made": made})
+    else:
+        note(f"A key waits in {file}." if made else "There is a key already.")
+
+
+@app.command()
+def take(file: KeyFile, json_output: Json = False) -> None:
+    """Show the key that waits in the file, and remove it from there."""
+    with failures_explained(json_output):
+        secret = _taken(file)
+    if json_output:
+        print_json({"secret": secret})
+    else:
+        print(secret)
+
+
+@app.command()
+def create(
+    company: Company,
+    user: Annotated[str, typer.Option("--user", help="Name or id of the user.")],
+    scopes: Annotated[
+        str, typer.Option("--scopes", help="Scopes separated by commas; 'all' leaves out installation:….")
+    ] = _ALL,
+    expires: Annotated[
+        str, typer.Option("--expires", help="A span such as 90d or 12h, a date, a timestamp, or 'never'.")
+    ] = "90d",
+    name: Annotated[str, typer.Option("--name", help="What the key is for.")] = "",
+    rate_limit: Annotated[
+        int | None, typer.Option("--rate-limit", min=1, help="Requests a minute; else the company's.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Make an API key. Its secret is shown this once."""
+    expires_at = parse_expiry(expires, datetime.now(UTC))
+    named = frozenset(scope.strip() for scope in scopes.split(","))
+    wanted = named - {_ALL} | ALL_SCOPES if _ALL in named else named
+    issued = run(
+        lambda gateway: gateway.create_key(
+            company, user, scopes=wanted, expires_at=expires_at, name=name, rate_limit=rate_limit
+        ),
+        database_url,
+        json_output,
+    )
+    _show_issued(issued, json_output)
+
+
+@app.command("list")
+def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """List the keys of a company, also those that are no longer valid."""
+    found = run(lambda gateway: gateway.keys(company), database_url, json_output)
+    if json_output:
+        print_json({"api_keys": [as_json(key) for key in found]})
+        return
+    now = datetime.now(UTC)
+    rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
+    print_table(("id", "prefix", "name", "state", "expires", "user"), rows)
+
+
+@app.command()
+def rotate(
+    key_id: KeyId,
+    grace: Annotated[
+        int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds for which the old key stays valid.")
+    ] = 86_400,
+    expires: Annotated[
+        str | None, typer.Option("--expires", help="As for create; else the new key lives as long as the old one.")
+    ] = None,
+    database_url: DatabaseUrl = None,
+    json_output: Json = False,
+) -> None:
+    """Replace a key by a new one; both are valid for a grace period."""
+    expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
+    issued = run(
+        lambda gateway: gateway.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at),
+        database_url,
+        json_output,
+    )
+    _show_issued(issued, json_output)
+
+
+@app.command()
+def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
+    """Revoke a key; it stops working at once."""
+    run(lambda gateway: gateway.revoke_key(key_id), database_url, json_output)
+    if json_output:
+        print_json({"id": key_id, "revoked": True})
+    else:
+        note("The key is revoked.")
+
+
+def parse_expiry(text: str, now: datetime) -> datetime | None:
+    """Parses `90d`, `12h`, `2w`, a date, a timestamp or `never` (None)."""
+    if text == "never":
+        return None
+    span = re.fullmatch(r"(\d{1,5})([hdw])", text)
+    if span:
+        return now + timedelta(**{_UNITS[span[2]]: int(span[1])})
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(f"'{text}' is no span such as 90d, no date, and not 'never'") from None
+    moment = moment.replace(tzinfo=moment.tzinfo or UTC)
+    if moment <= now:
+        raise typer.BadParameter(f"'{text}' is in the past")
+    return moment
+
+
+def _show_issued(issued: IssuedKey, json_output: bool) -> None:
+    if json_output:
+        print_json({**as_json(issued.key), "secret": issued.secret})
+        return
+    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is shown this once:")
+    print(issued.secret)
+
+
+def _state(key: ApiKey, now: datetime) -> str:
+    state = key.state(now)
+    return "rotated, in grace" if state == "valid" and key.successor_id else state
+
+
+async def _ensure_user(gateway: Administration, company: str, user: str) -> None:
+    try:
+        await gateway.company(company)
+    except NotFound:
+        await gateway.create_company(company)
+    try:
+        await gateway.user(company, user)
+    except NotFound:
+        await gateway.create_user(company, user)
+
+
+def _taken(file: Path) -> str:
+    try:
+        secret = file.read_text()
+    except FileNotFoundError:
+        raise StackError("No key waits there.", "Make one with: aes keys create.") from None
+    if secret == _TAKEN:
+        raise StackError("The key was taken before.", "Make another one with: aes keys create.")
+    write_atomically(file, _TAKEN, mode=0o600)
+    return secret.strip()

@@ -1,0 +1,148 @@
+"""`aes restore`."""
+
+import asyncio
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import aclosing, contextmanager
+from pathlib import Path
+from typing import Annotated, Final
+
+import psycopg
+import typer
+
+from cli.archive import Manifest, checked, checked_objects, counting, dump_file, objects_directory
+from cli.backup import in_order, side_by_side, store_errors_explained, value
+from cli.databases import database_errors_explained
+from cli.dumps import load
+from cli.installation import Installation, find_installation, names_addresses
+from cli.terminal import Json, failures_explained, note, print_json
+from deploy.local.errors import StackError
+from deploy.local.foreground import start
+from deploy.local.home import Home
+from deploy.local.stack import build_stack
+from deploy.local.state import StackState
+from libs.objects import ObjectMissing, Written, open_store
+
+app = typer.Typer(add_completion=False)
+Inventories = Mapping[str, Mapping[str, Written]]
+# Events published shortly before the backup began may be missing in consumers' databases that were read earlier.
+_SLACK: Final = "1 hour"
+
+
+@app.command()
+def restore(
+    folder: Annotated[Path, typer.Argument(help="What aes backup has written.", exists=True, file_okay=False)],
+    json_output: Json = False,
+) -> None:
+    """Put a backup into empty databases and object stores, before anything is started.
+
+    Those that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else a new embedded stack in AES_HOME.
+    Kafka has to have new topics, or AES_TOPIC_PREFIX another value: what services last published they publish again.
+    """
+    with failures_explained(json_output):
+        _check_stopped()
+        manifest = checked(folder)
+        objects = checked_objects(folder, manifest)
+        with _empty_installation() as installation:
+            again = _restore(folder, manifest, objects, installation)
+    if json_output:
+        print_json({"published_again": again})
+    else:
+        note(f"Restored. {sum(again.values())} events will be published again when the services start.")
+
+
+def _check_stopped() -> None:
+    """Raises StackError when the restore would go into a running embedded stack."""
+    home = Home.from_environment()
+    if not names_addresses(os.environ) and StackState.read(home.state_file).is_supervised():
+        raise StackError("The embedded stack runs.", "Restore into a new one: set AES_HOME to a new directory.")
+
+
+@contextmanager
+def _empty_installation() -> Iterator[Installation]:
+    """Takes the installation of the variables, else runs PostgreSQL of a new embedded stack. Raises StackError."""
+    if names_addresses(os.environ):
+        yield in_order(find_installation())
+        return
+    _check_stopped()
+    home = Home.from_environment()
+    home.create()
+    postgres = asyncio.run(start(build_stack(home, os.environ).postgres, lambda _: None))
+    try:
+        yield in_order(find_installation())
+    finally:
+        postgres.stop()
+
+
+def _restore(folder: Path, manifest: Manifest, checked: Inventories, installation: Installation) -> dict[str, int]:
+    urls, stores = installation.databases, installation.objects
+    if missing := manifest.migrations.keys() - urls.keys() | manifest.objects.keys() - stores.keys():
+        raise StackError(
+            f"The backup has data of {', '.join(sorted(missing))}, and no place for them is named.",
+            "Set AES_<SERVICE>_DATABASE_URL, and AES_<SERVICE>_OBJECTS_URL for ingestion and artifacts.",
+        )
+    if filled := [service for service in manifest.migrations if not _is_empty(service, urls[service])]:
+        raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
+    with _in_whole(manifest, installation.home):
+        # Objects come before the rows: no row may exist without its bytes.
+        for service, objects in checked.items():
+            with store_errors_explained():
+                asyncio.run(_put_objects(service, objects_directory(folder, service), stores[service], objects))
+        for service in manifest.migrations:
+            load(urls[service], dump_file(folder, service))
+        return {service: _publish_again(service, urls[service], manifest.started_at) for service in manifest.migrations}
+
+
+async def _put_objects(service: str, directory: Path, url: str, objects: Mapping[str, Written]) -> None:
+    source, target = open_store(f"file:{directory}"), open_store(url)
+
+    async def put(key: str) -> None:
+        try:
+            async with aclosing(await source.open(key)) as pieces:
+                written = await target.put(key, pieces)
+        except ObjectMissing:
+            raise StackError(f"The object {key} is missing.") from None
+        if written != objects[key]:
+            raise StackError(f"The object {key} is damaged.")
+        count()
+
+    await target.start()
+    with counting(f"Objects of {service}", len(objects)) as count:
+        await side_by_side(objects, put)
+
+
+def _is_empty(service: str, url: str) -> bool:
+    return value(service, url, "SELECT count(*) FROM pg_tables WHERE schemaname = 'public'") == 0
+
+
+def _publish_again(service: str, url: str, since: str) -> int:
+    """Marks the events published since then as unpublished, so that they are sent again; returns their number.
+
+    They keep their ids, so that consumers that have processed one skip it.
+    """
+    with database_errors_explained(service, url), psycopg.connect(url) as connection:
+        if service == "gateway":
+            # The offsets up to which the timeline is filled are of another bus. It reads this one from the beginning,
+            # and finds what it has already by its id.
+            connection.execute("DELETE FROM timeline_offsets")
+        found = connection.execute(
+            "UPDATE outbox SET published_at = NULL, attempts = 0"
+            " WHERE published_at >= %s::timestamptz - %s::interval AND parked_at IS NULL",
+            (since, _SLACK),
+        )
+        return found.rowcount
+
+
+@contextmanager
+def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
+    """Marks the stack as half restored while it lasts: `aes up` refuses it, and a failure says what to do."""
+    if home is not None:
+        home.restore_marker.touch()
+    try:
+        yield
+    except (StackError, OSError) as problem:
+        told = problem.problem if isinstance(problem, StackError) else str(problem)
+        what = home.root if home else f"the databases and objects of {', '.join(manifest.migrations)}"
+        raise StackError(f"Not restored: {told}", f"Delete {what}, then restore again.") from problem
+    if home is not None:
+        home.restore_marker.unlink()

@@ -1,0 +1,71 @@
+"""`aes secrets`."""
+
+import asyncio
+
+import psycopg
+import typer
+
+from cli.databases import database_errors_explained
+from cli.installation import Installation, find_installation
+from cli.terminal import Json, failures_explained, note, print_json, print_table
+from deploy.local.credentials import Credentials
+from deploy.local.errors import StackError
+from libs.secrets import Rotation, SecretCipher, parse_keys
+from libs.secrets.stored import SECRET_TABLES
+
+app = typer.Typer(no_args_is_help=True, add_completion=False)
+
+
+@app.callback()
+def secrets() -> None: ...
+
+
+@app.command()
+def rotate(json_output: Json = False) -> None:
+    """Encrypt every stored secret under the newest key.
+
+    Reads the databases of gateway and registry and AES_SECRETS_KEY, whose first key encrypts. Everything may run
+    meanwhile, once every process knows both keys. A key can be taken out of AES_SECRETS_KEY when nothing is under it.
+    The embedded stack keeps the keys for its next start.
+    """
+    with failures_explained(json_output):
+        installation = find_installation()
+        found = asyncio.run(_rotate(installation))
+        if installation.home is not None:
+            file, complete = installation.home.credentials_file, not any(each.unreadable for each in found.values())
+            Credentials.load_or_create(file).with_secrets_keys(installation.secrets_key, file, drop_others=complete)
+        if json_output:
+            print_json(
+                {
+                    "secrets": [
+                        {"what": what, "changed": each.changed, "unreadable": [place for place, _ in each.unreadable]}
+                        for what, each in found.items()
+                    ]
+                }
+            )
+        else:
+            rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
+            print_table(("", "encrypted anew", "unreadable"), rows)
+            for place, problem in (pair for each in found.values() for pair in each.unreadable):
+                note(f"{place}: {problem}")
+        if any(each.unreadable for each in found.values()):
+            raise typer.Exit(1)
+
+
+async def _rotate(installation: Installation) -> dict[str, Rotation]:
+    try:
+        keys = parse_keys(installation.secrets_key)
+    except ValueError as problem:
+        raise StackError(f"AES_SECRETS_KEY is wrong: {problem}.", "See docs/operations/rotation.md.") from None
+    if not keys:
+        raise StackError("AES_SECRETS_KEY is not set.", "Set it to the list that the services have, the newest first.")
+    cipher, found = SecretCipher(keys), {}
+    for table in SECRET_TABLES:
+        url = installation.databases.get(table.service)
+        if url is None:
+            variable = f"AES_{table.service.upper()}_DATABASE_URL"
+            raise StackError(f"The database of the {table.service} is not named.", f"Set {variable}.")
+        with database_errors_explained(table.service, url):
+            async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
+                found[table.what] = await table.rotate(connection, cipher)
+    return found

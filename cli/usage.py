@@ -1,0 +1,91 @@
+"""`aes usage`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from cli.connection import ApiKey, BaseUrl, connect
+from cli.terminal import Json, failures_explained, print_json, print_table
+
+if TYPE_CHECKING:
+    from aes_client import Client
+
+app = typer.Typer(add_completion=False)
+_FIELDS = {"day": "day", "agent": "agent_id", "model": "model", "user": "user_id", "key": "key_id"}
+_NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "cost")
+
+
+@app.callback(invoke_without_command=True)
+def usage(
+    begin: Annotated[str | None, typer.Option("--from", help="First day, or a timestamp; else 30 days back.")] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last day, or a timestamp; else today.")] = None,
+    by: Annotated[str, typer.Option("--by", help="day, agent, model, user and key, separated by commas.")] = "day",
+    json_output: Json = False,
+    base_url: BaseUrl = None,
+    api_key: ApiKey = None,
+) -> None:
+    """Show what turns took: your own, with a `company:…` scope the company's."""
+    with failures_explained(json_output), connect(base_url, api_key).client() as client:
+        report = client.usage(begin=begin, end=end, group_by=by.split(","))
+        if json_output:
+            print_json(report)
+            return
+        # Scripts get ids, people names.
+        names = name_agents(client, [each.agent_id for each in report.usage if each.agent_id])
+    fields = [_FIELDS[name] for name in report.group_by]
+    groups = ["agent" if name == "agent_id" else name for name in fields]
+    rows = [(*(_group(each, name, names) for name in fields), *_shown(each)) for each in report.usage]
+    label = ("total", *("" for _ in groups[1:])) if groups else ()
+    total = (*label, *_shown(report.totals))
+    print_table((*groups, *(name.replace("_", " ") for name in _NUMBERS)), [*rows, total] if groups else [total])
+
+
+def _group(sums: Any, field: str, agent_names: Mapping[str, str]) -> str:
+    value = getattr(sums, field) or "-"
+    return agent_names.get(value, value) if field == "agent_id" else value
+
+
+def _shown(sums: Any) -> tuple[Any, ...]:
+    cost = f"{sums.cost} + {sums.unpriced_turns} unpriced" if sums.unpriced_turns else sums.cost
+    return (*(getattr(sums, name) for name in _NUMBERS[:-1]), cost)
+
+
+def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
+    """Returns a name for each agent; that of a deleted one comes from the company's newest events of agents.
+
+    A name of several agents is followed by the id. Returns nothing when the key may not read agents.
+    """
+    from aes_client import PermissionDeniedError
+
+    wanted = set(agent_ids)
+    names: dict[str, str] = {}
+    if not wanted:
+        return names
+    try:
+        present = {agent.id: agent.name for agent in client.agents.list()}
+    except PermissionDeniedError:
+        return names
+    former = _former_names(client) if wanted - present.keys() else {}
+    for agent_id in wanted:
+        if agent_id in present:
+            names[agent_id] = present[agent_id]
+        else:
+            names[agent_id] = f"{former[agent_id]} (deleted)" if agent_id in former else f"deleted agent {agent_id}"
+    uses = Counter(names.values())
+    return {agent_id: name if uses[name] == 1 else f"{name} {agent_id}" for agent_id, name in names.items()}
+
+
+def _former_names(client: Client) -> dict[str, str]:
+    """The newest names in one page of events: a report must not wait for the reading of a long timeline."""
+    from aes_client import PermissionDeniedError
+
+    query = {"type": "agent.created,agent.updated", "order": "desc", "limit": 200}
+    try:
+        agents = [event["data"]["agent"] for event in client.request("GET", "/events/", query=query)["events"]]
+    except PermissionDeniedError:
+        return {}
+    return {agent["id"]: agent["name"] for agent in reversed(agents)}

@@ -1,0 +1,68 @@
+"""Readiness of a process as it tells over HTTP, on nothing but a socket: the embedded stack asks twenty times a second.
+
+``deploy/images/healthcheck.py`` does the same for a container, from inside and without any import.
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+_MOST_BYTES: Final = 64 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """``waiting``: checks that do not hold yet, with the reason."""
+
+    is_ready: bool
+    version: str | None
+    waiting: Mapping[str, str]
+
+
+async def ask_health(url: str, service: str) -> Health | None:
+    """Asks the process at this base URL; returns None when another program answers.
+
+    Raises OSError when nobody answers, ValueError for what is no URL; the caller limits the time.
+    """
+    status, body = await get(url, "/health/ready")
+    try:
+        told: Any = json.loads(body)
+    except ValueError:
+        return None
+    if not isinstance(told, dict) or told.get("service") != service:
+        return None
+    version, checks = told.get("version"), told.get("checks")
+    failing = {name: str(state) for name, state in checks.items() if state != "ok"} if isinstance(checks, dict) else {}
+    return Health(status == 200, version if isinstance(version, str) else None, failing)
+
+
+async def get(url: str, path: str) -> tuple[int, bytes]:
+    """Status and beginning of the answer's body; the status is 0 when the answer is no HTTP."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"{url!r} is no address of a service")
+    secured = ssl.create_default_context() if parts.scheme == "https" else None
+    port = parts.port or (443 if secured else 80)
+    shutdown_seconds = 1.0 if secured else None
+    reader, writer = await asyncio.open_connection(
+        parts.hostname, port, ssl=secured, ssl_shutdown_timeout=shutdown_seconds
+    )
+    try:
+        # The old version of the protocol keeps answers in one piece.
+        question = f"GET {parts.path.rstrip('/')}{path} HTTP/1.0\r\nHost: {parts.netloc.rpartition('@')[2]}\r\n\r\n"
+        writer.write(question.encode())
+        answer = b""
+        while len(answer) < _MOST_BYTES and (piece := await reader.read(_MOST_BYTES)):
+            answer += piece
+    finally:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status = head.split(None, 2)[1:2]
+    return (int(status[0]) if status and status[0].isdigit() else 0), body

@@ -1,0 +1,107 @@
+"""Places of the open streams of each company, over all gateways."""
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+from weakref import WeakValueDictionary
+
+import structlog
+
+from libs.contracts.errors import StoreUnavailable, rate_exceeded
+from libs.quotas import CompanyLimits
+from services.gateway.domain.limits import STREAMS, SharedLimits, block_of
+
+_log = structlog.get_logger("gateway.limits")
+RENEW_SECONDS: Final = 10.0
+_RETRY_SECONDS: Final = 2
+_REFUSED_SECONDS: Final = 1.0
+
+
+class StreamPlaces:
+    """Each gateway holds places in blocks, and states every 10 s how many.
+
+    While the database cannot be reached every stream has a place.
+    """
+
+    def __init__(self, shared: SharedLimits, limits: CompanyLimits) -> None:
+        self._shared = shared
+        self._limits = limits
+        self._open: Counter[str] = Counter()
+        self._held: Counter[str] = Counter()
+        # Whoever asks about a company, or waits for it, keeps its lock.
+        self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._full_until: dict[str, float] = {}
+
+    @asynccontextmanager
+    async def taken(self, company_id: str) -> AsyncIterator[None]:
+        """Raises ``RateLimited`` when the company has as many streams open as it may have."""
+        limit = self._limits.of(company_id, STREAMS)
+        if limit is not None and company_id:
+            # Again after each wait: others have entered meanwhile.
+            while self._open[company_id] >= self._held[company_id]:
+                await self._more(company_id, limit)
+        self._open[company_id] += 1
+        try:
+            yield
+        finally:
+            self._open[company_id] -= 1
+            if not self._open[company_id]:
+                del self._open[company_id]
+
+    async def run(self) -> None:
+        """Renews the places of this gateway until cancelled; those above a block of unused ones are given back."""
+        while True:
+            await asyncio.sleep(RENEW_SECONDS)
+            try:
+                await self.renew()
+            except StoreUnavailable as problem:
+                _log.warning("limits.not_renewed", problem=str(problem).strip())
+
+    async def close(self) -> None:
+        """Gives all places back: those who reconnect elsewhere need them there."""
+        try:
+            await self._shared.renew_places(dict.fromkeys(self._held, 0))
+        except StoreUnavailable as problem:
+            _log.warning("limits.not_renewed", problem=str(problem).strip())
+
+    async def renew(self) -> None:
+        now = asyncio.get_running_loop().time()
+        self._full_until = {company_id: until for company_id, until in self._full_until.items() if until > now}
+        async with AsyncExitStack() as locks:
+            # A block that was taken while the number is on its way would be stated away, and given to others as well.
+            stated = list(self._held)
+            for company_id in stated:
+                await locks.enter_async_context(self._lock(company_id))
+            for company_id in stated:
+                limit = self._limits.of(company_id, STREAMS)
+                spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
+                self._held[company_id] = min(self._held[company_id], self._open[company_id] + spare)
+            # Those of 0 are told once more, so that they are free at once.
+            await self._shared.renew_places({company_id: self._held[company_id] for company_id in stated})
+            self._held = +self._held
+
+    def _lock(self, company_id: str) -> asyncio.Lock:
+        return self._asking.setdefault(company_id, asyncio.Lock())
+
+    async def _more(self, company_id: str, limit: int) -> None:
+        """Asks for a block of places, unless somebody else has just done so. Raises ``RateLimited``."""
+        loop = asyncio.get_running_loop()
+        async with self._lock(company_id):
+            taken = self._open[company_id]
+            if taken < self._held[company_id]:
+                return
+            if self._full_until.get(company_id, 0.0) > loop.time():
+                raise rate_exceeded(STREAMS, limit, limit, _RETRY_SECONDS)
+            try:
+                places = await self._shared.hold_places(company_id, taken + block_of(limit), limit)
+            except StoreUnavailable as problem:
+                _log.warning("limits.not_shared", limit=STREAMS, problem=str(problem).strip())
+                self._held[company_id] = self._open[company_id] + 1
+                return
+            self._held[company_id] = places.held
+            if places.held <= self._open[company_id]:
+                # A flood of refused requests is no flood of look-ups.
+                self._full_until[company_id] = loop.time() + _REFUSED_SECONDS
+                raise rate_exceeded(STREAMS, limit, places.held + places.others, _RETRY_SECONDS)

@@ -1,0 +1,162 @@
+"""Counts requests and turns against the rates of keys and companies, over all gateways."""
+
+import asyncio
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import ErrorInfo, RateLimited, StoreUnavailable, rate_exceeded
+from libs.quotas import CompanyLimits
+from services.gateway.domain.limits import REQUESTS_OF_KEY, TURNS, SharedLimits, block_of
+
+_log = structlog.get_logger("gateway.limits")
+_IDLE_SECONDS: Final = 60.0
+_PRUNE_ABOVE: Final = 10_000
+_OUTAGE_SECONDS: Final = 5.0
+# A flood of refused requests is no flood of look-ups, nor one of turns that their worker refuses.
+_SHORTEST_SECONDS: Final = 0.2
+_BACKLOG_SECONDS: Final = 0.5
+# Callers of a company with a full backlog who are told to come back in the same second, and the longest they are told.
+_RETRIES_PER_SECOND: Final = 20
+_LONGEST_RETRY: Final = 7
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """Tokens that this gateway has taken and not used yet; none is asked for before ``empty_until``."""
+
+    tokens: int = 0
+    empty_until: float = 0.0
+    used_at: float = 0.0
+    asking: asyncio.Task[None] | None = None
+
+
+@dataclass(slots=True)
+class _FullBacklog:
+    """Until when turns are refused without asking, and how many ``refused`` callers were to come back at that time."""
+
+    refusal: ErrorInfo
+    until: float
+    refused: float
+    counted_at: float
+
+
+class Rates:
+    """Each gateway takes tokens in blocks, and the next block ahead of need: a request waits for none as a rule.
+
+    While the database cannot be reached each gateway counts the requests of keys by itself, and nothing is refused for
+    a rate of a company.
+    """
+
+    def __init__(self, shared: SharedLimits, limits: CompanyLimits, monotonic: Callable[[], float]) -> None:
+        self._shared = shared
+        self._limits = limits
+        self._monotonic = monotonic
+        self._buckets: dict[tuple[str, str], _Bucket] = {}
+        self._backlogs: dict[str, _FullBacklog] = {}
+
+    async def take_of_key(self, key_id: str, per_minute: int | None) -> None:
+        """Takes a token for a request of the key, which allows so many. Raises ``RateLimited`` when there is none."""
+        if per_minute is not None and (wait := await self._take(key_id, REQUESTS_OF_KEY, per_minute)):
+            raise RateLimited(f"The key allows {per_minute} requests a minute.", retry_after=wait)
+
+    async def take(self, company_id: str, name: str) -> None:
+        """Takes a token of the company. Raises ``RateLimited`` when there is none."""
+        limit = self._limits.of(company_id, name)
+        if limit is not None and company_id and (wait := await self._take(company_id, name, limit)):
+            raise rate_exceeded(name, limit, limit, wait)
+
+    async def take_turn(self, company_id: str) -> None:
+        """Takes a token for a turn. Raises ``RateLimited``, also for a moment after ``backlog_is_full``."""
+        self.check_backlog(company_id)
+        await self.take(company_id, TURNS)
+
+    def check_backlog(self, company_id: str) -> None:
+        """Raises ``RateLimited`` while the backlog is full."""
+        if self.has_full_backlog(company_id):
+            raise self._refused(self._backlogs[company_id])
+
+    def has_full_backlog(self, company_id: str) -> bool:
+        """Whether a turn of the company would be refused at present, as its runtime has just refused one."""
+        full = self._backlogs.get(company_id)
+        return full is not None and self._monotonic() < full.until
+
+    def backlog_is_full(self, company_id: str, refusal: RateLimited) -> RateLimited:
+        """The company has as many turns in work as it may have: further ones are refused here, for a moment.
+
+        Returns what to tell the caller, who comes back the later the more callers were refused.
+        """
+        now = self._monotonic()
+        self._backlogs = {
+            company: full for company, full in self._backlogs.items() if now < full.until + _LONGEST_RETRY
+        }
+        # Not the exception, whose traceback holds the request.
+        full = self._backlogs.setdefault(company_id, _FullBacklog(refusal.info(), 0.0, 0.0, now))
+        full.refusal, full.until = refusal.info(), now + _BACKLOG_SECONDS
+        return self._refused(full)
+
+    def _refused(self, full: _FullBacklog) -> RateLimited:
+        now = self._monotonic()
+        back = (now - full.counted_at) * _RETRIES_PER_SECOND
+        full.refused = min(max(full.refused - back, 0) + 1, _LONGEST_RETRY * _RETRIES_PER_SECOND)
+        full.counted_at = now
+        wait = max(full.refusal.retry_after or 1, math.ceil(full.refused / _RETRIES_PER_SECOND))
+        return RateLimited(full.refusal.message, details=full.refusal.details, retry_after=wait)
+
+    async def _take(self, holder: str, name: str, per_minute: int) -> int:
+        """Takes one token. Returns 0, or the whole seconds until there is one."""
+        now = self._monotonic()
+        bucket = self._bucket(holder, name, now)
+        while bucket.tokens == 0:
+            if (wait := bucket.empty_until - self._monotonic()) > 0:
+                return math.ceil(wait)
+            # Whoever gives up must not take the tokens along that the others wait for.
+            await asyncio.shield(self._ask(bucket, holder, name, per_minute))
+        bucket.tokens -= 1
+        if bucket.tokens < block_of(per_minute) // 2 and bucket.empty_until <= now:
+            self._ask(bucket, holder, name, per_minute)
+        return 0
+
+    def _bucket(self, holder: str, name: str, now: float) -> _Bucket:
+        bucket = self._buckets.get((holder, name))
+        if bucket is None:
+            if len(self._buckets) >= _PRUNE_ABOVE:
+                self._forget_idle(now)
+            bucket = self._buckets[holder, name] = _Bucket()
+        bucket.used_at = now
+        return bucket
+
+    def _forget_idle(self, now: float) -> None:
+        self._buckets = {
+            key: bucket
+            for key, bucket in self._buckets.items()
+            if bucket.asking is not None or now - bucket.used_at < _IDLE_SECONDS
+        }
+
+    def _ask(self, bucket: _Bucket, holder: str, name: str, per_minute: int) -> asyncio.Task[None]:
+        """The request for a block that is under way, or a new one."""
+        if bucket.asking is None:
+            bucket.asking = asyncio.create_task(self._refill(bucket, holder, name, per_minute))
+        return bucket.asking
+
+    async def _refill(self, bucket: _Bucket, holder: str, name: str, per_minute: int) -> None:
+        block = block_of(per_minute)
+        try:
+            grant = await self._shared.take_tokens(holder, name, block, per_minute)
+        except StoreUnavailable as problem:
+            _log.warning("limits.not_shared", limit=name, problem=str(problem).strip())
+            granted = max(block, math.ceil(per_minute * _OUTAGE_SECONDS / 60))
+            bucket.tokens += granted
+            if name == REQUESTS_OF_KEY:
+                bucket.empty_until = self._monotonic() + granted * 60 / per_minute
+        else:
+            bucket.tokens += grant.granted
+            if grant.granted < block:
+                # The time until there is a token, not a block: several gateways share what comes.
+                wait = max(_SHORTEST_SECONDS, (1 - grant.left) * 60 / per_minute)
+                bucket.empty_until = self._monotonic() + wait
+        finally:
+            bucket.asking = None
