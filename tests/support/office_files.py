@@ -259,7 +259,7 @@ def xls(rows: Sequence[Sequence[str | float]], *, protection: bytes = b"") -> by
 
 
 def protected() -> bytes:
-    """What Office makes of any file of its newer formats that gets a password, as far as a reader without it sees."""
+    """A file of Office's newer formats with a password, as far as a reader without it sees."""
     return _compound({"EncryptionInfo": bytes(248), "EncryptedPackage": bytes(4096)})
 
 

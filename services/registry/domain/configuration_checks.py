@@ -21,7 +21,7 @@ _MODEL: Final[Loc] = ("llm_config", "model")
 
 @dataclass(frozen=True, slots=True)
 class World:
-    """What there is for the agents of a company.
+    """Models, tools and knowledge bases that a company's agents can use.
 
     ``catalogue`` None: the runtime did not answer. ``knowledge_bases`` None: this installation has none.
     """
@@ -87,7 +87,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
 
 
 def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Of names without a dot."""
+    """Looks at names without a dot."""
     if world.catalogue is None:
         return
     known, toolsets = world.catalogue.tools, world.toolsets
@@ -111,7 +111,7 @@ def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Findi
 
 
 def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
-    """Of names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
+    """Looks at names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
     toolsets = world.toolsets
     for index, tool in enumerate(configuration.tools):
         toolset, dot, name = tool.partition(".")

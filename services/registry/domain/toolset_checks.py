@@ -176,7 +176,7 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
 
 
 def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
-    """What is wrong with the tools of a target: the first thing."""
+    """The first fault of the tools of a target."""
     names: set[str] = set()
     if not tools:
         yield _unusable("The target offers no tools", "see to allowed_tools or operations, if they are given")
