@@ -1,7 +1,11 @@
-/** Requests to the public API, whoever makes them. */
+/** Requests to the public API, and streams that go on after a lost connection, whoever makes them. */
 const SECONDS = 130;
 // What the gateway takes in one request; the services behind it have limits of their own.
 const MOST_FILE_BYTES = 256 * 1024 * 1024;
+// The service sends a comment after 15 s without an event.
+const SILENCE_MS = 40_000;
+const FIRST_PAUSE_MS = 400;
+const LONGEST_PAUSE_MS = 8_000;
 
 /**
  * `{send, get, write}` for an API at `root`. `headers` and `query` are functions: what every request has. `refused` is
@@ -116,5 +120,161 @@ async function errorOf(response) {
     return new ApiError(response.status, (await response.json()).error, retryAfter);
   } catch {
     return new ApiError(response.status, { message: `The service answered ${response.status} ${response.statusText}`.trim() + "." }, retryAfter);
+  }
+}
+
+/** Waits, until the signal aborts at the longest. */
+export function sleep(milliseconds, signal) {
+  return new Promise((resolve) => {
+    const timer = setTimeout(resolve, milliseconds);
+    signal?.addEventListener("abort", () => (clearTimeout(timer), resolve()), { once: true });
+  });
+}
+
+/**
+ * Follows a stream until it ends, the caller aborts or the service refuses.
+ *
+ * `open(lastId)` names the request that `send` makes: `{method, path, query?, body?, headers?}`. `onEvent({id, event,
+ * data})` gets each event once; it returns true for the last one. `onWaiting(stream, waits)` is told when the stream
+ * waits for a connection. `place` says up to where the stream was read, and until when, for who follows it once more.
+ * Resolves when the stream has ended, to true when nothing was heard of it for more than `longestMs`; rejects with the refusal.
+ */
+export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, longestMs = Infinity, place = beginning() }) {
+  const stream = {};
+  let pause = FIRST_PAUSE_MS;
+  try {
+    while (!signal.aborted) {
+      if (Date.now() - place.heardAt > longestMs) return true;
+      try {
+        const reading = new Reading(send, signal);
+        const response = await reading.open(open(place.lastId), place.lastId);
+        onOpen(response);
+        onWaiting(stream, false);
+        if (response.status === 204) return false;
+        for await (const event of reading.events(response, place)) {
+          pause = FIRST_PAUSE_MS;
+          if (event.event === "error") throw streamError(event);
+          if (event.id !== null) place.lastId = event.id;
+          if (event.data !== null && onEvent({ ...event, data: JSON.parse(event.data) })) return false;
+        }
+      } catch (problem) {
+        if (signal.aborted) return false;
+        if (!mayPass(problem)) throw problem;
+        if (problem.retryAfter) pause = Math.max(pause, problem.retryAfter * 1000);
+      }
+      if (signal.aborted) return false;
+      onWaiting(stream, true);
+      await sleep(pause * (0.75 + Math.random() / 2), signal);
+      pause = Math.min(pause * 2, LONGEST_PAUSE_MS);
+    }
+    return false;
+  } finally {
+    onWaiting(stream, false);
+  }
+}
+
+/** The place of a stream that was not read yet. */
+export function beginning() {
+  return { lastId: null, heardAt: Date.now() };
+}
+
+function streamError({ data }) {
+  const { error } = JSON.parse(data);
+  return new ApiError(error.type === "authentication_error" ? 401 : 503, error);
+}
+
+function mayPass(problem) {
+  return problem instanceof Unreachable || (problem instanceof ApiError && problem.passes);
+}
+
+/** One connection. It is given up when nothing came for longer than the service is ever silent. */
+class Reading {
+  #abort = new AbortController();
+  #timer = 0;
+  #send;
+
+  constructor(send, signal) {
+    this.#send = send;
+    if (signal.aborted) this.#abort.abort();
+    signal.addEventListener("abort", () => this.#abort.abort(), { signal: this.#abort.signal });
+  }
+
+  async open({ method = "GET", path, query, body, headers = {} }, lastId) {
+    this.#watch();
+    const resumed = lastId === null ? {} : { "last-event-id": lastId };
+    try {
+      return await this.#send(method, path, {
+        query,
+        body,
+        headers: { accept: "text/event-stream", ...resumed, ...headers },
+        signal: this.#abort.signal,
+      });
+    } catch (problem) {
+      clearTimeout(this.#timer);
+      throw problem.name === "AbortError" ? new Unreachable(problem) : problem;
+    }
+  }
+
+  async *events(response, place) {
+    const parser = new SseParser();
+    const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+    try {
+      for (;;) {
+        const { done, value } = await reader.read();
+        if (done) return;
+        this.#watch();
+        place.heardAt = Date.now();
+        yield* parser.feed(value);
+      }
+    } catch (problem) {
+      if (problem instanceof ApiError) throw problem;
+      throw new Unreachable(problem);
+    } finally {
+      clearTimeout(this.#timer);
+      this.#abort.abort();
+    }
+  }
+
+  #watch() {
+    clearTimeout(this.#timer);
+    this.#timer = setTimeout(() => this.#abort.abort(), SILENCE_MS);
+  }
+}
+
+/** Server-sent events out of pieces of text that end anywhere. */
+export class SseParser {
+  #rest = "";
+  #data = [];
+  #event = "";
+  #id = null;
+
+  /** The events that are complete by now: `{id, event, data}`. One without data carries an id alone. */
+  feed(text) {
+    const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
+    this.#rest = lines.pop();
+    const events = [];
+    for (const line of lines) {
+      if (line === "") this.#end(events);
+      else if (!line.startsWith(":")) this.#take(line);
+    }
+    return events;
+  }
+
+  #take(line) {
+    const colon = line.indexOf(":");
+    const field = colon < 0 ? line : line.slice(0, colon);
+    const value = colon < 0 ? "" : line.slice(colon + 1).replace(/^ /, "");
+    if (field === "data") this.#data.push(value);
+    else if (field === "event") this.#event = value;
+    else if (field === "id") this.#id = value;
+  }
+
+  #end(events) {
+    if (this.#data.length || this.#id !== null) {
+      events.push({ id: this.#id, event: this.#event || "message", data: this.#data.length ? this.#data.join("\n") : null });
+    }
+    this.#data = [];
+    this.#event = "";
+    this.#id = null;
   }
 }

@@ -1,9 +1,7 @@
 /** Files on their way, which go on when one looks at another page. */
 import { Store } from "../store.js";
-import { randomKey, write } from "./client.js";
-import { persist } from "./network.js";
-import { session } from "./session.js";
-import { upload } from "./upload.js";
+import { credential, endWith, persist, randomKey, ROOT, session, write } from "./client.js";
+import { ApiError, checkSize, Unreachable } from "./requests.js";
 
 const AT_ONCE = 3;
 const ATTEMPTS = 8;
@@ -76,4 +74,43 @@ async function send({ id, collectionId }) {
     change(id, { state: "failed", problem: problem.message });
   }
   next();
+}
+
+const LONGEST_MS = 1_200_000;
+
+/** Resolves to the service's record. Rejects with `ApiError`, `Unreachable`, or an `AbortError`. */
+export function upload(path, file, { key, onProgress, signal }) {
+  return new Promise((resolve, reject) => {
+    signal.throwIfAborted();
+    checkSize(file);
+    const request = new XMLHttpRequest();
+    const form = new FormData();
+    form.append("file", file);
+    request.open("POST", ROOT + path);
+    for (const [name, value] of Object.entries({ ...credential(), "idempotency-key": key })) request.setRequestHeader(name, value);
+    request.upload.onprogress = ({ loaded, total }) => onProgress(total ? loaded / total : 0);
+    request.onload = () => settle(request, resolve, reject);
+    request.timeout = LONGEST_MS;
+    request.onerror = () => reject(new Unreachable());
+    request.ontimeout = request.onerror;
+    request.onabort = () => reject(new DOMException("The upload was ended.", "AbortError"));
+    signal.addEventListener("abort", () => request.abort(), { once: true });
+    request.send(form);
+  });
+}
+
+function settle(request, resolve, reject) {
+  const answer = bodyOf(request.responseText);
+  if (request.status < 300 && answer) return resolve(answer);
+  const problem = new ApiError(request.status, answer?.error, Number(request.getResponseHeader("retry-after")) || null);
+  endWith(problem);
+  return reject(problem);
+}
+
+function bodyOf(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return null;
+  }
 }

@@ -3,6 +3,7 @@
  * sanitise, and no policy of trusted types is needed. HTML is shown as the text that it is, pictures as links.
  */
 import { Marked } from "marked";
+import { html, useLayoutEffect, useMemo, useRef } from "../html.js";
 
 // Formulas are code, since Markdown would take their backslashes and underscores for its own.
 const BLOCK_FORMULA = /^(?:\$\$(?!\s*\$)[^]+?\$\$|\\\[[^]+?\\\])[ \t]*(?:\n+|$)/;
@@ -134,14 +135,12 @@ function link(address, children) {
   return element("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
 }
 
+// From U+00A0 on, without the letters behind them.
 const LATIN =
   "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil " +
-  "sup1 ordm raquo frac14 frac12 frac34 iquest Agrave Aacute Acirc Atilde Auml Aring AElig Ccedil Egrave Eacute Ecirc Euml Igrave Iacute " +
-  "Icirc Iuml ETH Ntilde Ograve Oacute Ocirc Otilde Ouml times Oslash Ugrave Uacute Ucirc Uuml Yacute THORN szlig agrave aacute acirc " +
-  "atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth ntilde ograve oacute ocirc otilde ouml divide " +
-  "oslash ugrave uacute ucirc uuml yacute thorn yuml";
+  "sup1 ordm raquo frac14 frac12 frac34 iquest";
 const SIGNS =
-  "amp & lt < gt > quot \" apos ' ndash – mdash — lsquo ‘ rsquo ’ ldquo “ rdquo ” bdquo „ bull • hellip … prime ′ euro € trade ™ larr ← uarr ↑ " +
+  "times × divide ÷ amp & lt < gt > quot \" apos ' ndash – mdash — lsquo ‘ rsquo ’ ldquo “ rdquo ” bdquo „ bull • hellip … prime ′ euro € trade ™ larr ← uarr ↑ " +
   "rarr → darr ↓ harr ↔ rArr ⇒ hArr ⇔ minus − infin ∞ asymp ≈ ne ≠ equiv ≡ le ≤ ge ≥ sum ∑ prod ∏ radic √ part ∂ int ∫ isin ∈ Delta Δ Omega Ω " +
   "alpha α beta β gamma γ delta δ epsilon ε theta θ lambda λ mu μ pi π sigma σ phi φ omega ω";
 const ENTITIES = new Map([
@@ -155,4 +154,13 @@ function plain(text) {
     const code = decimal ? Number(decimal) : parseInt(hex, 16);
     return code > 0 && code <= 0x10ffff ? String.fromCodePoint(code) : whole;
   });
+}
+
+/** `growing`: more of the text is on its way. */
+export function Markdown({ text, growing = false }) {
+  const box = useRef();
+  const blocks = useMemo(() => new Blocks(), []);
+  useLayoutEffect(() => blocks.show(box.current, text), [text]);
+  useLayoutEffect(() => () => blocks.end(), []);
+  return html`<div class=${growing ? "markdown growing" : "markdown"} ref=${box}></div>`;
 }

@@ -1,5 +1,5 @@
 /** What the turns of the last hour did, out of their events, minute by minute. */
-import { timeOf, timeOfId } from "./times.js";
+import { timeOf, timeOfId } from "./format.js";
 
 export const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;

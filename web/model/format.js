@@ -79,3 +79,32 @@ export function agoText(timestamp, now = Date.now()) {
   if (seconds < 86_400) return `${Math.round(seconds / 3600)} h ago`;
   return momentText(timestamp);
 }
+
+const DAY_MS = 86_400_000;
+
+/** The last `count` days, the oldest first; the last one is that of `now`. */
+export function lastDays(count, now = Date.now()) {
+  return Array.from({ length: count }, (_, at) => new Date(now - (count - 1 - at) * DAY_MS).toISOString().slice(0, 10));
+}
+
+/** A list for each name of `fields`: the values of the days in their order, 0 for a day without any. */
+export function byDay(days, items, fields) {
+  const known = new Map(items.map((item) => [item.day, item]));
+  return Object.fromEntries(fields.map((field) => [field, days.map((day) => Number(known.get(day)?.[field] ?? 0))]));
+}
+
+/** Moments in milliseconds since 1970, with the microseconds of the API's timestamps as a fraction. */
+export function timeOf(timestamp) {
+  const fraction = timestamp.indexOf(".");
+  if (fraction < 0) return Date.parse(timestamp);
+  return Date.parse(`${timestamp.slice(0, fraction)}Z`) + Number(`0${timestamp.slice(fraction, -1)}`) * 1000;
+}
+
+/**
+ * The moment at which an id was made, or null: ids are UUIDs of version 7, which begin with it. A turn's id is that of
+ * its command, so it tells when the gateway took the message in.
+ */
+export function timeOfId(id) {
+  if (!/^[0-9a-f]{8}-[0-9a-f]{4}-7/.test(id ?? "")) return null;
+  return parseInt(id.slice(0, 8) + id.slice(9, 13), 16);
+}

@@ -1,5 +1,5 @@
 /** What is no turn: sessions, knowledge bases, artifacts, files, keys; each as bars and marks of its events. */
-import { timeOf, timeOfId } from "./times.js";
+import { timeOf, timeOfId } from "./format.js";
 
 const LONGEST_ON_THE_BUS = 86_400_000;
 const NAMES = { api_key: "API key", knowledge_base: "Knowledge base" };

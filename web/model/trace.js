@@ -1,6 +1,6 @@
 /** A timeline's events as a tree of spans over all services. */
-import { merged } from "./scale.js";
 import { otherSpan } from "./other_spans.js";
+import { merged } from "./scale.js";
 import { turnSpan } from "./turn_span.js";
 
 /** `{roots, start, end, totals, running}` of events in the order of their positions. */
@@ -104,4 +104,3 @@ function sessionSpan(id, members) {
     segments: itself?.segments ?? [], marks: itself?.marks ?? [], children, events: itself?.events ?? [],
   };
 }
-

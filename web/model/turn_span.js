@@ -1,5 +1,5 @@
 /** A turn as bars: on the bus, in the queue, with the model, in tools, waiting for people, lost with a worker. */
-import { timeOf, timeOfId } from "./times.js";
+import { timeOf, timeOfId } from "./format.js";
 
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
 const LONGEST_ON_THE_BUS = 86_400_000;

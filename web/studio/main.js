@@ -1,11 +1,10 @@
 /** The studio's beginning: who is signed in decides between the sign-in form and the frame with its pages. */
-import { waitingStreams } from "../api/network.js";
-import { resume, session } from "../api/session.js";
-import { Frame } from "./parts/frame.js";
-import { late } from "./parts/late.js";
+import { resume, session, waitingStreams } from "../api/client.js";
 import { html, render } from "../html.js";
-import { interceptLinks } from "./router.js";
 import { useStore } from "../store.js";
+import { Frame } from "./parts/frame.js";
+import { late } from "./parts/hooks.js";
+import { interceptLinks } from "./router.js";
 
 const SignIn = late(() => import("./pages/sign_in.js").then((module) => module.SignIn));
 

@@ -1,10 +1,8 @@
 /** The chat in somebody's page: a button that opens a panel, in a shadow root that neither side's styles pass. */
-import { sleep } from "../api/sleep.js";
-import { element, icon } from "./element.js";
-import { Memory } from "./memory.js";
-import { Panel } from "./panel.js";
-import { styleSheets } from "./styles.js";
-import { publicApi, Visitor } from "./visitor.js";
+import { sleep } from "../api/requests.js";
+import { html, render } from "../html.js";
+import { styleSheets, Widget } from "./panel.js";
+import { Memory, publicApi, Visitor } from "./visitor.js";
 
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
 const SAID = {
@@ -15,6 +13,7 @@ const SAID = {
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
 const DOUBT_MS = 3_000;
+const PAINT_MS = 50;
 const started = new Set();
 
 /** `settings` are the script's `data-` attributes and the `origin` that it came from. */
@@ -31,63 +30,109 @@ export function start(settings) {
 }
 
 class Chat {
-  #panel;
   #visitor = null;
   #makeVisitor;
   #reach;
   #doubting = null;
+  #painting = 0;
+  /** What the panel shows; its visitor stays to be read when the chat has ended. */
+  #shown = { isOpen: false, visitor: null, problem: "", isWaiting: false, takesMessages: true, mayAttach: null, text: "" };
 
   constructor(settings, key) {
     this.page = globalThis.aesChat ??= {};
     this.page.tools ??= {};
-    this.settings = settings;
-    this.host = element("aes-chat", { "data-theme": settings.theme, "data-position": settings.position });
+    this.host = document.createElement("aes-chat");
+    for (const name of ["theme", "position"]) if (settings[name]) this.host.dataset[name] = settings[name];
     this.root = this.host.attachShadow({ mode: "open" });
     this.root.adoptedStyleSheets = styleSheets(settings.accent);
-    const words = { ...WORDS, ...settings };
-    this.#panel = new Panel({ ...words, mayTakeFiles: settings.files !== "off" }, { close: () => this.close(), startOver: () => this.startOver() });
+    this.words = { ...WORDS, ...settings };
+    this.offersFiles = settings.files !== "off";
     const waiting = new Set();
     const onWaiting = (stream, waits) => {
       if (waits) waiting.add(stream);
       else waiting.delete(stream);
-      this.#panel.setWaiting(waiting.size > 0);
+      this.#show({ isWaiting: waiting.size > 0 });
       this.#doubt(waiting.size > 0);
     };
     const api = publicApi(settings, { onWaiting, onUnreachable: () => this.#doubt(true) });
     this.#reach = api.reach;
     this.#makeVisitor = () => new Visitor(api, new Memory(key), () => this.page.tools);
-    this.launcher = element("button", { className: "launcher", type: "button", "aria-expanded": "false", onclick: () => this.open() }, icon("chat"), words.label);
-    this.#panel.node.hidden = true;
-    this.root.append(this.launcher, this.#panel.node);
-    this.#panel.node.addEventListener("keydown", (event) => event.key === "Escape" && this.close());
-    Object.assign(this.page, { open: () => this.open(), close: () => this.close() });
+    this.#show({ mayAttach: this.offersFiles ? null : false });
+    const { open, close } = this.#on;
+    Object.assign(this.page, { open, close });
     document.body.append(this.host);
-    if (settings.open !== undefined) this.open({ focus: false });
+    if (settings.open !== undefined) this.#open({ focus: false });
   }
 
-  open({ focus = true } = {}) {
+  #on = {
+    open: () => this.#open(),
+    close: () => {
+      this.#toggle(false);
+      this.#focus(".launcher");
+    },
+    startOver: () => {
+      this.#visitor?.startOver();
+      this.#visitor = null;
+      this.#begin();
+      this.#focus("textarea");
+    },
+    write: (text) => this.#show({ text }),
+    send: (text, files) => {
+      this.#focus("textarea");
+      this.#guarded(async (visitor) => {
+        try {
+          await visitor.send(text, files);
+        } catch (problem) {
+          // What was written is not lost with the attempt.
+          this.#giveBack([text]);
+          throw problem;
+        }
+      });
+    },
+    stop: () => this.#guarded((visitor) => visitor.running && visitor.stop(visitor.running)),
+    download: (artifact) => this.#guarded((visitor) => visitor.download(artifact)),
+  };
+
+  /** Draws at once, so that what is focused next is there, and what is typed is known. */
+  #show(changes) {
+    Object.assign(this.#shown, changes);
+    render(html`<${Widget} words=${this.words} on=${this.#on} ...${this.#shown} />`, this.root);
+  }
+
+  #focus(selector) {
+    this.root.querySelector(selector).focus();
+  }
+
+  #open({ focus = true } = {}) {
     this.#toggle(true);
-    if (focus) this.#panel.field.focus();
     if (!this.#visitor) this.#begin();
+    if (focus) this.#focus("textarea");
   }
 
-  close() {
-    this.#toggle(false);
-    this.launcher.focus();
+  #toggle(isOpen) {
+    this.#show({ isOpen });
+    this.host.toggleAttribute("data-open", isOpen);
   }
 
-  startOver() {
-    this.#visitor?.startOver();
-    this.#visitor = null;
-    this.#begin();
-    this.#panel.field.focus();
+  async #guarded(action) {
+    this.#show({ problem: "" });
+    try {
+      await action(this.#shown.visitor);
+    } catch (problem) {
+      this.#show({ problem: problem.message });
+    }
   }
 
-  #toggle(open) {
-    this.#panel.node.hidden = !open;
-    this.launcher.hidden = open;
-    this.launcher.setAttribute("aria-expanded", String(open));
-    this.host.toggleAttribute("data-open", open);
+  /** Puts texts that were not sent before what is being written. */
+  #giveBack(texts) {
+    this.#show({ text: [...texts, this.#shown.text].filter(Boolean).join("\n\n") });
+  }
+
+  /** Takes messages; or none, so that what was written can be read and copied only. */
+  #takeMessages(takesMessages) {
+    // What cannot be used any more would lose the focus to the page, and the panel its keys with it.
+    if (!takesMessages && this.root.querySelector("form").contains(this.root.activeElement)) this.#focus(".close");
+    this.#show({ takesMessages });
   }
 
   /** After a request without an answer: a page whose key has ended may not read that, so that it looks like a lost connection. */
@@ -115,22 +160,29 @@ class Chat {
     }
     if (signal.aborted || this.#visitor !== visitor) return;
     this.#visitor = null;
-    this.#panel.takeMessages(false);
-    this.#panel.giveBack(visitor?.giveUp() ?? []);
-    this.#panel.say(SAID.ended);
+    this.#takeMessages(false);
+    this.#giveBack(visitor?.giveUp() ?? []);
+    this.#show({ problem: SAID.ended });
   }
 
   async #begin() {
     const visitor = this.#makeVisitor();
     this.#visitor = visitor;
-    this.#panel.show(visitor);
+    visitor.changed = () => {
+      this.#painting ||= setTimeout(() => {
+        this.#painting = 0;
+        this.#show({});
+        this.#shown.visitor.answerCalls();
+      }, PAINT_MS);
+    };
+    this.#show({ visitor, problem: "" });
     for (let pause = FIRST_PAUSE_MS; ; pause = Math.min(pause * 2, LONGEST_PAUSE_MS)) {
       const { reach, scopes, problem } = await this.#reach();
       if (this.#visitor !== visitor) return;
-      this.#panel.takeMessages(reach !== "refused");
-      this.#panel.takeFiles(scopes?.includes("artifacts:write") ?? false);
+      this.#takeMessages(reach !== "refused");
+      this.#show({ mayAttach: this.offersFiles && (scopes?.includes("artifacts:write") ?? false) });
       if (scopes) break;
-      this.#panel.say(SAID[reach] ?? problem);
+      this.#show({ problem: SAID[reach] ?? problem });
       if (reach === "refused") {
         // Asked again when it is opened the next time.
         this.#visitor = null;
@@ -138,7 +190,7 @@ class Chat {
       }
       await sleep(pause);
     }
-    this.#panel.say("");
-    this.#panel.resume();
+    this.#show({ problem: "" });
+    visitor.resume().catch((problem) => this.#show({ problem: problem.message }));
   }
 }

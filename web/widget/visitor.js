@@ -1,7 +1,6 @@
 /** A visitor's conversation: its session, what waits for the page's own functions, and files. */
-import { ApiError, checkSize, requestsTo, Unreachable } from "../api/requests.js";
-import { followBy } from "../api/streams.js";
-import { sentenceOf, Talk } from "../model/talk.js";
+import { ApiError, checkSize, followBy, requestsTo, Unreachable } from "../api/requests.js";
+import { Talk } from "../chat/conversation.js";
 
 const LAST_MESSAGES = 100;
 const ANSWER_MS = 15_000;
@@ -52,7 +51,11 @@ async function reachOf(requests, origin) {
   }
 }
 
+let last = 0;
+
 export class Visitor extends Talk {
+  /** The same for as long as it is shown. */
+  key = (last += 1);
   #memory;
   #tools;
   #answered = new Set();
@@ -63,8 +66,10 @@ export class Visitor extends Talk {
     super(api, memory.session);
     this.#memory = memory;
     this.#tools = tools;
-    this.state = memory.session ? "loading" : "ready";
-    this.problem = "";
+  }
+
+  get running() {
+    return this.turns.find(({ hasEnded, id }) => !hasEnded && id);
   }
 
   /** Takes up the conversation from before a reload; one that has been deleted is forgotten. */
@@ -76,7 +81,6 @@ export class Visitor extends Talk {
       if (problem.status !== 404) throw problem;
       this.#forget();
     }
-    this.state = "ready";
     this.changed();
     for (const turn of this.turns) if (turn.id && !turn.hasEnded) this.followTurn(turn);
   }
@@ -125,7 +129,11 @@ export class Visitor extends Talk {
     form.append("file", file);
     const path = `/sessions/${await this.open()}/artifacts/`;
     const signal = AbortSignal.timeout(UPLOAD_MS);
-    return (await this.api.send("POST", path, { body: form, signal })).json();
+    try {
+      return await (await this.api.send("POST", path, { body: form, signal })).json();
+    } catch (problem) {
+      throw problem.status === 403 ? new Error("Files are not taken here.") : problem;
+    }
   }
 
   async download({ artifact_id: id, name }) {
@@ -171,4 +179,31 @@ export class Visitor extends Talk {
   }
 }
 
-export { sentenceOf };
+/** What a page's own storage keeps of a conversation: its session, by the key of the connection. */
+export class Memory {
+  #name;
+  #value = null;
+
+  constructor(key) {
+    this.#name = `aes.chat.${key}`;
+    try {
+      this.#value = localStorage.getItem(this.#name);
+    } catch {
+      // A page may have no storage, such as in a sandboxed frame: the conversation ends with it.
+    }
+  }
+
+  get session() {
+    return this.#value;
+  }
+
+  keep(session) {
+    this.#value = session;
+    try {
+      if (session) localStorage.setItem(this.#name, session);
+      else localStorage.removeItem(this.#name);
+    } catch {
+      // As above, or it is full.
+    }
+  }
+}

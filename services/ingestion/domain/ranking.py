@@ -20,7 +20,7 @@ def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey,
     """Scores of the best candidates from 0 to 1, best first; equal ones in the order of their files.
 
     Hybrid keeps both scores as they are, not as ranks: on three labelled collections reciprocal ranks were worse than
-    keywords alone on two, this is better than either on all (see docs/decisions).
+    keywords alone on two, this is better than either on all (docs/decisions/0024).
     """
     # A chunk found by words only is no closer than the last one found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)

@@ -27,7 +27,7 @@ def candidates(name: str) -> Iterator[str]:
     """Keys to try for a new agent, without end: the slug of its name with a random suffix.
 
     Every key has one: a suffix that is there only when another company has the bare slug would reveal that it does, and
-    a count how many have (docs/decisions/0027).
+    a count how many have (docs/decisions/0008).
     """
     base = slug(name)
     while True:

@@ -79,7 +79,7 @@ class AdmitTurn:
         return await self._commits.submit(submission)
 
     async def _commit(self, submissions: Sequence[Submission]) -> list[Decision]:
-        """Decides a batch in one transaction. Turns claimed by it start while it commits (docs/decisions/0017)."""
+        """Decides a batch in one transaction. Turns claimed by it start while it commits (docs/decisions/0005)."""
         claim = ClaimFuture()
         claimed: list[ClaimedTurn] = []
         try:

@@ -175,7 +175,7 @@ def test_a_turn_goes_on_when_the_gateway_was_killed(visit: Visit, model: HeldMod
         expect(page.get_by_text("Connection lost")).to_be_visible()
         breakable.wait_replaced("gateway", pid)
     log = page.get_by_role("log")
-    expect(log.locator(".turn > .markdown")).to_have_text(TEXT, timeout=30_000)
+    expect(log.locator(".reply > .markdown")).to_have_text(TEXT, timeout=30_000)
     expect(log.get_by_role("article")).to_have_count(1)
     expect(page.get_by_role("alert")).to_be_hidden()
 

@@ -164,6 +164,21 @@ async def modules_from(client: httpx.AsyncClient, roots: set[str]) -> set[str]:
     return found
 
 
+def test_a_module_is_its_source_line_by_line_but_for_comments_and_names_of_packages() -> None:
+    checked = 0
+    for file in FOLDER.rglob("*.js"):
+        asset = load().assets.get(path := file.relative_to(FOLDER).as_posix())
+        if asset is None or path.startswith("vendor/"):
+            continue
+        source, sent = file.read_text().split("\n"), asset.content.decode().split("\n")
+        assert len(source) == len(sent), path
+        for before, after in zip(source, sent, strict=True):
+            is_comment = before.strip().startswith(("//", "/*", "*")) and not after
+            assert is_comment or re.sub('"[^"]*"', "", before) == re.sub('"[^"]*"', "", after), f"{path}: {before}"
+        checked += 1
+    assert checked > 50
+
+
 def test_all_files_together_are_small() -> None:
     assert sum(len(asset.compressed) for asset in load().assets.values()) < MOST_BYTES
 

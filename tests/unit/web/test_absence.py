@@ -66,7 +66,7 @@ def test_a_knowledge_base_is_followed_from_now_on_after_a_long_absence(run: Run)
     away = """
       const record = { id: "k", status: "completed" };
       serve(({ path }, signal) => (path === "/events/" ? stream(signal) : Response.json(record)));
-      const { session } = await import("/api/session.js");
+      const { session } = await import("/api/client.js");
       session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
       const { render, h } = await import("preact");
       const Shown = () => (m.useKnowledgeBase("k"), null);
@@ -87,7 +87,7 @@ def test_a_knowledge_base_is_followed_from_now_on_after_a_long_absence(run: Run)
       return requests.filter(({ path }) => path === "/events/").map(({ query, lastId }) => [query, lastId]);
     """
     of_now = [{"type": "knowledge_base.*"}, None]
-    assert run("studio/parts/knowledge/use_knowledge_base.js", in_world(away)) == [of_now, of_now]
+    assert run("studio/parts/knowledge/base_page.js", in_world(away)) == [of_now, of_now]
 
 
 def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> None:
@@ -116,7 +116,7 @@ def test_a_message_that_is_not_accepted_is_repeated_out_of_sight(run: Run) -> No
       const methods = new Set(requests.slice(0, -1).map(({ method }) => method));
       return { before: [...methods], last: [method, path], status: talk.turns[0].status };
     """
-    found = run("model/talk.js", in_world(sending))
+    found = run("chat/conversation.js", in_world(sending))
     assert found == {"before": ["POST"], "last": ["GET", "/runtime/s/turns/t/events/"], "status": "cancelled"}
 
 
@@ -139,7 +139,7 @@ MISSED = """
     if (path === "/events/" && query.order) return Response.json({ events, has_more: false, next: 1 });
     return stream(signal);
   });
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
   const { render, h } = await import("preact");
   let conversation;
@@ -239,7 +239,7 @@ def test_a_fork_has_the_calls_of_its_history_from_the_session_before_it_which_we
         const known = query.session_id === "origin" ? events.toReversed() : [];
         return query.order ? Response.json({ events: known, has_more: false, next: 1 }) : stream(signal);
       });
-      const { session } = await import("/api/session.js");
+      const { session } = await import("/api/client.js");
       session.set({ state: "in", me: { scopes: ["events:read"] }, problem: "" });
       const { render, h } = await import("preact");
       let conversation;
@@ -296,10 +296,10 @@ def test_names_of_files_are_asked_for_one_at_a_time_and_given_up(run: Run) -> No
       await until(() => asked() === 2 && !under);
       // Longer than the first pauses before something is repeated.
       await elapse(10_000);
-      const { waitingStreams } = await import("/api/network.js");
+      const { waitingStreams } = await import("/api/client.js");
       return { most, asked: asked(), isWaiting: waitingStreams.value.size > 0, attached: talk.turns[0].attachments };
     """
-    found = run("model/talk.js", in_world(nameless))
+    found = run("chat/conversation.js", in_world(nameless))
     assert found == {"most": 1, "asked": 2, "isWaiting": False, "attached": [{"id": "a", "name": "", "artifact": None}]}
 
 
@@ -325,6 +325,6 @@ def test_files_of_the_session_it_was_forked_from_are_found_and_gone_ones_asked_f
       const shown = talk.turns[0].attachments.map(({ name, artifact }) => [name, artifact?.session_id ?? null]);
       return { shown, asked: requests.map(({ path }) => path).filter((path) => path.includes("artifacts")) };
     """
-    found = run("model/talk.js", in_world(forked))
+    found = run("chat/conversation.js", in_world(forked))
     assert found["shown"] == [["own.md", "s"], ["old.md", "origin"], ["gone.md", None]]
     assert found["asked"] == ["/sessions/s/artifacts/", "/artifacts/old/", "/artifacts/gone/"]

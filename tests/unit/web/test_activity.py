@@ -50,7 +50,7 @@ def test_agents_of_old_sessions_are_read_once_when_they_are_shown(run: Run) -> N
         if (path === "/sessions/gone/") return Response.json({ error: {} }, { status: 404 });
         return Response.json(named(path.split("/")[2]));
       });
-      const { session } = await import("/api/session.js");
+      const { session } = await import("/api/client.js");
       session.set({ state: "in", me: { scopes: ["sessions:read"] }, problem: "" });
       const { render, h } = await import("preact");
       let shown;
@@ -64,7 +64,7 @@ def test_agents_of_old_sessions_are_read_once_when_they_are_shown(run: Run) -> N
       session.set({ state: "out", me: null, problem: "" });
       return [[...shown], requests.map(({ path }) => path)];
     """
-    found, asked = run("studio/parts/overview/use_names.js", in_world(names))
+    found, asked = run("studio/parts/overview/activity.js", in_world(names))
     assert found == [["new", "Agent new"], ["old", "Agent old"], ["gone", "Session"]]
     assert asked == ["/sessions/", "/sessions/old/", "/sessions/gone/"]
 
@@ -82,7 +82,7 @@ def test_names_of_many_sessions_are_read_together_with_pauses_and_forgotten(run:
       const pauses = [];
       const pause = window.setTimeout;
       window.setTimeout = (act, length, ...rest) => (length && pauses.push(length), pause(act, length, ...rest));
-      const { session } = await import("/api/session.js");
+      const { session } = await import("/api/client.js");
       session.set({ state: "in", me: { scopes: ["sessions:read"] }, problem: "" });
       const { render, h } = await import("preact");
       let shown;
@@ -103,7 +103,7 @@ def test_names_of_many_sessions_are_read_together_with_pauses_and_forgotten(run:
       session.set({ state: "out", me: null, problem: "" });
       return { afterMany, between, asked: requests.map(({ path }) => path) };
     """
-    found = run("studio/parts/overview/use_names.js", in_world(many))
+    found = run("studio/parts/overview/activity.js", in_world(many))
     singles = [f"/sessions/s{n}/" for n in (1, 2, 3, 4)]
     assert found["asked"] == ["/sessions/", "/sessions/", "/sessions/", *singles]
     assert found["afterMany"] == 100
@@ -177,7 +177,7 @@ ANEW = """
 """
 
 
-@pytest.mark.parametrize("module", ["studio/parts/timeline/use_events.js", "studio/parts/overview/use_activity.js"])
+@pytest.mark.parametrize("module", ["studio/parts/timeline/event_list.js", "studio/parts/overview/activity.js"])
 def test_what_is_shown_stays_while_it_is_read_anew(run: Run, module: str) -> None:
     part, seen = run(module, in_world(ANEW), "timeline" in module)
     assert part == "loading"

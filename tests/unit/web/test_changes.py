@@ -8,7 +8,7 @@ from tests.unit.web.conftest import Run, in_world
 WEB = Path("web")
 SHOWN = """
   const { render, h } = await import("preact");
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   session.set({ state: "in", me: { scopes: ["events:read", "agents:read", "sessions:read"] }, problem: "" });
   const box = document.createElement("div");
   const end = (found) => (render(null, box), session.set({ state: "out", me: null, problem: "" }), found);
@@ -16,7 +16,7 @@ SHOWN = """
 
 
 def test_every_kind_that_a_list_names_is_followed() -> None:
-    kinds = re.search(r"const KINDS = \[(.*)\]", (WEB / "api/changes.js").read_text())
+    kinds = re.search(r"const KINDS = \[(.*)\]", (WEB / "api/follow.js").read_text())
     assert kinds is not None
     texts = [path.read_text() for path in WEB.rglob("*.js") if "vendor" not in path.parts]
     named = {kind for text in texts for names in re.findall(r'changes: "([a-z_ ]+)" }', text) for kind in names.split()}
@@ -65,4 +65,4 @@ def test_many_changes_are_read_together_and_one_stream_serves_all_lists(run: Run
       await until(() => streams[0].ended);
       return end({ read, streams: streams.length });
     """
-    assert run("studio/parts/use_loaded.js", in_world(SHOWN + busy)) == {"read": 4, "streams": 1}
+    assert run("studio/parts/hooks.js", in_world(SHOWN + busy)) == {"read": 4, "streams": 1}

@@ -15,7 +15,7 @@ SHOWN = """(() => {
 
 
 def shown(run: Run, *events: Event) -> dict[str, Any]:
-    return run("model/conversation.js", SHOWN, [list(each) for each in events])  # type: ignore[no-any-return]
+    return run("chat/conversation.js", SHOWN, [list(each) for each in events])  # type: ignore[no-any-return]
 
 
 def delta(text: str, offset: int, *, attempt: int = 1, step: int = 1) -> Event:
@@ -95,7 +95,7 @@ def test_what_is_known_about_a_file_outlasts_reading_its_message_again(run: Run)
       return conversation.turn("t").attachments;
     })()"""
     known = {"id": "a", "name": "", "artifact": {"name": "notes.md"}}
-    assert run("model/conversation.js", twice, message) == [known]
+    assert run("chat/conversation.js", twice, message) == [known]
 
 
 def test_a_message_is_sent_again_as_it_was(run: Run) -> None:
@@ -109,7 +109,7 @@ def test_a_message_is_sent_again_as_it_was(run: Run) -> None:
     ]
     message = {"role": "user", "turn_id": "t", "content": "x", "timestamp": "2026", "content_blocks": stored}
     again = """(async () => {
-      const { Conversation } = await import("/model/conversation.js");
+      const { Conversation } = await import("/chat/conversation.js");
       const conversation = new Conversation();
       conversation.takeMessages([given]);
       const sent = [];
@@ -119,7 +119,7 @@ def test_a_message_is_sent_again_as_it_was(run: Run) -> None:
       const [{ content, attachments }] = talk.turns;
       return { sent: sent[0], content, files: attachments.map(({ id, name }) => [id, name]) };
     })()"""
-    found = run("model/talk.js", f"await {again}", message)
+    found = run("chat/conversation.js", f"await {again}", message)
     plain = [
         {"type": "file", "source": {"artifact_id": "a"}},
         {"type": "image", "url": "/api/v1/artifact-links/b/"},
@@ -136,13 +136,13 @@ def test_turns_come_in_the_order_of_their_messages_and_those_without_one_last(ru
       conversation.takeMessages(given);
       return conversation.turns.map(({ id }) => id);
     })()"""
-    assert run("model/conversation.js", ordered, messages) == ["half", "a", "b", "unknown"]
+    assert run("chat/conversation.js", ordered, messages) == ["half", "a", "b", "unknown"]
 
 
 def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) -> None:
     message = "A budget of the company is used up: cost 25 of 1; it renews at 2026-12-01T00:00:00.000000Z"
     problem = {"message": f"{message}.", "details": [{"message": message}, {"message": "Ask for more."}]}
-    said = run("model/talk.js", "m.sentenceOf(given)", problem)
+    said = run("chat/conversation.js", "m.sentenceOf(given)", problem)
     assert said == f"{message}. Ask for more."
     said = run("model/format.js", "m.plainText(given)", said)
     assert said.count("budget") == 1
@@ -152,7 +152,7 @@ def test_a_refusal_is_said_once_and_its_times_are_those_of_the_reader(run: Run) 
 
 
 GIVEN = """(async () => {
-  const { Conversation } = await import("/model/conversation.js");
+  const { Conversation } = await import("/chat/conversation.js");
   const conversation = new Conversation();
   conversation.given = new m.GivenMessages();
   // The end of it is read first, and some of it twice.
@@ -184,7 +184,7 @@ def test_messages_from_elsewhere_are_shown_with_their_calls(run: Run) -> None:
         message("user", "Thanks", turn="t"),
         message("assistant", "Gladly", turn="t"),
     ]
-    shown_turns = run("model/given_messages.js", f"await {GIVEN}", messages)
+    shown_turns = run("model/messages.js", f"await {GIVEN}", messages)
     told = {"id": None, "status": "completed"}
     assert shown_turns == [
         {**told, "content": "Hello", "text": "Hi.", "calls": []},

@@ -22,7 +22,7 @@ SCHEMA = {
 
 
 def test_each_property_has_a_field_of_its_kind(run: Run) -> None:
-    fields = run("model/schema_form.js", "m.fieldsOf(given)", SCHEMA)
+    fields = run("model/toolsets.js", "m.fieldsOf(given)", SCHEMA)
     assert {field["name"]: field["kind"] for field in fields} == {
         "crossing": "choice",
         "cars": "number",
@@ -55,7 +55,7 @@ WRITTEN: list[tuple[dict[str, str], dict[str, Any], dict[str, str]]] = [
 def test_what_is_written_becomes_arguments(
     run: Run, written: dict[str, str], arguments: dict[str, Any], problems: dict[str, str]
 ) -> None:
-    read = run("model/schema_form.js", "m.argumentsOf(m.fieldsOf(given[0]), given[1])", [SCHEMA, written])
+    read = run("model/toolsets.js", "m.argumentsOf(m.fieldsOf(given[0]), given[1])", [SCHEMA, written])
     assert read == {"arguments": arguments, "problems": problems}
 
 
@@ -85,7 +85,7 @@ TOOLSET = {
 
 
 def test_a_toolset_is_shown_as_it_was_configured(run: Run) -> None:
-    shown = yaml.safe_load(run("model/toolset_text.js", "m.textOf(given)", TOOLSET))
+    shown = yaml.safe_load(run("model/toolsets.js", "m.textOf(given)", TOOLSET))
     tool = {"name": "fare", "method": "GET", "url": "https://a.example/{x}", "query": {"cars": "{cars}"}}
     assert shown == {
         "approval": "always",
@@ -95,22 +95,23 @@ def test_a_toolset_is_shown_as_it_was_configured(run: Run) -> None:
 
 def test_what_is_taken_out_of_the_text_is_removed(run: Run) -> None:
     toolset = {"type": "mcp", "url": "https://a.example", "headers": {"A": "b"}, "retries": 1, "tools": []}
-    change = run("model/toolset_text.js", "m.changeOf(given[0], given[1])", [toolset, "url: https://b.example"])
+    change = run("model/toolsets.js", "m.changeOf(given[0], given[1])", [toolset, "url: https://b.example"])
     assert yaml.safe_load(change) == {"url": "https://b.example", "headers": {}, "retries": None}
 
 
 @pytest.mark.parametrize("kind", ["mcp", "openapi", "http"])
 def test_every_template_is_yaml(run: Run, kind: str) -> None:
-    assert yaml.safe_load(run("model/toolset_text.js", "m.TEMPLATES[given]", kind))["type"] == kind
+    assert yaml.safe_load(run("model/toolsets.js", "m.TEMPLATES[given]", kind))["type"] == kind
 
 
 def test_the_end_of_a_key(run: Run) -> None:
     ends = run(
-        "model/expiry.js", "[m.expiryOf('7', '', 0), m.expiryOf('date', '2031-01-31'), m.expiryOf('', '') ?? null]"
+        "studio/parts/forms.js",
+        "[m.expiryOf('7', '', 0), m.expiryOf('date', '2031-01-31'), m.expiryOf('', '') ?? null]",
     )
     assert ends[0] == "1970-01-08T00:00:00.000Z"
     assert ends[1] > "2031-01-30"
     assert ends[2] is None
     key = {"revoked_at": None, "expires_at": "1970-01-02T00:00:00Z", "successor_id": None}
-    states = run("model/expiry.js", "[0, 1e9].map((now) => m.keyState(given, now))", key)
+    states = run("studio/parts/forms.js", "[0, 1e9].map((now) => m.keyState(given, now))", key)
     assert states == ["active", "expired"]

@@ -19,7 +19,7 @@ PLACES = (
 @pytest.mark.parametrize(("text", "passage", "found"), PLACES)
 def test_a_passage_is_found_whatever_its_blanks(run: Run, text: str, passage: str, found: str | None) -> None:
     expression = "((at) => at && given[0].slice(...at))(m.locate(given[0], given[1]))"
-    assert run("model/passages.js", expression, [text, passage]) == found
+    assert run("model/knowledge.js", expression, [text, passage]) == found
 
 
 MARKS = (
@@ -35,13 +35,13 @@ MARKS = (
 
 @pytest.mark.parametrize(("text", "query", "words"), MARKS)
 def test_words_of_the_query_are_marked(run: Run, text: str, query: str, words: list[str]) -> None:
-    pieces = run("model/passages.js", "m.marked(given[0], given[1])", [text, query])
+    pieces = run("model/knowledge.js", "m.marked(given[0], given[1])", [text, query])
     assert "".join(piece["text"] for piece in pieces) == text
     assert [piece["text"] for piece in pieces if piece["marked"]] == words
 
 
 def test_characters_are_counted_as_the_service_counts_them(run: Run) -> None:
-    assert run("model/passages.js", "m.characters('a🤖é')") == 3
+    assert run("model/knowledge.js", "m.characters('a🤖é')") == 3
 
 
 TABLES: list[tuple[str, list[str], list[list[str]]]] = [
@@ -54,14 +54,14 @@ TABLES: list[tuple[str, list[str], list[list[str]]]] = [
 
 @pytest.mark.parametrize(("text", "headers", "rows"), TABLES)
 def test_the_first_rows_of_a_table(run: Run, text: str, headers: list[str], rows: list[list[str]]) -> None:
-    assert run("model/csv.js", "m.readCsv(given, 2)", text) == {"headers": headers, "rows": rows}
+    assert run("studio/parts/files/document.js", "m.readCsv(given, 2)", text) == {"headers": headers, "rows": rows}
 
 
 CONTENT = "{collectionIds: ['c'], fileIds: ['f']}"
 
 
 def test_a_new_form_holds_the_defaults(run: Run) -> None:
-    body = run("model/knowledge_settings.js", f"m.bodyOf({{...m.formOf(null), name: ' x '}}, {CONTENT})")
+    body = run("model/knowledge.js", f"m.bodyOf({{...m.formOf(null), name: ' x '}}, {CONTENT})")
     assert body == {
         "name": "x",
         "description": "",
@@ -87,7 +87,7 @@ def test_what_is_there_comes_back_unchanged(run: Run) -> None:
         "chunking_strategy": chunking,
         "embedding_config": {"provider": "openai", "model": "m", "dimensions": 8},
     }
-    body = run("model/knowledge_settings.js", f"m.bodyOf(m.formOf(given), {CONTENT})", given)
+    body = run("model/knowledge.js", f"m.bodyOf(m.formOf(given), {CONTENT})", given)
     assert body == {**given, "collection_ids": ["c"], "file_ids": ["f"]}
 
 
@@ -102,7 +102,7 @@ WRONG = (
 def test_what_cannot_be_sent_is_told_at_its_field(run: Run, field: str, text: str, name: str) -> None:
     attempt = f"m.bodyOf({{...m.formOf(null), ...given}}, {CONTENT})"
     refused = f"(() => {{ try {{ return {attempt} }} catch (problem) {{ return problem.details }} }})()"
-    [detail] = run("model/knowledge_settings.js", refused, {field: text})
+    [detail] = run("model/knowledge.js", refused, {field: text})
     assert detail["loc"][1] == name
 
 
@@ -114,8 +114,8 @@ def test_progress_of_the_own_ingestion_changes_the_record(run: Run) -> None:
         {"type": "knowledge_base.ingestion.progress", "data": {"knowledge_base_id": "k", **told}},
         {"type": "knowledge_base.updated", "data": {"knowledge_base": {"id": "k"}}},
     ]
-    other, own, anew = run("model/ingestion.js", "given[1].map((event) => m.after(given[0], event))", [base, events])
+    other, own, anew = run("model/knowledge.js", "given[1].map((event) => m.after(given[0], event))", [base, events])
     assert other == base
     assert (own["status"], own["progress"], own["processing_metadata"]) == ("running", 40, {"phase": "embedding"})
     assert anew is None
-    assert run("model/ingestion.js", "m.stageText(given)", own) == "2 of 5 files done. 40 %"
+    assert run("model/knowledge.js", "m.stageText(given)", own) == "2 of 5 files done. 40 %"

@@ -25,26 +25,26 @@ def long_turn() -> list[dict[str, Any]]:
 def test_of_thousands_of_bars_those_are_drawn_that_can_be_told_apart(run: Run) -> None:
     segments = [{"kind": "model" if n % 2 else "tool", "from": n, "to": n + 1} for n in range(20_000)]
     expression = "m.drawnSegments(given, (moment) => moment / 200, 1000)"
-    drawn = run("model/drawn.js", expression, segments)
+    drawn = run("model/scale.js", expression, segments)
     assert len(drawn) == 2
     assert [(each["kind"], each["count"], each["length"]) for each in drawn] == [
         ("tool", 10_000, 10_000),
         ("model", 10_000, 10_000),
     ]
     apart = [{"kind": "tool", "from": n * 400, "to": n * 400 + 100} for n in range(50)]
-    assert len(run("model/drawn.js", expression, apart)) == 50
+    assert len(run("model/scale.js", expression, apart)) == 50
 
 
 def test_few_bars_are_drawn_as_they_are_and_what_is_out_of_sight_is_not(run: Run) -> None:
     segments = [{"kind": "tool", "from": n, "to": n + 1} for n in (-300, 0, 1, 30_000)]
-    drawn = run("model/drawn.js", "m.drawnSegments(given, (moment) => moment / 200, 1000)", segments)
+    drawn = run("model/scale.js", "m.drawnSegments(given, (moment) => moment / 200, 1000)", segments)
     assert [each["count"] for each in drawn] == [1, 1]
 
 
 def test_marks_do_not_lie_on_top_of_each_other(run: Run) -> None:
     expression = "m.drawnMarks(given, (moment) => moment / 100, 1000)"
-    assert len(run("model/drawn.js", expression, list(range(10_000)))) <= 334
-    assert run("model/drawn.js", expression, [0, 1, 2]) == [0, 0.01, 0.02]
+    assert len(run("model/scale.js", expression, list(range(10_000)))) <= 334
+    assert run("model/scale.js", expression, [0, 1, 2]) == [0, 0.01, 0.02]
 
 
 @pytest.mark.slow(covered_by="e2e/studio/test_timeline.py::test_a_session_of_ten_thousand_events_is_a_small_document")
@@ -66,7 +66,7 @@ def test_events_are_found_by_every_word_in_them(run: Run) -> None:
     find = "m.found(given[0], {text: given[1], failures: given[2]}).map(({ type }) => type)"
 
     def found(text: str, failures: bool = False) -> list[str]:
-        types: list[str] = run("model/find_events.js", find, [events, text, failures])
+        types: list[str] = run("model/events.js", find, [events, text, failures])
         return types
 
     assert found("") == ["turn.tool_call.completed", "turn.failed", "session.created"]

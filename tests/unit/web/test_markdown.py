@@ -37,7 +37,7 @@ RENDERED = (
     ("```\na\n```", '<pre tabindex="0"><code>a</code></pre>'),
     ("one\ntwo", "<p>one<br>two</p>"),
     ("> a\n>\n> [x]: https://shop.example", "<blockquote><p>a</p></blockquote>"),
-    ("AT&amp;T &#9731; &copy; &yuml; &mdash; &constructor;", "<p>AT&amp;T ☃ © ÿ — &amp;constructor;</p>"),
+    ("AT&amp;T &#9731; &copy; &frac12; &mdash; &constructor;", "<p>AT&amp;T ☃ © ½ — &amp;constructor;</p>"),
     (
         "[x](https://shop.example/?a=1&amp;b=2)",
         '<p><a href="https://shop.example/?a=1&amp;b=2" target="_blank" rel="noopener noreferrer nofollow">x</a></p>',

@@ -4,7 +4,7 @@ from tests.unit.web.conftest import Run, in_world
 
 DRAWN = """
   const { render, h } = await import("preact");
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   const signIn = (...scopes) => session.set({ state: "in", me: { scopes }, problem: "" });
   sessionStorage.clear();
   const box = document.createElement("div");
@@ -191,7 +191,7 @@ def test_consumer_lag_says_that_it_is_read(run: Run) -> None:
       await until(() => box.textContent.includes("0 messages behind"));
       return end({ meanwhile, afterwards: box.textContent });
     """
-    found = run("studio/parts/operators/lag.js", in_world(DRAWN + slow))
+    found = run("studio/parts/operators/state.js", in_world(DRAWN + slow))
     assert "Reading" in found["meanwhile"]
     assert "Reading" not in found["afterwards"]
 
@@ -262,14 +262,14 @@ def test_a_budget_that_is_used_up_is_told(run: Run) -> None:
       await until(() => box.querySelector("[role=alert]"));
       return end(box.querySelector("[role=alert]").textContent);
     """
-    text = run("studio/parts/overview/used_up_budgets.js", in_world(DRAWN + told))
+    text = run("studio/parts/overview/activity.js", in_world(DRAWN + told))
     assert "The budget of the company is used up" in text
     assert "Other" not in text
 
 
 def test_times_of_other_days_have_their_date(run: Run) -> None:
     times = "[m.whenText(given, given + 1000), m.whenText(given, given + 3 * 86_400_000), m.exactText(given)]"
-    today, earlier, exact = run("model/moments.js", times, 1_767_225_600_123)
+    today, earlier, exact = run("model/events.js", times, 1_767_225_600_123)
     assert ":" in today
     assert len(earlier) > len(today)
     assert earlier.endswith(today)

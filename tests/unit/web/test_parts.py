@@ -37,7 +37,7 @@ def test_files_are_dropped(run: Run) -> None:
       await until(() => box.firstChild.className === "");
       return end({ isTaken, isTextTaken: fire("drop", text), added });
     """
-    assert run("studio/parts/use_drop.js", in_world(DRAWN + dropped)) == {
+    assert run("studio/parts/hooks.js", in_world(DRAWN + dropped)) == {
         "isTaken": True,
         "isTextTaken": False,
         "added": ["notes.md"],
@@ -51,9 +51,9 @@ def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
       const artifact = { artifact_id: "a", name: "seen.png" };
       const files = [{ id: 1, name: "seen.png", state: "ready", artifact }];
       const add = (chosen) => added.push(...chosen.map(({ name }) => name));
-      const attachments = { files, add, clear: () => sent.push("clear") };
+      const attached = { all: files, add, clear: () => sent.push("clear") };
       const onSend = (text, ready) => sent.push([text, ready.map(({ name }) => name)]);
-      render(h(m.Composer, { draft: "pasted", attachments, onSend }), box);
+      render(h(m.Composer, { text: "", onText: () => {}, files: attached, onSend }), box);
       const clipboardData = new DataTransfer();
       clipboardData.items.add(new File(["x"], "shot.png", { type: "image/png" }));
       const field = box.querySelector("textarea");
@@ -62,7 +62,7 @@ def test_files_are_pasted_into_the_message_and_sent_with_it(run: Run) -> None:
       field.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true, cancelable: true }));
       return end({ added, sent });
     """
-    assert run("studio/parts/chat/composer.js", in_world(DRAWN + pasted)) == {
+    assert run("chat/composer.js", in_world(DRAWN + pasted)) == {
         "added": ["shot.png"],
         "sent": ["clear", ["", ["seen.png"]]],
     }
@@ -88,7 +88,7 @@ def test_an_artifact_shows_its_picture_or_its_table(run: Run) -> None:
       const cells = [...box.querySelectorAll("td")].map(({ textContent }) => textContent);
       return end({ picture, cells, asked: requests.map(({ path }) => path) });
     """
-    found = run("studio/parts/chat/artifact_card.js", in_world(DRAWN + shown))
+    found = run("studio/parts/chat/details.js", in_world(DRAWN + shown))
     assert (found["picture"], found["cells"]) == ("p.png", ["1"])
     artifact = "/sessions/s/artifacts/"
     assert found["asked"] == [f"{artifact}p.png/download/", f"{artifact}t.csv/preview/"]
@@ -102,7 +102,7 @@ def test_the_account_panel_names_the_user_and_the_scopes(run: Run) -> None:
       const [who, facts] = [".who", ".facts"].map((name) => box.querySelector(name).textContent);
       return end({ who, codes: [...box.querySelectorAll("code")].map(({ textContent }) => textContent), facts });
     """
-    found = run("studio/parts/account.js", in_world(DRAWN + panel))
+    found = run("studio/parts/frame.js", in_world(DRAWN + panel))
     assert (found["who"], found["codes"]) == ("AdaAcme", ["agents:read", "events:read"])
     assert "60 requests a minute" in found["facts"]
 
@@ -123,7 +123,7 @@ APPROVALS = """
     }
     return Response.json({ actions: open, total: open.length, has_more: false });
   });
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   session.set({ state: "in", me: { scopes: ["runtime:approve"] }, problem: "" });
   render(h(m.Approvals, { changes: "" }), box);
   const cards = () => [...box.querySelectorAll(".tool-card")];

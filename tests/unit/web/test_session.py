@@ -34,7 +34,7 @@ def test_a_new_tab_has_the_key_of_one_that_is_open(run: Run) -> None:
       await until(() => m.session.value.state === "out");
       return end({ alone, state, credential, others, left: m.credential(), problem: m.session.value.problem });
     """
-    assert run("api/session.js", in_world(TABS + asking)) == {
+    assert run("api/client.js", in_world(TABS + asking)) == {
         "alone": "out",
         "state": "in",
         "credential": {"x-api-key": "aes_shared"},
@@ -57,7 +57,7 @@ def test_a_tab_that_answers_late_is_heard(run: Run) -> None:
       await elapse(500);
       return end({ before, signedIn, after: m.session.value.state });
     """
-    assert run("api/session.js", in_world(TABS + asking)) == {
+    assert run("api/client.js", in_world(TABS + asking)) == {
         "before": "out",
         "signedIn": {"x-api-key": "aes_shared"},
         "after": "out",
@@ -73,7 +73,7 @@ def test_who_signs_in_while_other_tabs_are_asked_stays_so(run: Run) -> None:
       await m.signOut();
       return end(found);
     """
-    found = run("api/session.js", in_world(TABS + meanwhile))
+    found = run("api/client.js", in_world(TABS + meanwhile))
     assert found == {"state": "in", "credential": {"x-api-key": "aes_own"}}
 
 
@@ -89,7 +89,7 @@ def test_a_tab_answers_and_tells_when_it_signs_out(run: Run) -> None:
       await elapse(1_000);
       return end({ given, answersOutside: told.some(({ to }) => to === "y") });
     """
-    assert run("api/session.js", in_world(TABS + answering)) == {
+    assert run("api/client.js", in_world(TABS + answering)) == {
         "given": {"key": "aes_own", "keyId": None},
         "answersOutside": False,
     }

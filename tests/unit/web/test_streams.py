@@ -18,11 +18,11 @@ def test_events_are_the_same_whatever_the_pieces(run: Run, size: int, end: str) 
     text = STREAM.replace("\n", end)
     pieces = [text[at : at + size] for at in range(0, len(text), size)]
     parse = "(() => { const parser = new m.SseParser(); return given.flatMap((piece) => parser.feed(piece)); })()"
-    assert run("api/sse.js", parse, pieces) == EVENTS
+    assert run("api/requests.js", parse, pieces) == EVENTS
 
 
 def test_an_event_that_is_not_complete_waits(run: Run) -> None:
-    assert run("api/sse.js", "new m.SseParser().feed('id: 1\\ndata: x\\n')") == []
+    assert run("api/requests.js", "new m.SseParser().feed('id: 1\\ndata: x\\n')") == []
 
 
 @pytest.mark.parametrize(("wanted", "first", "asked"), [(3, 6, 2), (100, 0, 5)])
@@ -41,12 +41,12 @@ def test_the_newest_events_come_in_their_order(run: Run, wanted: int, first: int
       return [positions(events), next, asked, parts];
     })()"""
     parts = [list(range(10 - 2 * read, 10)) for read in range(1, asked)]
-    assert run("model/newest_events.js", f"await {read}", wanted) == [list(range(first, 10)), 9, asked, parts]
+    assert run("model/events.js", f"await {read}", wanted) == [list(range(first, 10)), 9, asked, parts]
 
 
 def test_after_a_page_of_nothing_one_follows_from_where_it_began(run: Run) -> None:
     read = "await m.newestEvents(async () => ({ events: [], next: 1, has_more: false }), () => false)"
-    assert run("model/newest_events.js", read) == {"events": [], "next": 0, "isCut": False, "before": 1}
+    assert run("model/events.js", read) == {"events": [], "next": 0, "isCut": False, "before": 1}
 
 
 def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
@@ -67,4 +67,4 @@ def test_what_needs_a_connection_runs_while_the_tab_is_seen(run: Run) -> None:
       await whole;
       return [away, runs.join()];
     """
-    assert run("api/sight.js", in_world(away_and_back)) == ["began,ended", "began,ended,began,ended"]
+    assert run("api/follow.js", in_world(away_and_back)) == ["began,ended", "began,ended,began,ended"]

@@ -18,17 +18,17 @@ WRITTEN = (
 
 @pytest.mark.parametrize(("text", "names"), WRITTEN)
 def test_they_are_read_and_replaced(run: Run, text: str, names: list[str]) -> None:
-    assert run("model/tool_names.js", "m.toolsIn(given).names", text) == names
+    assert run("model/toolsets.js", "m.toolsIn(given).names", text) == names
     for wanted in (["x", "shop.*"], []):
-        changed = run("model/tool_names.js", "m.withTools(given[0], given[1])", [text, wanted])
+        changed = run("model/toolsets.js", "m.withTools(given[0], given[1])", [text, wanted])
         assert yaml.safe_load(changed) == {**yaml.safe_load(text), "tools": wanted}
 
 
 def test_days_without_usage_are_nothing(run: Run) -> None:
-    days = run("model/days.js", "m.lastDays(3, Date.parse('2026-03-01T12:00:00Z'))")
+    days = run("model/format.js", "m.lastDays(3, Date.parse('2026-03-01T12:00:00Z'))")
     assert days == ["2026-02-27", "2026-02-28", "2026-03-01"]
     items = [{"day": "2026-02-28", "cost": "0.25"}]
-    assert run("model/days.js", "m.byDay(given[0], given[1], ['cost'])", [days, items]) == {"cost": [0, 0.25, 0]}
+    assert run("model/format.js", "m.byDay(given[0], given[1], ['cost'])", [days, items]) == {"cost": [0, 0.25, 0]}
 
 
 def test_tools_of_many_toolsets_are_read_page_by_page_and_those_of_chosen_ones_are_open(run: Run) -> None:
@@ -61,7 +61,7 @@ def test_tools_come_page_by_page(run: Run) -> None:
     pages = """
       const answers = [];
       serve(() => new Promise((resolve) => answers.push(resolve)));
-      const { session } = await import("/api/session.js");
+      const { session } = await import("/api/client.js");
       session.set({ state: "in", me: { scopes: ["tools:call"] }, problem: "" });
       const { render, h } = await import("preact");
       const box = document.createElement("div");

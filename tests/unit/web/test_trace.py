@@ -38,15 +38,15 @@ def trace(run: Run, events: list[dict[str, Any]], now: float = 1.0) -> dict[str,
 
 
 def test_times_keep_their_microseconds(run: Run) -> None:
-    assert run("model/times.js", "m.timeOf('1970-01-01T00:00:01.000250Z')") == 1000.25
-    assert run("model/times.js", "m.timeOf('1970-01-01T00:00:01Z')") == 1000
+    assert run("model/format.js", "m.timeOf('1970-01-01T00:00:01.000250Z')") == 1000.25
+    assert run("model/format.js", "m.timeOf('1970-01-01T00:00:01Z')") == 1000
 
 
 def test_a_turn_begins_when_the_gateway_took_it_in(run: Run) -> None:
-    start = run("model/times.js", f"m.timeOfId('{TURN}')")
-    assert start == run("model/times.js", f"m.timeOf('{_SECOND}20.000000Z')")
-    assert run("model/times.js", "m.timeOfId('9b2d2c7e-1111-4a11-8000-000000000001')") is None
-    assert run("model/times.js", "m.timeOfId(null)") is None
+    start = run("model/format.js", f"m.timeOfId('{TURN}')")
+    assert start == run("model/format.js", f"m.timeOf('{_SECOND}20.000000Z')")
+    assert run("model/format.js", "m.timeOfId('9b2d2c7e-1111-4a11-8000-000000000001')") is None
+    assert run("model/format.js", "m.timeOfId(null)") is None
 
 
 def test_a_turn_is_waiting_model_and_tools(run: Run) -> None:
@@ -105,7 +105,7 @@ def test_a_turn_that_waits_for_a_person_shows_for_how_long(run: Run) -> None:
     assert turn["state"] == "completed"
     (tool,) = turn["children"][0]["children"]
     assert ("person", 30_000) in lengths(tool)
-    waiting = trace(run, events[:2], now=run("model/times.js", f"m.timeOf('{_SECOND}40.000000Z')"))
+    waiting = trace(run, events[:2], now=run("model/format.js", f"m.timeOf('{_SECOND}40.000000Z')"))
     assert waiting["roots"][0]["state"] == "waiting"
     assert waiting["running"] is True
 

@@ -8,7 +8,7 @@ from tests.unit.web.conftest import Run, in_world
 
 CHAT = """
   const { render, h } = await import("preact");
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   const scopes = ["agents:read", "sessions:read", "sessions:write", "runtime:execute"];
   session.set({ state: "in", me: { scopes }, problem: "" });
   sessionStorage.clear();

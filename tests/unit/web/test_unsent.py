@@ -7,7 +7,7 @@ import pytest
 from tests.unit.web.conftest import Run, in_world
 
 CHAT = """
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   const { render, h } = await import("preact");
   sessionStorage.clear();
   session.set({ state: "in", me: { scopes: [] }, problem: "" });
@@ -149,7 +149,7 @@ def test_who_signs_out_leaves_no_message_behind(run: Run) -> None:
       Object.assign(beginning, { sessionOf: () => new Promise((resolve) => (made = resolve)), onBegun: () => null });
       await open(null);
       conversation.say("First", []);
-      const { signOut } = await import("/api/session.js");
+      const { signOut } = await import("/api/client.js");
       await signOut();
       made("s");
       await elapse(1_000);
@@ -161,7 +161,7 @@ def test_who_signs_out_leaves_no_message_behind(run: Run) -> None:
 
 
 PAGE = """
-  const { session } = await import("/api/session.js");
+  const { session } = await import("/api/client.js");
   const { render, h } = await import("preact");
   sessionStorage.clear();
   session.set({ state: "in", me: { scopes: ["agents:read", "runtime:execute"] }, problem: "" });

@@ -4,20 +4,36 @@ from typing import Any
 
 import pytest
 
+from services.gateway.entrypoints.web.assets import FOLDER
 from tests.unit.web.conftest import Run
+
+
+def test_its_rules_are_those_of_the_style_sheets_that_it_shares_with_the_studio(run: Run) -> None:
+    files = ("studio/styles/tokens.css", "studio/styles/base.css", "chat/chat.css", "widget/widget.css")
+    texts = "\n".join((FOLDER / file).read_text() for file in files)
+    read = """(() => {
+      const whole = new CSSStyleSheet();
+      whole.replaceSync(given);
+      const rulesOf = (sheet) => [...sheet.cssRules].map(({ cssText }) => cssText.replaceAll(", ", ","));
+      return [rulesOf(whole), rulesOf(m.styleSheets(null)[0])];
+    })()"""
+    written, sent = run("widget/panel.js", read, texts)
+    assert len(written) > 80
+    assert sent == written
+
 
 COLOURS = (("#ffee88", "#000000"), ("#0a6d78", "#ffffff"), ("rebeccapurple", "#ffffff"))
 
 
 @pytest.mark.parametrize(("accent", "text"), COLOURS)
 def test_text_on_a_colour_of_the_page_can_be_read(run: Run, accent: str, text: str) -> None:
-    rules = run("widget/styles.js", "m.styleSheets(given).at(-1).cssRules[0].cssText", accent)
+    rules = run("widget/panel.js", "m.styleSheets(given).at(-1).cssRules[0].cssText", accent)
     assert f"--accent-text: {text}" in rules
 
 
 @pytest.mark.parametrize("accent", [None, "", "no colour", "red; } * { display: none", "var(--x)"])
 def test_what_is_no_colour_changes_nothing(run: Run, accent: Any) -> None:
-    assert run("widget/styles.js", "m.styleSheets(given).length", accent) == 1
+    assert run("widget/panel.js", "m.styleSheets(given).length", accent) == 1
 
 
 def test_a_page_without_storage_still_has_a_conversation(run: Run) -> None:
@@ -27,19 +43,24 @@ def test_a_page_without_storage_still_has_a_conversation(run: Run) -> None:
       memory.keep("session");
       return memory.session;
     })()"""
-    assert run("widget/memory.js", forgetful) == "session"
+    assert run("widget/visitor.js", forgetful) == "session"
 
 
 VIEW = """(async () => {
-  const { Turn } = await import("/model/conversation.js");
+  const { Turn } = await import("/chat/conversation.js");
   const turn = new Turn("t");
   for (const [type, data] of given) turn.take(type, data);
-  return new m.TurnView(turn, () => {}).node.textContent;
+  const { render, h } = await import("preact");
+  const box = document.createElement("div");
+  render(h(m.Widget, { words: {}, on: {}, visitor: { key: 1, turns: [turn] }, text: "", takesMessages: true }), box);
+  const shown = box.querySelector(".turn").textContent;
+  render(null, box);
+  return shown;
 })()"""
 
 
 def told(run: Run, *events: tuple[str, dict[str, Any]]) -> str:
-    text: str = run("widget/turn_view.js", f"await {VIEW}", [["turn.started", {"attempt": 1}], *map(list, events)])
+    text: str = run("widget/panel.js", f"await {VIEW}", [["turn.started", {"attempt": 1}], *map(list, events)])
     return text
 
 

@@ -19,7 +19,7 @@ CHAT = """
       field.dispatchEvent(new Event("input"));
       form.requestSubmit();
     };
-    const turn = () => root.querySelector(".turn .problem, .turn .note")?.textContent;
+    const turn = () => root.querySelector(".turn .problem, .turn .turn-facts")?.textContent;
     const left = () => (root.querySelector("[aria-label='Start over']").click(), root.host.remove());
     return { root, field, problem, say, turn, left };
   };
@@ -61,7 +61,7 @@ def test_a_chat_waits_for_a_service_that_is_away(run: Run, absence: str) -> None
       await until(() => streams.length === 2);
       streams[1].write('event: turn.completed\\ndata: {"response": {"content": "Whole."}}\\n\\n');
       await until(() => root.querySelector(".markdown p"));
-      const answer = root.querySelector(".log > .turn > .markdown").textContent;
+      const answer = root.querySelector(".turn .reply > .markdown").textContent;
       left();
       return [...during, answer];
     """
@@ -86,6 +86,7 @@ def test_a_chat_whose_key_has_ended_says_so_and_gives_back_what_was_not_sent(run
       say("Hello");
       await until(() => executed() > 1);
       field.value = "and";
+      field.dispatchEvent(new Event("input"));
       field.focus();
       isAllowed = false;
       await until(() => !problem.hidden);
@@ -176,7 +177,7 @@ def test_text_appears_while_an_answer_streams(run: Run) -> None:
       say("Hello");
       await until(() => streams.length === 1);
       const shown = [];
-      const log = () => root.querySelector(".log > .turn > .markdown").textContent;
+      const log = () => root.querySelector(".turn .reply > .markdown")?.textContent ?? "";
       let offset = 0;
       for (const text of given) {
         const delta = JSON.stringify({ attempt: 1, step: 1, offset, text });

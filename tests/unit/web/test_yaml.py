@@ -46,5 +46,5 @@ def test_a_place_that_is_not_there_has_no_line(run: Run) -> None:
 
 
 def test_a_difference_keeps_what_is_common(run: Run) -> None:
-    lines = run("model/diff.js", "m.lineDiff('a\\nb\\nc', 'a\\nc\\nd')")
+    lines = run("model/yaml.js", "m.lineDiff('a\\nb\\nc', 'a\\nc\\nd')")
     assert lines == [[" ", "a"], ["-", "b"], [" ", "c"], ["+", "d"]]

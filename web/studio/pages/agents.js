@@ -1,15 +1,13 @@
 /** Agents: what there is, and their configurations. */
-import { get, write } from "../../api/client.js";
-import { allows } from "../../api/session.js";
+import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
-import { go, hrefOf } from "../router.js";
 import { agoText } from "../../model/format.js";
-import { Confirm } from "../parts/confirm.js";
 import { Editor } from "../parts/agents/editor.js";
 import { Publish } from "../parts/agents/publish.js";
-import { Icon } from "../parts/icon.js";
-import { Problem } from "../parts/problem.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { Confirm } from "../parts/forms.js";
+import { useLoaded } from "../parts/hooks.js";
+import { Icon, Problem } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 export default function Agents({ segments }) {
   const [id] = segments;

@@ -1,24 +1,23 @@
 /** Talk to an agent, and see what it does. The address holds the session. */
-import { get, randomKey, write } from "../../api/client.js";
-import { allows } from "../../api/session.js";
-import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
-import { go, hrefOf } from "../router.js";
+import { allows, get, persist, randomKey, write } from "../../api/client.js";
+import { checkSize } from "../../api/requests.js";
+import { upload } from "../../api/uploads.js";
+import { Composer, useAttachments } from "../../chat/composer.js";
+import { Log } from "../../chat/log.js";
+import { html, useEffect, useRef, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
-import { Composer, keepFocus } from "../parts/chat/composer.js";
-import { ChatTurn } from "../parts/chat/turn.js";
-import { useAttachments } from "../parts/chat/use_attachments.js";
+import { MOUNT } from "../parts/chat/mount.js";
 import { handOver, useConversation } from "../parts/chat/use_conversation.js";
-import { Icon } from "../parts/icon.js";
-import { late } from "../parts/late.js";
-import { useAction } from "../parts/use_action.js";
-import { useLoaded } from "../parts/use_loaded.js";
-import { moveDraft, useDraft } from "../parts/use_draft.js";
-import { useDrop } from "../parts/use_drop.js";
+import { late, moveDraft, useAction, useDraft, useDrop, useLoaded } from "../parts/hooks.js";
+import { Icon } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 const TryAgain = late(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
 const SESSIONS = 30;
 const PAGE = 200;
-const READ_AT_ONCE = 20_000;
+const UPLOAD_ATTEMPTS = 8;
+
+let isFocusKept = false;
 
 export default function Chat({ segments, query }) {
   const [sessionId = null] = segments;
@@ -51,12 +50,18 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
       throw failure;
     }
   };
-  const attachments = useAttachments(sessionOf);
+  const files = useAttachments(async (file, { signal, onProgress }) => {
+    // Before there is a session for it.
+    checkSize(file);
+    const path = `/sessions/${await sessionOf()}/artifacts/`;
+    const given = { key: randomKey(), signal, onProgress };
+    return persist(() => upload(path, file, given), { signal, attempts: UPLOAD_ATTEMPTS });
+  });
   const open = (id, options) => (onMade(), forgetAgent(), go(`chat/${id}/`, {}, options));
   const begun = (id) => {
     // What is written meanwhile goes on in the session, in the same field.
     moveDraft("chat.new", `chat.${id}`);
-    keepFocus();
+    isFocusKept = document.activeElement?.closest(".composer") !== null;
     open(id, { replace: true });
   };
   const conversation = useConversation(sessionId, { sessionOf, onBegun: begun });
@@ -64,7 +69,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     moveDraft(`chat.${sessionId}`, "chat.new");
     go("chat/", { agent: id });
   };
-  const say = (text, files) => (setFailed(""), conversation.say(text, files));
+  const say = (...message) => (setFailed(""), conversation.say(...message));
   const [asked, setAsked] = useState(null);
   const goOn = (turn, id) => {
     handOver(id, { ...turn, at: new Date().toISOString(), idempotencyKey: randomKey() });
@@ -84,7 +89,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   const wrong = failed || fork.problem?.message || problem;
   const isBeginning = !sessionId && conversation.turns.some(({ status }) => status === "sending");
   const running = conversation.turns.find(({ hasEnded, id }) => !hasEnded && id);
-  const [over, drop] = useDrop((files) => attachments.add(files));
+  const [over, drop] = useDrop(files.add);
   return html`
     <section class=${over ? "talk dropping" : "talk"} aria-label="Chat" ...${drop}>
       <header class="talk-head">
@@ -94,11 +99,15 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
         ${sessionId && isThere && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
         ${mayWrite && html`<a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>`}
       </header>
-      <${Log} conversation=${conversation} sessionId=${sessionId} nobody=${!sessionId && agents?.length === 0} fork=${fork} onEarlier=${guarded(() => conversation.loadEarlier())} />
+      <${Log}
+        turns=${conversation.turns} earlier=${conversation.earlier} onEarlier=${guarded(() => conversation.loadEarlier())} mount=${MOUNT}
+        sessionId=${sessionId} onTryAgain=${mayWrite ? fork.run : null} isBusy=${fork.busy} onSendAgain=${(refused) => conversation.sayAgain(refused)}
+        onDiscard=${(refused) => conversation.discard(refused)} onResolve=${(...answer) => conversation.resolve(...answer)}
+      ><${Beginning} conversation=${conversation} nobody=${!sessionId && agents?.length === 0} /><//>
       ${wrong && html`<p class="problem" role="alert">${wrong}</p>`}
       ${isThere && (mayWrite
-        ? html`<${Composer}
-            draft=${`chat.${sessionId ?? "new"}`} disabled=${!sessionId && (!chosen || isBeginning)} running=${running} attachments=${attachments} onSend=${say}
+        ? html`<${Writing}
+            draft=${`chat.${sessionId ?? "new"}`} files=${files} disabled=${!sessionId && (!chosen || isBeginning)} running=${running} onSend=${say}
             onStop=${guarded(() => conversation.stop(running))} />`
         : html`<p class="muted">Writing takes a key with the scope <code>runtime:execute</code>.</p>`)}
       ${asked && html`
@@ -133,70 +142,26 @@ function AgentChoice({ agents, chosen, session, onChoose }) {
     </label>`;
 }
 
+/** The composer with its draft. It has the focus where the one of a new chat had it, whose first message led here. */
+function Writing({ draft, ...given }) {
+  const [text, setText] = useDraft(draft);
+  useEffect(() => {
+    if (isFocusKept) document.querySelector(".composer textarea").focus();
+    isFocusKept = false;
+  }, []);
+  return html`<${Composer} text=${text} onText=${setText} ...${given} />`;
+}
+
+/** What stands in place of turns, or before them. */
+function Beginning({ conversation: { turns, state, problem }, nobody }) {
+  if (state === "loading") return html`<p class="empty">Reading the conversation…</p>`;
+  if (state === "failed") return html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`;
+  return turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`;
+}
+
 function Nobody() {
   if (!allows("agents:read")) return html`Agents are listed for keys with the scope <code>agents:read</code>.`;
   return html`There is no agent yet to talk to. <a href=${hrefOf("agents/new/")}>Make one</a>`;
-}
-
-function Log({ conversation, sessionId, nobody, fork, onEarlier }) {
-  const box = useRef();
-  const inner = useRef();
-  const atEnd = useRef(true);
-  const fromEnd = useRef(null);
-  const stay = () => {
-    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
-  };
-  useLayoutEffect(stay);
-  // What is read stays where it is when earlier messages come in above it.
-  useLayoutEffect(() => {
-    if (fromEnd.current !== null) box.current.scrollTop = box.current.scrollHeight - fromEnd.current;
-    fromEnd.current = null;
-  }, [conversation.earlier]);
-  const showEarlier = () => {
-    fromEnd.current = box.current.scrollHeight - box.current.scrollTop;
-    atEnd.current = false;
-    onEarlier();
-  };
-  useEffect(() => {
-    // A picture that has come, a table that was opened.
-    const watch = new ResizeObserver(stay);
-    watch.observe(inner.current);
-    return () => watch.disconnect();
-  }, []);
-  const scrolled = () => {
-    if (!box.current) return;
-    const { scrollTop, clientHeight, scrollHeight } = box.current;
-    atEnd.current = scrollTop + clientHeight > scrollHeight - 40;
-  };
-  const { turns, state, problem, earlier } = conversation;
-  const last = turns.at(-1);
-  const near = nearFrom(turns);
-  // One's own message is seen wherever one was reading.
-  useLayoutEffect(() => {
-    if (last?.status === "sending") atEnd.current = true;
-    stay();
-  }, [last?.key]);
-  return html`
-    <div class="log" role="log" aria-label="Conversation" tabindex="0" ref=${box} onScroll=${scrolled}>
-      <div ref=${inner}>
-      ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${showEarlier}>Show ${earlier} earlier messages</button></p>`}
-      ${state === "loading" && html`<p class="empty">Reading the conversation…</p>`}
-      ${state === "failed" && html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`}
-      ${state === "ready" && turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`}
-      ${turns.map((turn, at) => html`
-        <${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} sessionId=${sessionId} onTryAgain=${allows("runtime:execute") ? fork.run : null} isBusy=${fork.busy}
-          onSendAgain=${(refused) => conversation.sayAgain(refused)} onDiscard=${(refused) => conversation.discard(refused)}
-          onResolve=${(...answer) => conversation.resolve(...answer)} />`)}
-      </div>
-    </div>`;
-}
-
-/** The first of the last turns that are read as Markdown in no time, together. */
-function nearFrom(turns) {
-  let length = 0;
-  let at = turns.length;
-  while (at > 0 && length < READ_AT_ONCE) length += turns[(at -= 1)].text.length;
-  return at;
 }
 
 /** Where it is narrow the list is behind a button. */

@@ -1,18 +1,13 @@
 /** Connections: public keys with which web pages talk to one agent. */
-import { get, write } from "../../api/client.js";
-import { allows } from "../../api/session.js";
+import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
-import { hrefOf } from "../router.js";
 import { momentText, numberText } from "../../model/format.js";
-import { Confirm } from "../parts/confirm.js";
-import { NewConnection } from "../parts/connections/new_connection.js";
-import { Snippet } from "../parts/connections/snippet.js";
-import { CopyButton } from "../parts/copy_button.js";
-import { Icon } from "../parts/icon.js";
-import { PageHead } from "../parts/page_head.js";
-import { Paging } from "../parts/paging.js";
-import { Problem } from "../parts/problem.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { Snippet } from "../parts/agents/publish.js";
+import { Confirm, CopyButton } from "../parts/forms.js";
+import { useLoaded } from "../parts/hooks.js";
+import { NewConnection } from "../parts/keys.js";
+import { Icon, PageHead, Paging, Problem } from "../parts/views.js";
+import { hrefOf } from "../router.js";
 
 const LIMIT = 20;
 

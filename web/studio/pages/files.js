@@ -1,16 +1,13 @@
 /** Files of the company, and artifacts of sessions. */
-import { allows } from "../../api/session.js";
+import { allows } from "../../api/client.js";
 import { html, useEffect, useState } from "../../html.js";
-import { go, hrefOf } from "../router.js";
-import { SelectField, TextField } from "../parts/field.js";
-import { SessionArtifacts } from "../parts/files/session_artifacts.js";
-import { SessionList } from "../parts/files/session_list.js";
 import { FilePage } from "../parts/files/file_page.js";
-import { FileTable } from "../parts/files/file_table.js";
+import { FileTable, useCollections, useFiles } from "../parts/files/file_table.js";
+import { SessionArtifacts, SessionList } from "../parts/files/session_artifacts.js";
 import { UploadZone } from "../parts/files/upload_zone.js";
-import { useCollections } from "../parts/files/use_collections.js";
-import { useFiles } from "../parts/files/use_files.js";
-import { PageHead } from "../parts/page_head.js";
+import { SelectField, TextField } from "../parts/forms.js";
+import { PageHead } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 const LIMIT = 50;
 const TYPING_MS = 300;

@@ -1,20 +1,11 @@
 /** API keys: what there is, new ones with their secret shown once, rotation and revocation. */
-import { get, write } from "../../api/client.js";
-import { allows, session } from "../../api/session.js";
+import { allows, get, session, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
-import { keyState } from "../../model/expiry.js";
 import { agoText, momentText, numberText } from "../../model/format.js";
-import { Confirm } from "../parts/confirm.js";
-import { DataTable } from "../parts/data_table.js";
-import { Icon } from "../parts/icon.js";
-import { NewKey } from "../parts/keys/new_key.js";
-import { RotateDialog } from "../parts/rotate_dialog.js";
-import { PageHead } from "../parts/page_head.js";
-import { Paging } from "../parts/paging.js";
-import { Problem } from "../parts/problem.js";
-import { SecretOnce } from "../parts/secret_once.js";
-import { StatusChip } from "../parts/chips.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { Confirm, keyState, RotateDialog, SecretOnce } from "../parts/forms.js";
+import { useLoaded } from "../parts/hooks.js";
+import { NewKey } from "../parts/keys.js";
+import { DataTable, Icon, PageHead, Paging, Problem, StatusChip } from "../parts/views.js";
 
 const LIMIT = 50;
 

@@ -1,23 +1,16 @@
 /** Knowledge: files, collections of them, and knowledge bases, which make them searchable. */
-import { get } from "../../api/client.js";
-import { allows } from "../../api/session.js";
+import { allows, get } from "../../api/client.js";
 import { html, useEffect, useState } from "../../html.js";
-import { go, hrefOf } from "../router.js";
-import { stageText } from "../../model/ingestion.js";
 import { agoText, countText, sizeText } from "../../model/format.js";
-import { FileTable } from "../parts/files/file_table.js";
+import { stageText } from "../../model/knowledge.js";
+import { FileTable, useFiles } from "../parts/files/file_table.js";
 import { UploadZone } from "../parts/files/upload_zone.js";
-import { useFiles } from "../parts/files/use_files.js";
-import { Icon } from "../parts/icon.js";
+import { useLoaded } from "../parts/hooks.js";
 import { BaseForm } from "../parts/knowledge/base_form.js";
 import { BasePage } from "../parts/knowledge/base_page.js";
-import { CollectionForm } from "../parts/knowledge/collection_form.js";
-import { CollectionPage } from "../parts/knowledge/collection_page.js";
-import { PageHead } from "../parts/page_head.js";
-import { Paging } from "../parts/paging.js";
-import { Problem } from "../parts/problem.js";
-import { StatusChip } from "../parts/chips.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { CollectionForm, CollectionPage } from "../parts/knowledge/collections.js";
+import { Icon, PageHead, Paging, Problem, StatusChip } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 const FILES = 20;
 const CARDS = 12;

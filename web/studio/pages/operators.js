@@ -1,11 +1,10 @@
 /** For operators: health of the services, how far consumers are behind, dead letters and their replay. */
-import { allows, session } from "../../api/session.js";
+import { allows, session } from "../../api/client.js";
 import { html } from "../../html.js";
 import { useStore } from "../../store.js";
 import { DeadLetters } from "../parts/operators/dead_letters.js";
-import { Health } from "../parts/operators/health.js";
-import { Lag } from "../parts/operators/lag.js";
-import { PageHead } from "../parts/page_head.js";
+import { Health, Lag } from "../parts/operators/state.js";
+import { PageHead } from "../parts/views.js";
 
 export default function Operators({ query }) {
   const { me } = useStore(session);

@@ -1,18 +1,14 @@
 /** What runs, waits and has failed, how the last hour went, and what waits for a decision. */
-import { allows, session } from "../../api/session.js";
+import { allows, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
-import { hrefOf } from "../router.js";
-import { useStore } from "../../store.js";
 import { quantile } from "../../model/activity.js";
 import { durationText, numberText } from "../../model/format.js";
+import { useStore } from "../../store.js";
 import { Chart } from "../parts/charts/chart.js";
+import { MOST, TurnList, useActivity, UsedUpBudgets, useNames } from "../parts/overview/activity.js";
 import { Approvals } from "../parts/overview/approvals.js";
-import { MOST, TurnList } from "../parts/overview/turn_list.js";
-import { UsedUpBudgets } from "../parts/overview/used_up_budgets.js";
-import { useActivity } from "../parts/overview/use_activity.js";
-import { useNames } from "../parts/overview/use_names.js";
-import { PageHead } from "../parts/page_head.js";
-import { Problem } from "../parts/problem.js";
+import { PageHead, Problem } from "../parts/views.js";
+import { hrefOf } from "../router.js";
 
 export default function Overview() {
   const { me } = useStore(session);

@@ -1,17 +1,10 @@
 /** Secrets of toolsets: their names and times; a value goes in and never comes out. */
-import { get, write } from "../../api/client.js";
-import { allows } from "../../api/session.js";
+import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
-import { Confirm } from "../parts/confirm.js";
-import { DataTable } from "../parts/data_table.js";
-import { Dialog } from "../parts/dialog.js";
-import { TextField } from "../parts/field.js";
-import { Icon } from "../parts/icon.js";
-import { PageHead } from "../parts/page_head.js";
-import { Problem } from "../parts/problem.js";
-import { useAction } from "../parts/use_action.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { Confirm, FormDialog, TextField } from "../parts/forms.js";
+import { useLoaded } from "../parts/hooks.js";
+import { DataTable, Icon, PageHead, Problem } from "../parts/views.js";
 
 // A company has at most 200 of them.
 const LIMIT = 200;
@@ -54,23 +47,16 @@ function columnsOf(onOpen) {
 function PutSecret({ given, onClose, onDone }) {
   const [name, setName] = useState(given);
   const [value, setValue] = useState("");
-  const { busy, problem, run } = useAction(async () => {
+  const submit = async () => {
     await write("PUT", `/secrets/${encodeURIComponent(name)}/`, { value });
     onDone();
-  });
-  const submit = (event) => (event.preventDefault(), run());
+  };
   return html`
-    <${Dialog} title=${given ? `Replace ${given}` : "New secret"} onClose=${onClose}>
-      <form class="form" onSubmit=${submit} autocomplete="off">
+    <${FormDialog} title=${given ? `Replace ${given}` : "New secret"} shown=${["path", "value"]} onSubmit=${submit} onClose=${onClose}>
+      ${(problem) => html`
         ${!given && html`
           <${TextField} label="Name" name="path" required maxlength="64" pattern="[A-Za-z][A-Za-z0-9_\\-]*" spellcheck="false" placeholder="TICKETS_TOKEN"
             hint="A letter first, then letters, digits, _ and -. One that is there already gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
-        <${TextField} label="Value" name="value" type="password" required maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />
-        <${Problem} of=${problem} shown=${["path", "value"]} />
-        <div class="dialog-actions">
-          <button type="button" class="button" onClick=${onClose}>Cancel</button>
-          <button class="button primary" disabled=${busy}>Save</button>
-        </div>
-      </form>
+        <${TextField} label="Value" name="value" type="password" required maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />`}
     <//>`;
 }

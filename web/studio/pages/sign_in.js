@@ -1,8 +1,8 @@
 /** The way in: an API key, which stays in the tabs of the studio. */
-import { session, signIn } from "../../api/session.js";
+import { session, signIn } from "../../api/client.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { useStore } from "../../store.js";
-import { Icon } from "../parts/icon.js";
+import { Icon } from "../parts/views.js";
 
 export function SignIn() {
   const { state, problem } = useStore(session);

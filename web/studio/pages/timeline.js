@@ -1,14 +1,11 @@
 /** What happened, in which service, when and for how long: of one request, session or turn, or of the whole company. */
 import { html, useEffect, useMemo, useState } from "../../html.js";
-import { found, NO_WISH } from "../../model/find_events.js";
+import { found, NO_WISH } from "../../model/events.js";
 import { scaleOf } from "../../model/scale.js";
 import { activityOf, traceOf } from "../../model/trace.js";
-import { EventList } from "../parts/timeline/event_list.js";
-import { FindBar } from "../parts/timeline/find_bar.js";
+import { EventList, FindBar, useEvents } from "../parts/timeline/event_list.js";
 import { Inspector } from "../parts/timeline/inspector.js";
-import { ScopeForm } from "../parts/timeline/scope_form.js";
-import { Toolbar } from "../parts/timeline/toolbar.js";
-import { useEvents } from "../parts/timeline/use_events.js";
+import { ScopeForm, Toolbar } from "../parts/timeline/toolbar.js";
 import { viewOf, Waterfall } from "../parts/timeline/waterfall.js";
 
 const SCOPES = ["correlation_id", "session_id", "turn_id", "type"];

@@ -1,20 +1,13 @@
 /** Toolsets: tools of one's own, from MCP servers, OpenAPI documents or single HTTP requests. */
-import { get, write } from "../../api/client.js";
-import { allows } from "../../api/session.js";
+import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
-import { go, hrefOf } from "../router.js";
 import { agoText, countText } from "../../model/format.js";
-import { changeOf, TEMPLATES, textOf } from "../../model/toolset_text.js";
-import { Confirm } from "../parts/confirm.js";
-import { DataTable } from "../parts/data_table.js";
-import { Icon } from "../parts/icon.js";
-import { PageHead } from "../parts/page_head.js";
-import { Problem } from "../parts/problem.js";
-import { ToolList } from "../parts/toolsets/tool_list.js";
-import { ToolsetEditor } from "../parts/toolsets/toolset_editor.js";
-import { useAction } from "../parts/use_action.js";
-import { useDraft } from "../parts/use_draft.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { changeOf, TEMPLATES, textOf } from "../../model/toolsets.js";
+import { Confirm } from "../parts/forms.js";
+import { useAction, useDraft, useLoaded } from "../parts/hooks.js";
+import { ToolList, ToolsetEditor } from "../parts/toolsets.js";
+import { DataTable, Icon, PageHead, Problem } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 // A company has at most 100 of them.
 const LIMIT = 200;

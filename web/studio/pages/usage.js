@@ -1,18 +1,14 @@
 /** What turns took, day by day, and by agent, model, user or key. */
-import { get } from "../../api/client.js";
-import { allows, session } from "../../api/session.js";
+import { allows, get, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
-import { go } from "../router.js";
+import { byDay, durationText, lastDays, numberText, shortText } from "../../model/format.js";
 import { useStore } from "../../store.js";
-import { byDay, lastDays } from "../../model/days.js";
-import { durationText, numberText, shortText } from "../../model/format.js";
 import { Chart } from "../parts/charts/chart.js";
-import { SelectField } from "../parts/field.js";
-import { PageHead } from "../parts/page_head.js";
-import { Problem } from "../parts/problem.js";
-import { Budgets } from "../parts/usage/budgets.js";
-import { costOf, UsageTable } from "../parts/usage/usage_table.js";
-import { useLoaded } from "../parts/use_loaded.js";
+import { SelectField } from "../parts/forms.js";
+import { useLoaded } from "../parts/hooks.js";
+import { Budgets, costOf, UsageTable } from "../parts/usage.js";
+import { PageHead, Problem } from "../parts/views.js";
+import { go } from "../router.js";
 
 const SPANS = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
 const GROUPS = [["agent", "Agent"], ["model", "Model"], ["user", "User"], ["key", "Key"]];

@@ -1,22 +1,11 @@
 /** Webhooks: addresses that events are sent to, and what became of each. */
-import { get, write } from "../../api/client.js";
-import { allows } from "../../api/session.js";
+import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
-import { go, hrefOf } from "../router.js";
 import { agoText, momentText } from "../../model/format.js";
-import { Confirm } from "../parts/confirm.js";
-import { DataTable } from "../parts/data_table.js";
-import { Icon } from "../parts/icon.js";
-import { PageHead } from "../parts/page_head.js";
-import { Paging } from "../parts/paging.js";
-import { Problem } from "../parts/problem.js";
-import { RotateDialog } from "../parts/rotate_dialog.js";
-import { SecretOnce } from "../parts/secret_once.js";
-import { StatusChip } from "../parts/chips.js";
-import { useAction } from "../parts/use_action.js";
-import { useLoaded } from "../parts/use_loaded.js";
-import { Deliveries } from "../parts/webhooks/deliveries.js";
-import { WebhookForm } from "../parts/webhooks/webhook_form.js";
+import { Confirm, Field, FormDialog, RotateDialog, SecretOnce, TextField } from "../parts/forms.js";
+import { useAction, useLoaded, useLookAgain } from "../parts/hooks.js";
+import { DataTable, Icon, PageHead, Paging, Problem, StatusChip } from "../parts/views.js";
+import { go, hrefOf } from "../router.js";
 
 const LIMIT = 50;
 const REASONS = {
@@ -120,4 +109,83 @@ function WebhookPage({ id }) {
           <p>Nothing is sent to <code>${webhook.url}</code> any more, what waits included.</p>
         <//>`}
     </div>`;
+}
+
+const DELIVERIES = 25;
+const SHORT = 60;
+const LOOK_AGAIN_MS = 1_000;
+const IDLE_MS = 10_000;
+
+/** `changes` counts what the page did, such as sending a test. */
+function Deliveries({ webhookId, changes }) {
+  const [offset, setOffset] = useState(0);
+  const path = `/webhooks/${webhookId}/deliveries/`;
+  const { value: page, problem, refresh } = useLoaded((signal) => get(path, { limit: DELIVERIES, offset }, { signal }), `${offset}/${changes}`);
+  const again = useAction(async (id) => {
+    await write("POST", `${path}${id}/redeliver/`);
+    await refresh();
+  });
+  const pending = page?.deliveries.some(({ status }) => status === "pending");
+  useLookAgain(refresh, pending ? LOOK_AGAIN_MS : IDLE_MS, [page, problem]);
+  return html`
+    <div class="section-head"><h2>Deliveries</h2></div>
+    <${Problem} of=${again.problem ?? problem} />
+    ${page && html`
+      <${DataTable} label="Deliveries" items=${page.deliveries} keyOf=${({ id }) => id} columns=${columnsOf(again)} empty="Nothing was sent in the last week." />
+      <${Paging} offset=${offset} shown=${page.deliveries.length} total=${page.total} limit=${DELIVERIES} onOffset=${setOffset} />`}`;
+}
+
+function columnsOf({ run, busy }) {
+  return [
+    { label: "Event", className: "plain", cell: ({ type, event_id: id }) => html`<b>${type}</b><br /><code class="muted">${id}</code>` },
+    { label: "Status", cell: ({ status }) => html`<${StatusChip} status=${status} />` },
+    { label: "Attempts", cell: ({ attempts }) => attempts },
+    { label: "Answer", cell: (delivery) => html`<${Answer} delivery=${delivery} />` },
+    { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+    {
+      label: "",
+      cell: ({ id, status }) => allows("webhooks:write") && status !== "pending" && html`
+        <button class="button small" disabled=${busy} onClick=${() => run(id)}>Redeliver</button>`,
+    },
+  ];
+}
+
+function Answer({ delivery: { last_status: status, last_response: response, next_attempt_at: next, status: state, attempts } }) {
+  const waits = state === "pending" && (next ? `next attempt ${momentText(next)}` : attempts === 0 ? "waits for its turn" : "");
+  return html`
+    ${status !== null && html`<b>${status}</b> `}
+    ${response && html`<details class="answer"><summary>${response.length > SHORT ? `${response.slice(0, SHORT)}…` : response}</summary><pre class="json" tabindex="0" role="region" aria-label="Answer">${response}</pre></details>`}
+    ${waits && html`<small class="muted">${waits}</small>`}`;
+}
+
+const SUGGESTED = ["turn.completed", "turn.failed", "turn.action_required", "knowledge_base.ingestion.*", "artifact.*", "file.*", "agent.*", "*"];
+
+/** A webhook's settings, of a new one or of one that is there. */
+function WebhookForm({ webhook, onSaved, onClose }) {
+  const [url, setUrl] = useState(webhook?.url ?? "");
+  const [types, setTypes] = useState((webhook?.event_types ?? ["turn.completed", "turn.failed"]).join("\n"));
+  const [description, setDescription] = useState(webhook?.description ?? "");
+  const submit = async () => {
+    const body = { url: url.trim(), event_types: typesIn(types), description };
+    onSaved(await write(webhook ? "PATCH" : "POST", webhook ? `/webhooks/${webhook.id}/` : "/webhooks/", body));
+  };
+  const add = (type) => setTypes([...new Set([...typesIn(types), type])].join("\n"));
+  return html`
+    <${FormDialog} title=${webhook ? "Change the webhook" : "New webhook"} action=${webhook ? "Save" : "Create"} shown=${["url", "event_types", "description"]} onSubmit=${submit} onClose=${onClose}>
+      ${(problem) => html`
+        <${TextField} label="Address" name="url" type="url" required maxlength="2000" placeholder="https://example.com/hooks/agents"
+          hint="Called by POST. It must be public, unless the operator allows its network." problem=${problem} value=${url} onValue=${setUrl} />
+        <${Field} label="Event types" name="event_types" hint="One a line: names, or prefixes that end in *." problem=${problem}>
+          ${(given) => html`<textarea class="code" rows="4" required spellcheck="false" value=${types} onInput=${(event) => setTypes(event.target.value)} ...${given}></textarea>`}
+        <//>
+        <p class="tags" role="group" aria-label="Add a type">
+          ${SUGGESTED.filter((type) => !typesIn(types).includes(type)).map((type) => html`
+            <button key=${type} type="button" class="button small" aria-label=${`Add ${type}`} onClick=${() => add(type)}>+ ${type}</button>`)}
+        </p>
+        <${TextField} label="Description" name="description" maxlength="1000" problem=${problem} value=${description} onValue=${setDescription} />`}
+    <//>`;
+}
+
+function typesIn(text) {
+  return text.split(/[\s,]+/).filter(Boolean);
 }

@@ -29,7 +29,13 @@ _THEME: Final = "studio/theme.js"
 _STYLES: Final = "styles.css"
 _IMPORT: Final = re.compile(r"""(\bfrom ?|\bimport\()(["'])([^"']+)\2""")
 _WIDGET: Final = "widget/"
+_WIDGET_RULES: Final = "widget/rules.js"
 _STYLE_ORDER: Final = ("vendor/", "studio/styles/tokens", "studio/styles/base")
+_WIDGET_STYLES: Final = (*_STYLE_ORDER[1:], "chat/", _WIDGET)
+_COMMENT: Final = re.compile(r"^[ \t]*(?://[^\n]*|/\*\*.*?\*/)$", re.DOTALL | re.MULTILINE)
+"""One that has its lines for itself."""
+_CSS_COMMENT: Final = re.compile(r"/\*.*?\*/", re.DOTALL)
+_CSS_SPACE: Final = re.compile(r"\s*([{};,]|(?<=\w:)|\s)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +70,10 @@ def load() -> Studio:
         if file.suffix in _MEDIA_TYPES
     }
     styles = sorted((path for path in files if path.endswith(".css")), key=_style_order)
-    files[_STYLES] = b"\n".join(files.pop(path) for path in styles)
-    files |= _resolved(files)
+    files[_WIDGET_RULES] = _module_of(b"\n".join(files[path] for path in styles if path.startswith(_WIDGET_STYLES)))
+    files[_STYLES] = b"\n".join(files[path] for path in styles if not path.startswith(_WIDGET))
+    files = {path: content for path, content in files.items() if path not in styles}
+    files |= _modules(files)
     theme = files.pop(_THEME).decode()
     assets = {path: _asset(content, _MEDIA_TYPES[posixpath.splitext(path)[1]]) for path, content in files.items()}
     version = hashlib.sha256("".join(f"{path}{asset.etag}" for path, asset in assets.items()).encode()).hexdigest()[:16]
@@ -97,8 +105,17 @@ def _asset(content: bytes, media_type: str) -> Asset:
     return Asset(media_type, content, compressed, f'"{hashlib.sha256(content).hexdigest()[:32]}"')
 
 
-def _resolved(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The modules with paths in place of packages' names, so that no page needs an import map."""
+def _module_of(rules: bytes) -> bytes:
+    """Style sheets as a module: a page may forbid the widget to load them, and to write them into the document."""
+    text = _CSS_SPACE.sub(r"\1", _CSS_COMMENT.sub("", rules.decode())).strip()
+    return f"export const RULES = {json.dumps(text, ensure_ascii=False)};\n".encode()
+
+
+def _modules(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Puts paths in place of packages' names, so that no page needs an import map, and leaves our comments out.
+
+    Lines keep their numbers: what a browser reports is found in the source.
+    """
     packages = {name: f"vendor/{path}" for package in vendored() for name, path in package["imports"].items()}
 
     def resolve(path: str, found: re.Match[str]) -> str:
@@ -108,11 +125,14 @@ def _resolved(files: Mapping[str, bytes]) -> dict[str, bytes]:
         relative = posixpath.relpath(packages[name], posixpath.dirname(path) or ".")
         return f"{before}{quote}{relative if relative.startswith('.') else f'./{relative}'}{quote}"
 
-    return {
-        path: _IMPORT.sub(partial(resolve, path), content.decode()).encode()
-        for path, content in files.items()
-        if path.endswith((".js", ".mjs"))
-    }
+    found = {}
+    for path, content in files.items():
+        if path.endswith((".js", ".mjs")):
+            text = content.decode()
+            if not path.startswith("vendor/"):
+                text = _COMMENT.sub(lambda comment: "\n" * comment[0].count("\n"), text)
+            found[path] = _IMPORT.sub(partial(resolve, path), text).encode()
+    return found
 
 
 def _page_modules(files: Mapping[str, bytes]) -> dict[str, list[str]]:

@@ -1,16 +1,12 @@
-/** An agent's configuration as YAML, validated as one types. */
-import { get, write } from "../../../api/client.js";
-import { allows } from "../../../api/session.js";
-import { html, useMemo, useRef, useState } from "../../../html.js";
+/** An agent's configuration as YAML, validated as one types, and its versions. */
+import { allows, get, send, write } from "../../../api/client.js";
+import { html, useEffect, useMemo, useRef, useState } from "../../../html.js";
+import { momentText } from "../../../model/format.js";
+import { lineDiff, lineOf, toYaml } from "../../../model/yaml.js";
 import { go, hrefOf } from "../../router.js";
-import { toYaml } from "../../../model/yaml.js";
-import { Icon } from "../icon.js";
-import { useDraft } from "../use_draft.js";
-import { showLine } from "../show_line.js";
-import { ProblemList } from "./problem_list.js";
-import { problemsOf, useValidation } from "./use_validation.js";
+import { useDraft, useLoaded } from "../hooks.js";
+import { Icon, Problem } from "../views.js";
 import { ToolPicker } from "./tool_picker.js";
-import { Versions } from "./versions.js";
 
 const NEW = `name: My agent
 agent_type: react_agent
@@ -109,4 +105,98 @@ function takenOut(before, text) {
   const named = new Set([...text.matchAll(/^["']?(\w+)["']?\s*:/gm)].map(([, name]) => name));
   const gone = Object.keys(before).filter((name) => name in EMPTY && !named.has(name));
   return gone.map((name) => `\n${name}: ${EMPTY[name]}`).join("");
+}
+
+/** What is wrong with a configuration, where, and how to mend it. */
+export function ProblemList({ problems, label, onLine }) {
+  if (!problems.length) return null;
+  return html`
+    <ul class=${`problem-list ${label.toLowerCase()}`} aria-label=${label}>
+      ${problems.map(({ line, field, message, hint }, at) => html`
+        <li key=${at}>
+          ${line && html`<button type="button" class="link" onClick=${() => onLine(line)}>line ${line}</button>`}
+          ${field && html`<code>${field}</code>`}
+          <span>${message}</span>
+          ${hint && html`<em>${hint}</em>`}
+        </li>`)}
+    </ul>`;
+}
+
+const PAUSE_MS = 500;
+
+/** `{state, problems, warnings, check}`; `state` is `unknown`, `valid`, `invalid` or `failed`. */
+function useValidation(text) {
+  const [result, setResult] = useState({ state: "unknown", problems: [], warnings: [] });
+  const check = async (signal) => {
+    try {
+      const headers = { "content-type": "application/yaml" };
+      const found = await (await send("POST", "/agent/validate/", { body: text, headers, signal })).json();
+      const shown = { state: found.valid ? "valid" : "invalid", problems: found.errors, warnings: found.warnings };
+      setResult({ ...shown, problems: shown.problems.map((each) => placed(each, text)), warnings: shown.warnings.map((each) => placed(each, text)) });
+    } catch (problem) {
+      if (problem.name !== "AbortError") setResult({ state: problem.status < 500 ? "invalid" : "failed", problems: problemsOf(problem, text), warnings: [] });
+    }
+  };
+  useEffect(() => {
+    const stop = new AbortController();
+    const timer = setTimeout(() => check(stop.signal), PAUSE_MS);
+    return () => {
+      clearTimeout(timer);
+      stop.abort();
+    };
+  }, [text]);
+  return { ...result, check: () => check() };
+}
+
+/** The details of a refusal, or the refusal itself, each with its line. */
+export function problemsOf(problem, text) {
+  const details = problem.details?.length ? problem.details : [{ loc: [], message: problem.message, hint: null }];
+  return details.map((each) => placed(each, text));
+}
+
+function placed({ loc, message, hint }, text) {
+  const told = message.match(/\bline (\d+)/);
+  const line = loc.length ? lineOf(text, loc) : told && Number(told[1]);
+  return { line, field: loc.join("."), message, hint };
+}
+
+/** Goes to a line of a text field and selects it. */
+export function showLine(field, line) {
+  const lines = field.value.split("\n");
+  const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
+  field.focus();
+  field.setSelectionRange(from, from + (lines[line - 1]?.length ?? 0));
+}
+
+/** Versions of an agent, which never change, and what differs between one of them and what is written now. */
+function Versions({ agent, text }) {
+  const { value: page, problem } = useLoaded((signal) => get(`/agent/${agent.id}/versions/`, { limit: 200 }, { signal }), `${agent.id} ${agent.version_number}`);
+  const [open, setOpen] = useState(null);
+  const versions = page?.versions ?? [];
+  const shown = versions.find(({ version_number: number }) => number === open);
+  return html`
+    <section class="card versions" aria-labelledby="versions">
+      <h2 id="versions">Versions</h2>
+      <${Problem} of=${problem} />
+      <ul>
+        ${versions.map((version) => html`
+          <li key=${version.version_number}>
+            <button class="button small" aria-expanded=${open === version.version_number} onClick=${() => setOpen(open === version.version_number ? null : version.version_number)}>
+              ${version.version_number}
+            </button>
+            <small class="muted">${momentText(version.created_at)}</small>
+          </li>`)}
+      </ul>
+      ${shown && html`<${Difference} before=${toYaml(shown.system_config)} after=${text} name=${shown.version_number} />`}
+    </section>`;
+}
+
+function Difference({ before, after, name }) {
+  const lines = lineDiff(before.trimEnd(), after.trimEnd());
+  const same = lines.every(([kind]) => kind === " ");
+  return html`
+    <h3>From ${name} to what is written now</h3>
+    ${same ? html`<p class="muted">They are the same.</p>` : html`
+      <pre class="json diff" tabindex="0" role="region" aria-label="Difference">${lines.map(([kind, line], at) => html`
+        <span key=${at} class=${kind === "+" ? "added" : kind === "-" ? "taken" : ""}>${`${kind} ${line}`}</span>`)}</pre>`}`;
 }

@@ -1,16 +1,11 @@
 /** Who may talk to an agent: colleagues, pages with its own key, pages with a connection. */
-import { get, write } from "../../../api/client.js";
-import { allows } from "../../../api/session.js";
+import { allows, get, write } from "../../../api/client.js";
 import { html, useId, useState } from "../../../html.js";
 import { hrefOf } from "../../router.js";
-import { NewConnection } from "../connections/new_connection.js";
-import { Snippet } from "../connections/snippet.js";
-import { CopyButton } from "../copy_button.js";
-import { Field } from "../field.js";
-import { Icon } from "../icon.js";
-import { Problem } from "../problem.js";
-import { useAction } from "../use_action.js";
-import { useLoaded } from "../use_loaded.js";
+import { CopyButton, Field } from "../forms.js";
+import { useAction, useLoaded } from "../hooks.js";
+import { NewConnection } from "../keys.js";
+import { Icon, Problem } from "../views.js";
 
 const SHOWN = ["allowed_origins"];
 
@@ -76,4 +71,18 @@ function Connections({ agent }) {
 function Check({ label, checked, onChange }) {
   const id = useId();
   return html`<p class="check"><input id=${id} type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} /> <label for=${id}>${label}</label></p>`;
+}
+
+/** The lines that put a chat into a page. */
+function snippetOf(connectionKey, origin = location.origin) {
+  return `<script src="${origin}/widget.js" data-connection-key="${connectionKey}"></script>`;
+}
+
+export function Snippet({ connectionKey }) {
+  const text = snippetOf(connectionKey);
+  return html`
+    <div class="snippet">
+      <pre class="json" tabindex="0" role="region" aria-label="Widget snippet">${text}</pre>
+      <p class="form-actions"><${CopyButton} text=${text} label="Copy snippet" /></p>
+    </div>`;
 }

@@ -2,10 +2,9 @@
 import { read } from "../../../api/client.js";
 import { html, useEffect, useId, useState } from "../../../html.js";
 import { countText, numberText } from "../../../model/format.js";
-import { toolsIn, withTools } from "../../../model/tool_names.js";
-import { JsonView } from "../json_view.js";
-import { Problem } from "../problem.js";
-import { TryOut } from "../toolsets/try_out.js";
+import { toolsIn, withTools } from "../../../model/toolsets.js";
+import { TryOut } from "../toolsets.js";
+import { JsonView, Problem } from "../views.js";
 
 const BUILT_IN = "";
 const PAGE = 200;

@@ -106,7 +106,7 @@ function computed(name) {
 }
 
 /** A function from the name of a colour to its value; another one whenever the look has changed. */
-export function useLook() {
+function useLook() {
   const [look, setLook] = useState(() => ({ colour: computed }));
   useEffect(() => {
     const change = () => setLook({ colour: computed });

@@ -1,9 +1,9 @@
 /** Asks with which version of its agent a message is tried again, where that has changed since the conversation began. */
 import { get, write } from "../../../api/client.js";
 import { html } from "../../../html.js";
-import { Dialog } from "../dialog.js";
-import { Problem } from "../problem.js";
-import { useAction } from "../use_action.js";
+import { Dialog } from "../forms.js";
+import { useAction } from "../hooks.js";
+import { Problem } from "../views.js";
 
 const PAGE = 200;
 
@@ -28,7 +28,7 @@ export function TryAgain({ turn, sessionId, agent, onFork, onMade, onClose }) {
 }
 
 /** What was said before, of turns that have a reply, in the form in which a session begins with it. */
-export async function historyBefore(turn, sessionId) {
+async function historyBefore(turn, sessionId) {
   const said = [];
   for (let offset = 0, total = 1; offset < total; offset += PAGE) {
     const page = await get(`/runtime/${sessionId}/messages/`, { offset, limit: PAGE });

@@ -1,13 +1,11 @@
 /** A session's conversation: what was said, what runs, and what is sent. */
-import { read, send, write } from "../../../api/client.js";
+import { allows, read, send, session, write } from "../../../api/client.js";
 import { follow, followEvents } from "../../../api/follow.js";
-import { allows, session } from "../../../api/session.js";
-import { sleep } from "../../../api/sleep.js";
+import { sleep } from "../../../api/requests.js";
+import { sentenceOf, Talk } from "../../../chat/conversation.js";
 import { useEffect, useRef, useState } from "../../../html.js";
-import { GivenMessages } from "../../../model/given_messages.js";
-import { newestEvents } from "../../../model/newest_events.js";
-import { sentenceOf, Talk } from "../../../model/talk.js";
-import { forgetUnsent, keepUnsent, unsentOf } from "../../../model/unsent.js";
+import { newestEvents } from "../../../model/events.js";
+import { forgetUnsent, GivenMessages, keepUnsent, unsentOf } from "../../../model/messages.js";
 
 const PAINT_MS = 50;
 const TOGETHER_MS = 50;

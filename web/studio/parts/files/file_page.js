@@ -1,20 +1,13 @@
 /** One file: what it holds, its tags, whether it is retrieved. */
-import { get, write } from "../../../api/client.js";
-import { download } from "../../../api/download.js";
-import { allows } from "../../../api/session.js";
+import { allows, download, get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
-import { go, hrefOf } from "../../router.js";
 import { momentText, sizeText } from "../../../model/format.js";
-import { Confirm } from "../confirm.js";
-import { Icon } from "../icon.js";
-import { PageHead } from "../page_head.js";
-import { Problem } from "../problem.js";
-import { StatusChip } from "../chips.js";
-import { useAction } from "../use_action.js";
-import { useLoaded } from "../use_loaded.js";
-import { FileContent } from "./file_content.js";
-import { TagsDialog } from "./tags_dialog.js";
-import { useCollections } from "./use_collections.js";
+import { go, hrefOf } from "../../router.js";
+import { Confirm, FormDialog, TextField } from "../forms.js";
+import { useAction, useLoaded } from "../hooks.js";
+import { Icon, PageHead, Problem, StatusChip } from "../views.js";
+import { FileContent } from "./document.js";
+import { useCollections } from "./file_table.js";
 
 /** `passage` is marked in the file's text. */
 export function FilePage({ id, passage }) {
@@ -56,4 +49,20 @@ function Facts({ file }) {
       <dt>Stored</dt><dd>${momentText(file.created_at)}</dd>
       <dt>SHA-256</dt><dd><code>${file.sha256}</code></dd>
     </dl>`;
+}
+
+/** Gives files their tags. */
+export function TagsDialog({ files, onSaved, onClose }) {
+  const same = files.every(({ tags }) => tags.join() === files[0].tags.join());
+  const [text, setText] = useState(same ? files[0].tags.join(", ") : "");
+  const submit = async () => {
+    const tags = [...new Set(text.split(",").map((tag) => tag.trim()).filter(Boolean))];
+    await write("POST", "/files/bulk/", { operation: "update_tags", file_ids: files.map(({ id }) => id), parameters: { tags } });
+    await onSaved();
+  };
+  return html`
+    <${FormDialog} title=${files.length === 1 ? `Tags of ${files[0].name}` : `Tags of ${files.length} files`} shown=${["parameters"]} onSubmit=${submit} onClose=${onClose}>
+      ${(problem) => html`
+        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. They replace the different ones that these files have."} problem=${problem} value=${text} onValue=${setText} />`}
+    <//>`;
 }

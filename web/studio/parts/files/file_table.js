@@ -1,16 +1,12 @@
 /** Files with their tags and status; what is done to one is done to all that are chosen. */
-import { write } from "../../../api/client.js";
-import { allows } from "../../../api/session.js";
+import { allows, get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
-import { hrefOf } from "../../router.js";
 import { agoText, sizeText } from "../../../model/format.js";
-import { Confirm } from "../confirm.js";
-import { DataTable } from "../data_table.js";
-import { Paging } from "../paging.js";
-import { Problem } from "../problem.js";
-import { StatusChip } from "../chips.js";
-import { useAction } from "../use_action.js";
-import { TagsDialog } from "./tags_dialog.js";
+import { hrefOf } from "../../router.js";
+import { Confirm } from "../forms.js";
+import { useAction, useLoaded } from "../hooks.js";
+import { DataTable, Paging, Problem, StatusChip } from "../views.js";
+import { TagsDialog } from "./file_page.js";
 
 /** `files` is what `useFiles` made. `onRemove(ids)`, when given, takes files out of a collection. */
 export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
@@ -76,4 +72,25 @@ function columnsOf(chosen, choose) {
     { label: "Status", cell: ({ status }) => html`<${StatusChip} status=${status} />` },
     { label: "Stored", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
   ];
+}
+
+/** `query` filters as `GET /files/` does. */
+export function useFiles(query, limit) {
+  const [offset, setOffset] = useState(0);
+  const key = JSON.stringify(query);
+  const [filtered, setFiltered] = useState(key);
+  const begin = filtered === key ? offset : 0;
+  const loaded = useLoaded((signal) => get("/files/", { ...query, limit, offset: begin }, { signal }), `${key}/${begin}`, { changes: "file" });
+  const [chosen, setChosen] = useState(new Set());
+  const choose = (id, on) => setChosen((now) => (on ? new Set(now).add(id) : new Set([...now].filter((each) => each !== id))));
+  const go = (next) => (setFiltered(key), setOffset(next));
+  return { ...loaded, page: loaded.value, query, limit, offset: begin, setOffset: go, chosen, choose, setChosen };
+}
+
+const LIMIT = 200;
+
+/** All collections of the company; null while they are read. */
+export function useCollections() {
+  const { value } = useLoaded((signal) => (allows("files:read") ? get("/collections/", { limit: LIMIT }, { signal }) : { collections: [] }), "", { changes: "collection" });
+  return value?.collections ?? null;
 }

@@ -1,18 +1,11 @@
 /** Artifacts of one session: uploaded ones, and those that its agent made and that can be kept as files. */
-import { get, write } from "../../../api/client.js";
-import { download } from "../../../api/download.js";
-import { allows } from "../../../api/session.js";
+import { allows, download, get, write } from "../../../api/client.js";
 import { html, useEffect, useState } from "../../../html.js";
-import { hrefOf } from "../../router.js";
 import { agoText } from "../../../model/format.js";
-import { ArtifactCard } from "../chat/artifact_card.js";
-import { Icon } from "../icon.js";
-import { PageHead } from "../page_head.js";
-import { Paging } from "../paging.js";
-import { Problem } from "../problem.js";
-import { StatusChip } from "../chips.js";
-import { useAction } from "../use_action.js";
-import { useLoaded } from "../use_loaded.js";
+import { hrefOf } from "../../router.js";
+import { ArtifactCard } from "../chat/details.js";
+import { useAction, useLoaded } from "../hooks.js";
+import { DataTable, Icon, PageHead, Paging, Problem, StatusChip } from "../views.js";
 
 const LIMIT = 50;
 const LOOK_AGAIN_MS = 2_000;
@@ -62,4 +55,21 @@ function Artifact({ sessionId, artifact, onChanged }) {
       ${error && html`<p class="field-problem">${error.message}</p>`}
       <${Problem} of=${change.problem} />
     </li>`;
+}
+
+const COLUMNS = [
+  { label: "Agent", className: "plain", cell: ({ session_id: id, agent_config: config }) => html`<a href=${hrefOf(`files/sessions/${id}/`)}>${config?.name ?? "Agent"}</a>` },
+  { label: "Session", cell: ({ session_id: id }) => html`<code class="muted">${id}</code>` },
+  { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+];
+
+/** Sessions, whose artifacts can be looked at. */
+export function SessionList() {
+  const [offset, setOffset] = useState(0);
+  const { value: page, problem } = useLoaded((signal) => get("/sessions/", { limit: LIMIT, offset }, { signal }), offset, { changes: "session" });
+  return html`
+    <${Problem} of=${problem} />
+    ${page && html`
+      <${DataTable} label="Sessions" items=${page.sessions} keyOf=${({ session_id: id }) => id} columns=${COLUMNS} empty="No session yet." />
+      <${Paging} offset=${offset} shown=${page.sessions.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}`;
 }

@@ -1,10 +1,10 @@
 /** Where files are chosen or dropped, and those on their way with how far each is. */
 import { addUploads, dropUploads, isUnderWay, uploadAgain, uploads } from "../../../api/uploads.js";
 import { html, useEffect, useId, useRef, useState } from "../../../html.js";
-import { useStore } from "../../../store.js";
 import { countText, sizeText } from "../../../model/format.js";
-import { Icon } from "../icon.js";
-import { useDrop } from "../use_drop.js";
+import { useStore } from "../../../store.js";
+import { useDrop } from "../hooks.js";
+import { Icon } from "../views.js";
 
 const ACCEPTED = ".png,.jpg,.jpeg,.webp,.gif,.bmp,.pdf,.docx,.doc,.txt,.md,.html,.csv,.xlsx,.xls,.json";
 

@@ -1,14 +1,13 @@
 /** What a knowledge base is made of and how: the form of a new one, and of one that is changed. */
 import { get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
+import { numberText } from "../../../model/format.js";
+import { bodyOf, ENGINES, formOf, problemAt, STRATEGIES, UNITS } from "../../../model/knowledge.js";
 import { go, hrefOf } from "../../router.js";
-import { bodyOf, ENGINES, formOf, problemAt, STRATEGIES, UNITS } from "../../../model/knowledge_settings.js";
-import { SelectField, TextField } from "../field.js";
-import { PageHead } from "../page_head.js";
-import { Problem } from "../problem.js";
-import { useAction } from "../use_action.js";
-import { useLoaded } from "../use_loaded.js";
-import { ContentPicker } from "./content_picker.js";
+import { useCollections } from "../files/file_table.js";
+import { SelectField, TextField } from "../forms.js";
+import { useAction, useLoaded } from "../hooks.js";
+import { PageHead, Problem } from "../views.js";
 
 const TOLD = ["name", "description", "chunking_strategy", "embedding_config", "processing_engine"];
 
@@ -83,4 +82,36 @@ function SettingFields({ form, set, problem, isOpen }) {
 function problemOfGroups(problem) {
   const details = (problem?.details ?? []).filter(({ loc }) => ["chunking_strategy", "embedding_config"].includes(loc[0]) && loc.length === 1);
   return details.length ? { message: "Something is not valid.", details } : null;
+}
+
+const LIMIT = 200;
+
+/** Collections and files to choose among; files alone when `collections` is null. */
+export function ContentPicker({ collections, onCollections, files, onFiles }) {
+  const known = useCollections();
+  const [filter, setFilter] = useState("");
+  const { value: page, problem } = useLoaded((signal) => get("/files/", { limit: LIMIT, name: filter.trim() }, { signal }), filter.trim(), { changes: "file" });
+  const toggle = (chosen, id) => (chosen.includes(id) ? chosen.filter((each) => each !== id) : [...chosen, id]);
+  return html`
+    ${collections && known?.length > 0 && html`
+      <fieldset>
+        <legend>Collections</legend>
+        <ul class="check-list">
+          ${known.map(({ id, name, data_source_count: count }) => html`
+            <li key=${id}><label><input type="checkbox" checked=${collections.includes(id)} onChange=${() => onCollections(toggle(collections, id))} />${name} <span class="muted">${numberText(count)}</span></label></li>`)}
+        </ul>
+      </fieldset>`}
+    <fieldset>
+      <legend>Files</legend>
+      <${Problem} of=${problem} />
+      <p class="form-actions">
+        <input class="narrow" type="search" aria-label="Filter" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
+        <span class="muted" role="status">${files.length} chosen${page && page.total > page.files.length ? `; the newest ${page.files.length} of ${numberText(page.total)} are shown` : ""}</span>
+      </p>
+      ${page?.files.length === 0 && html`<p class="muted">${filter ? "No file is called so." : "No file yet: upload some first."}</p>`}
+      <ul class="check-list">
+        ${page?.files.map(({ id, name }) => html`
+          <li key=${id}><label><input type="checkbox" checked=${files.includes(id)} onChange=${() => onFiles(toggle(files, id))} />${name}</label></li>`)}
+      </ul>
+    </fieldset>`;
 }

@@ -1,21 +1,14 @@
 /** A knowledge base: how far it is, what could not be taken up, and search in it. */
-import { get, write } from "../../../api/client.js";
-import { allows } from "../../../api/session.js";
-import { html, useState } from "../../../html.js";
-import { go, hrefOf } from "../../router.js";
+import { allows, get, write } from "../../../api/client.js";
+import { followEvents } from "../../../api/follow.js";
+import { html, useEffect, useRef, useState } from "../../../html.js";
 import { agoText } from "../../../model/format.js";
-import { Confirm } from "../confirm.js";
-import { DataTable } from "../data_table.js";
-import { Icon } from "../icon.js";
-import { PageHead } from "../page_head.js";
-import { Paging } from "../paging.js";
-import { Problem } from "../problem.js";
-import { StatusChip } from "../chips.js";
-import { useAction } from "../use_action.js";
-import { useLoaded } from "../use_loaded.js";
-import { Ingestion, IngestionErrors } from "./ingestion.js";
+import { after, PHASES, stageText } from "../../../model/knowledge.js";
+import { go, hrefOf } from "../../router.js";
+import { Confirm } from "../forms.js";
+import { useAction, useLoaded, useLookAgain } from "../hooks.js";
+import { DataTable, Icon, PageHead, Paging, Problem, StatusChip } from "../views.js";
 import { Search } from "./search.js";
-import { useKnowledgeBase } from "./use_knowledge_base.js";
 
 export function BasePage({ id, query }) {
   const { knowledgeBase, problem, set } = useKnowledgeBase(id);
@@ -84,3 +77,76 @@ function Datasources({ id, state }) {
         <${Paging} offset=${offset} shown=${page.datasources.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
     </details>`;
 }
+
+const LOOK_AGAIN_MS = 2_000;
+const READ_AGAIN_MS = 300;
+
+/** A knowledge base as it changes: by the timeline's events, or looked at again where the key may not read those. */
+export function useKnowledgeBase(id) {
+  const { value, problem, refresh, set } = useLoaded((signal) => get(`/knowledge-bases/${id}/`, {}, { signal }), id);
+  const latest = useRef(null);
+  latest.current = value;
+  useEffect(() => {
+    if (!allows("events:read")) return undefined;
+    const stop = new AbortController();
+    let timer = 0;
+    // One ingestion ends with several events at once.
+    const later = () => (timer ||= setTimeout(() => ((timer = 0), refresh()), READ_AGAIN_MS));
+    const onEvent = ({ data: event }) => {
+      const now = latest.current && after(latest.current, event);
+      if (now === null) later();
+      else if (now !== latest.current) set((latest.current = now));
+    };
+    const go = async () => {
+      // What happened before the stream was open is in the record that is read then.
+      while (await followEvents({ type: "knowledge_base.*" }, { onEvent, onOpen: later, signal: stop.signal }));
+    };
+    go().catch(() => later());
+    return () => {
+      stop.abort();
+      clearTimeout(timer);
+    };
+  }, [id]);
+  const runs = value && ["pending", "running"].includes(value.status);
+  // Beside the stream too, more seldom: a record that somebody left pending is nobody's event.
+  const pause = allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS;
+  useLookAgain(refresh, runs ? pause : null, [value]);
+  return { knowledgeBase: value, problem, refresh, set };
+}
+
+/** How far an ingestion is, phase by phase, and which files it could not take up. */
+function Ingestion({ knowledgeBase }) {
+  const { status, progress, processing_metadata: metadata } = knowledgeBase;
+  const runs = status === "running" || status === "pending";
+  const at = PHASES.indexOf(metadata?.phase ?? "queued");
+  return html`
+    <section class="ingestion-run card" aria-label="Ingestion">
+      <progress max="100" value=${progress} aria-label="Ingestion"></progress>
+      <p role="status">${stageText(knowledgeBase)}</p>
+      ${runs && html`
+        <ol class="phases" aria-label="Phases">
+          ${PHASES.map((phase, number) => html`<li key=${phase} class=${number < at ? "past" : ""} aria-current=${number === at ? "step" : undefined}>${phase}</li>`)}
+        </ol>`}
+    </section>`;
+}
+
+function IngestionErrors({ knowledgeBase, busy, onAgain }) {
+  const { datasource_errors: errors, failed_datasources: failed } = knowledgeBase;
+  const names = new Map(failed.map(({ id, name }) => [id, name]));
+  const items = Object.entries(errors).map(([id, error]) => ({ id, name: names.get(id) ?? id, ...error }));
+  if (items.length === 0) return null;
+  return html`
+    <div class="section-head">
+      <h2>Files that could not be taken up</h2>
+      ${onAgain && html`<button class="button" disabled=${busy} onClick=${onAgain}>Ingest again</button>`}
+    </div>
+    <${DataTable} label="Errors" items=${items} keyOf=${({ id }) => id} columns=${ERRORS} />`;
+}
+
+const ERRORS = [
+  { label: "File", className: "plain", cell: ({ id, name }) => html`<a href=${hrefOf(`files/${id}/`)}>${name}</a>` },
+  { label: "Reason", cell: ({ code, message }) => html`${message} <code class="muted">${code}</code>` },
+  { label: "Phase", cell: ({ phase }) => phase },
+  { label: "Attempt", cell: ({ attempt }) => attempt },
+  { label: "Another try", cell: ({ retryable }) => (retryable ? "may succeed" : "needs another file") },
+];

@@ -1,14 +1,11 @@
 /** Search in a knowledge base, in one mode or in all of them side by side; a passage opens in its document. */
-import { send } from "../../../api/client.js";
-import { persist } from "../../../api/network.js";
-import { allows } from "../../../api/session.js";
+import { allows, persist, send } from "../../../api/client.js";
 import { html, useEffect, useId, useRef, useState } from "../../../html.js";
+import { marked } from "../../../model/knowledge.js";
 import { go } from "../../router.js";
-import { marked } from "../../../model/passages.js";
-import { Dialog } from "../dialog.js";
-import { DocumentText } from "../files/document_text.js";
-import { Icon } from "../icon.js";
-import { Problem } from "../problem.js";
+import { DocumentText } from "../files/document.js";
+import { Dialog } from "../forms.js";
+import { Icon, Problem } from "../views.js";
 
 const MODES = ["hybrid", "semantic", "keyword"];
 const ANSWER_MS = 30_000;

@@ -1,17 +1,11 @@
 /** Dead letters, newest first: why each one was given up, what it holds, and sending it again. */
-import { get, write } from "../../../api/client.js";
-import { allows } from "../../../api/session.js";
+import { allows, get, session, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
-import { go } from "../../router.js";
-import { agoText, countText, momentText, numberText } from "../../../model/format.js";
-import { Confirm } from "../confirm.js";
-import { DataTable } from "../data_table.js";
-import { SelectField, TextField } from "../field.js";
-import { Icon } from "../icon.js";
-import { Problem } from "../problem.js";
-import { useAction } from "../use_action.js";
-import { useLoaded } from "../use_loaded.js";
-import { Correlation, LetterDialog } from "./letter_dialog.js";
+import { agoText, countText, momentText, numberText, sizeText } from "../../../model/format.js";
+import { go, hrefOf } from "../../router.js";
+import { Confirm, Dialog, SelectField, TextField } from "../forms.js";
+import { useAction, useLoaded } from "../hooks.js";
+import { DataTable, Icon, JsonView, Problem } from "../views.js";
 
 const LIMIT = 25;
 const PATH = "/operations/dead-letters/";
@@ -116,4 +110,37 @@ const LONGEST = 160;
 
 function clipped(text) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
+}
+
+/** `onReplay` is null where it may not, or need not, be replayed. */
+function LetterDialog({ letter, onReplay, onClose }) {
+  const { value, problem } = useLoaded((signal) => get(`/operations/dead-letters/${letter.id}/`, {}, { signal }), letter.id);
+  const shown = value ?? letter;
+  return html`
+    <${Dialog} title="Dead letter" wide onClose=${onClose}>
+      <dl class="facts">
+        <dt>Letter</dt><dd><code>${shown.id}</code></dd>
+        <dt>Type</dt><dd>${shown.type ?? "none"}</dd>
+        <dt>Cause</dt><dd><b>${shown.cause.code}</b> <span class="whole-text">${shown.cause.message}</span></dd>
+        <dt>Attempts</dt><dd>${shown.attempts ?? "unknown"}</dd>
+        <dt>Given up</dt><dd>${momentText(shown.dead_since)} by ${shown.consumer}</dd>
+        <dt>Came from</dt><dd>${shown.source_topic}${value?.offset != null && `, partition ${value.partition}, offset ${value.offset}`}</dd>
+        <dt>Correlation id</dt><dd><${Correlation} letter=${shown} /></dd>
+        <dt>Company</dt><dd>${shown.company_id ?? "unknown"}</dd>
+      </dl>
+      <${Problem} of=${problem} />
+      ${value && html`
+        <h3>Payload <small class="muted">${sizeText(value.payload_bytes)}</small></h3>
+        ${value.payload.note ? html`<p class="muted">Not shown. ${value.payload.note}</p>` : html`<${JsonView} label="Payload" value=${value.payload.value} />`}
+        <h3>Headers</h3>
+        <${JsonView} label="Headers" value=${value.headers} />`}
+      ${onReplay && html`<div class="dialog-actions"><button class="button primary" onClick=${onReplay}>Replay</button></div>`}
+    <//>`;
+}
+
+/** The way to the timeline, which has the events of one's own company. */
+export function Correlation({ letter: { correlation_id: id, company_id: company } }) {
+  if (!id) return html`<span class="muted">no correlation id</span>`;
+  const isOwn = company === session.value.me?.company_id && allows("events:read");
+  return isOwn ? html`<a href=${hrefOf("timeline/", { correlation_id: id })}>${id}</a>` : html`<code>${id}</code>`;
 }

@@ -1,14 +1,11 @@
 /** Calls that wait for somebody's decision, of all sessions that one may see. */
 import { get, write } from "../../../api/client.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
-import { hrefOf } from "../../router.js";
 import { agoText, numberText } from "../../../model/format.js";
-import { Approval, untilText } from "../chat/tool_card.js";
-import { Icon } from "../icon.js";
-import { JsonView } from "../json_view.js";
-import { Problem } from "../problem.js";
-import { useLoaded } from "../use_loaded.js";
-import { STILL_MS } from "../use_still.js";
+import { hrefOf } from "../../router.js";
+import { Approval, untilText } from "../chat/details.js";
+import { STILL_MS, useLoaded } from "../hooks.js";
+import { Icon, JsonView, Problem } from "../views.js";
 
 const LIMIT = 6;
 const MOST = 200;

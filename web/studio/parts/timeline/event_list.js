@@ -1,9 +1,10 @@
 /** Events, a row each. */
-import { html, useEffect, useState } from "../../../html.js";
-import { eventText, isFailure, serviceOf } from "../../../model/event_text.js";
-import { whenText } from "../../../model/moments.js";
-import { timeOf } from "../../../model/times.js";
-import { ServiceChip } from "../chips.js";
+import { read } from "../../../api/client.js";
+import { followEvents } from "../../../api/follow.js";
+import { html, useEffect, useRef, useState } from "../../../html.js";
+import { eventText, isFailure, newestEvents, serviceOf, whenText } from "../../../model/events.js";
+import { numberText, timeOf } from "../../../model/format.js";
+import { ServiceChip } from "../views.js";
 import { VirtualList } from "../virtual_list.js";
 
 const WIDE_ROW = 32;
@@ -67,4 +68,91 @@ function useNarrow() {
     return () => NARROW.removeEventListener("change", change);
   }, []);
   return narrow;
+}
+
+const TYPING_MS = 200;
+
+/** Looks for events in the list: the browser's own search does not know those that are out of sight. */
+export function FindBar({ wanted, onWanted, shown, all }) {
+  const [text, setText] = useState(wanted.text);
+  useEffect(() => {
+    if (text === wanted.text) return undefined;
+    const timer = setTimeout(() => onWanted({ ...wanted, text }), TYPING_MS);
+    return () => clearTimeout(timer);
+  }, [text, wanted]);
+  return html`
+    <div class="find-bar" role="search" aria-label="Find events">
+      <input type="search" aria-label="Find in events" placeholder="Find in events, payloads included" spellcheck="false" autocomplete="off"
+        value=${text} onInput=${(event) => setText(event.target.value)} />
+      <button class="button small" aria-pressed=${wanted.failures} onClick=${() => onWanted({ ...wanted, failures: !wanted.failures })}>Failures</button>
+      <span class="muted" role="status">${shown === all ? "" : `${numberText(shown)} of ${numberText(all)}`}</span>
+    </div>`;
+}
+
+const RECENT = 500;
+const MOST = 50_000;
+const FLUSH_MS = 120;
+// A timeline of many thousands takes longer to lay out, and its figures change less.
+const EVENTS_PER_MS = 25;
+
+/**
+ * `{events, state, problem}`, oldest first. `state` is `loading`, `live` or `failed`. The scope is a query of
+ * `GET /events/`; an empty one begins with what happened lately.
+ */
+export function useEvents(scope) {
+  const [shown, setShown] = useState({ events: [], state: "loading", problem: null });
+  const key = JSON.stringify(scope);
+  const buffer = useRef();
+  useEffect(() => {
+    const stop = new AbortController();
+    const collecting = { events: [], timer: 0, state: "loading", problem: null };
+    buffer.current = collecting;
+    const flush = () => {
+      collecting.timer = 0;
+      if (stop.signal.aborted) return;
+      if (collecting.events.length > MOST) collecting.events.splice(0, collecting.events.length - MOST);
+      setShown({ events: [...collecting.events], state: collecting.state, problem: collecting.problem });
+    };
+    const later = () => (collecting.timer ||= setTimeout(flush, FLUSH_MS + collecting.events.length / EVENTS_PER_MS));
+    setShown({ events: [], state: "loading", problem: null });
+    collect(scope, collecting, later, stop.signal).catch((problem) => {
+      Object.assign(collecting, { state: "failed", problem });
+      later();
+    });
+    return () => {
+      stop.abort();
+      clearTimeout(collecting.timer);
+    };
+  }, [key]);
+  return shown;
+}
+
+async function collect(...given) {
+  while (await collectOnce(...given));
+}
+
+/** Resolves to true when it is to be read anew. */
+async function collectOnce(scope, collecting, changed, signal) {
+  const known = Object.keys(scope).some((name) => name !== "type");
+  const page = (query) => read("/events/", { ...scope, ...query, limit: 200 }, { signal });
+  const show = (events) => {
+    collecting.events = [...events];
+    changed();
+  };
+  const isEnough = (found) => found.length >= RECENT;
+  // A part is shown where nothing is: what is shown while it is read anew is more.
+  const onPart = (part) => collecting.state === "live" || show(part);
+  const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, isEnough, { onPart });
+  collecting.state = "live";
+  show(events);
+  return followEvents(scope, {
+    after,
+    signal,
+    // Of these all is shown.
+    ...(known ? { longestMs: Infinity } : {}),
+    onEvent: ({ data }) => {
+      collecting.events.push(data);
+      changed();
+    },
+  });
 }

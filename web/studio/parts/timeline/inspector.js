@@ -1,14 +1,10 @@
 /** What is selected: a span with its times, arguments and events, or an event with its payload. */
 import { html, useEffect, useRef } from "../../../html.js";
+import { exactText, LEGEND, serviceOf } from "../../../model/events.js";
+import { durationText, numberText, timeOf } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";
-import { LEGEND, serviceOf } from "../../../model/event_text.js";
-import { durationText, numberText } from "../../../model/format.js";
-import { exactText } from "../../../model/moments.js";
-import { timeOf } from "../../../model/times.js";
-import { CopyButton } from "../copy_button.js";
-import { Icon } from "../icon.js";
-import { JsonView } from "../json_view.js";
-import { ServiceChip } from "../chips.js";
+import { CopyButton } from "../forms.js";
+import { Icon, JsonView, ServiceChip } from "../views.js";
 
 export function Inspector({ span, event, now, onEvent, onZoom, onClose }) {
   const box = useRef();

@@ -1,0 +1,409 @@
+/** A conversation as its messages, recorded events and streams tell it, whichever of them comes first or twice, and what is sent into it. */
+import { ApiError, randomKey } from "../api/requests.js";
+
+const PAGE = 200;
+const RECORDS_MS = 15_000;
+/** Of a block what a message may say; files are told with their names and more. */
+const SENT = {
+  text: ({ text }) => ({ type: "text", text }),
+  image_url: ({ image_url: image }) => ({ type: "image_url", image_url: image }),
+  file: ({ source }) => ({ type: "file", source: { artifact_id: source.artifact_id } }),
+  image: ({ url }) => ({ type: "image", url }),
+};
+const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
+
+export class Conversation {
+  turns = [];
+  #byId = new Map();
+  /** Takes messages that are of no turn, where such are shown. */
+  given = null;
+
+  turn(id) {
+    let found = this.#byId.get(id);
+    if (!found) {
+      found = new Turn(id);
+      this.#byId.set(id, found);
+      this.turns.push(found);
+    }
+    return found;
+  }
+
+  has(id) {
+    return this.#byId.has(id);
+  }
+
+  /** A message that is on its way: its turn has no id yet. */
+  add(message) {
+    const sent = new Turn(null);
+    Object.assign(sent, { ...message, status: "sending" });
+    this.turns.push(sent);
+    return sent;
+  }
+
+  /** Lets go of turns that have ended. */
+  forgetEnded() {
+    const ended = new Set(this.turns.filter((each) => (each.id || this.given?.has(each)) && each.hasEnded));
+    for (const { id } of ended) this.#byId.delete(id);
+    this.given?.forget();
+    this.turns = this.turns.filter((each) => !ended.has(each));
+  }
+
+  /** Takes back a message that has not become a turn. */
+  drop(turn) {
+    this.turns = this.turns.filter((each) => each !== turn);
+  }
+
+  /** Gives a turn on its way the id that the service knows it by. */
+  name(turn, id) {
+    if (turn.id === id) return;
+    const known = this.#byId.get(id);
+    if (known && known !== turn) this.turns = this.turns.filter((each) => each !== known);
+    turn.id = id;
+    this.#byId.set(id, turn);
+  }
+
+  /** Messages in their order, the first of which is at `offset`: whose turns are not known yet come in at their place. */
+  takeMessages(messages, offset = 0) {
+    let given = null;
+    for (const [at, message] of messages.entries()) {
+      if (!message.turn_id) {
+        given = this.given?.take(this, given, message, offset + at);
+        continue;
+      }
+      given = null;
+      const turn = this.turn(message.turn_id);
+      turn.at ??= message.timestamp;
+      if (message.role === "user") {
+        turn.content = message.content;
+        turn.messageId = message.id;
+        turn.at = message.timestamp;
+        turn.takeBlocks(message.content_blocks ?? []);
+      } else if (message.role === "assistant" && !turn.hasEnded) {
+        turn.answer = message.content;
+        turn.status = "completed";
+      }
+    }
+    this.turns.sort(byTime);
+  }
+}
+
+/** Turns of which no message is known yet come last. */
+function byTime({ at: a }, { at: b }) {
+  if (a === b) return 0;
+  return b === null || (a !== null && a < b) ? -1 : 1;
+}
+
+export class Turn {
+  static #last = 0;
+  content = null;
+  /** The message as it can be sent again; null: its text alone. */
+  blocks = null;
+  /** Files of the message, `{id, name, artifact}`: the artifact's record comes later, or never where it was deleted. */
+  attachments = [];
+  at = null;
+  /** Of a message that is sent from here. */
+  idempotencyKey = null;
+  /** The session that its files are in; null: the one in which it is shown. */
+  sessionId = null;
+  /** Whether an event of it is known, and not only its messages. */
+  isTold = false;
+  status = "queued";
+  attempt = 1;
+  answer = null;
+  problem = "";
+  /** By which operators find why it has failed. */
+  reference = null;
+  usage = null;
+  citations = [];
+  artifacts = [];
+  actions = [];
+  steps = [];
+
+  constructor(id) {
+    this.id = id;
+    // The same for as long as it is shown: a message on its way has no id yet.
+    this.key = Turn.#last += 1;
+  }
+
+  get hasEnded() {
+    return ["completed", "failed", "cancelled", "refused"].includes(this.status);
+  }
+
+  /** Takes the message's blocks; what is known about one of its files stays known. */
+  takeBlocks(blocks) {
+    const known = new Map(this.attachments.map((each) => [each.id, each]));
+    const files = blocks.filter(({ type }) => type === "file" || type === "image");
+    this.attachments = files.map(({ source, artifact_id: ofImage = null, name = "" }) => {
+      const id = source?.artifact_id ?? ofImage;
+      return known.get(id) ?? { id, name, artifact: null };
+    });
+    this.blocks = blocks.flatMap((block) => SENT[block.type]?.(block) ?? []);
+  }
+
+  /** Takes an event of this turn; returns true for its last one. */
+  take(type, data) {
+    this.isTold = true;
+    const act = this[type];
+    if (act) act.call(this, data);
+    if (type in ENDS) this.#end(ENDS[type], data);
+    return type in ENDS;
+  }
+
+  ["turn.queued"]() {
+    if (!this.hasEnded) this.status = "queued";
+  }
+
+  ["turn.started"]({ attempt }) {
+    this.attempt = attempt;
+    this.status = "running";
+  }
+
+  ["turn.restarted"]({ attempt, resumed_from_step: kept }) {
+    this.attempt = attempt;
+    this.status = "running";
+    for (const step of this.steps.filter(({ number }) => number > kept)) Object.assign(step, { text: "", length: 0 });
+  }
+
+  ["turn.output_text.delta"]({ attempt, step: number, offset, text }) {
+    if (attempt < this.attempt) return;
+    const step = this.stepOf(number);
+    if (offset > step.length) return;
+    // Offsets count characters as Unicode does, not as this language does.
+    const fresh = [...text].slice(step.length - offset);
+    step.text += fresh.join("");
+    step.length += fresh.length;
+  }
+
+  ["turn.tool_call.started"]({ step, call_id: id, name, arguments: given }) {
+    Object.assign(this.callOf(step, id, name), { arguments: given });
+  }
+
+  ["turn.tool_call.completed"]({ step, call_id: id, name, output }) {
+    Object.assign(this.callOf(step, id, name), { status: "completed", output });
+  }
+
+  ["turn.tool_call.failed"]({ step, call_id: id, name, reason }) {
+    Object.assign(this.callOf(step, id, name), { status: "failed", output: reason });
+  }
+
+  ["turn.action_required"]({ step, action }) {
+    const { id, name, arguments: given } = action.tool_call;
+    // Visitors are told the name of a call with what their page is to do, and not before.
+    Object.assign(this.callOf(step, id, name), { name, arguments: given, status: "waiting", action });
+    this.status = "waiting";
+  }
+
+  ["turn.action_resolved"]({ action_id: id, decision }) {
+    for (const call of this.calls) {
+      if (call.action?.action_id === id) Object.assign(call, { action: null, decision, status: call.status === "waiting" ? "running" : call.status });
+    }
+    if (this.status === "waiting" && !this.calls.some(({ action }) => action)) this.status = "running";
+  }
+
+  ["turn.citation.added"]({ citation }) {
+    if (!this.citations.some((each) => each.passage === citation.passage)) this.citations.push(citation);
+  }
+
+  get calls() {
+    return this.steps.flatMap(({ calls }) => calls);
+  }
+
+  /** The text of the answer so far. */
+  get text() {
+    return this.answer ?? this.steps.findLast(({ calls }) => !calls.length)?.text ?? "";
+  }
+
+  #end(status, data) {
+    this.status = status;
+    for (const call of this.calls) {
+      call.action = null;
+      if (call.status === "running" || call.status === "waiting") call.status = "unknown";
+    }
+    if (status === "failed") {
+      this.problem = data.error?.message ?? "The turn has failed.";
+      this.reference = data.error?.correlation_id ?? null;
+    }
+    if (status !== "completed") return;
+    const { content, citations, artifacts, tool_calls: calls } = data.response;
+    Object.assign(this, { answer: content, citations: citations ?? [], artifacts: artifacts ?? [], usage: data.usage ?? null });
+    for (const each of calls ?? []) {
+      const call = this.calls.find(({ id }) => id === each.id);
+      if (call) Object.assign(call, { status: each.status, arguments: each.arguments, output: each.output ?? call.output });
+    }
+  }
+
+  stepOf(number) {
+    let found = this.steps.find((each) => each.number === number);
+    if (!found) {
+      found = { number, text: "", length: 0, calls: [] };
+      this.steps.push(found);
+      this.steps.sort((a, b) => a.number - b.number);
+    }
+    return found;
+  }
+
+  callOf(number, id, name) {
+    const step = this.stepOf(number);
+    let found = step.calls.find((each) => each.id === id);
+    if (!found) step.calls.push((found = { id, name, arguments: null, status: "running", output: null, action: null, decision: null }));
+    return found;
+  }
+}
+
+/**
+ * A session's conversation with what is sent into it, by the studio or by any page. `api` makes the requests: `{get, send,
+ * write, follow}`. `changed` is called whenever there is something to show.
+ */
+export class Talk {
+  #loading = Promise.resolve();
+  #gone = new Set();
+
+  constructor(api, sessionId) {
+    this.api = api;
+    this.sessionId = sessionId;
+    this.conversation = new Conversation();
+    this.abort = new AbortController();
+    this.followed = new Set();
+    this.changed = () => {};
+    /** Is told of a turn whose message the service has taken. */
+    this.accepted = () => {};
+  }
+
+  get turns() {
+    return this.conversation.turns;
+  }
+
+  end() {
+    this.abort.abort();
+  }
+
+  /** Reads messages from `offset` on; returns how many there are in all. */
+  async loadMessages(offset, limit = PAGE) {
+    const { signal } = this.abort;
+    const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
+    this.conversation.takeMessages(messages, offset);
+    this.changed();
+    // Without its record a file is a name.
+    this.#loading = this.#loading.then(() => this.#loadAttached()).catch(() => null);
+    return total;
+  }
+
+  /** Reads the records of the files that messages name; tries it once. */
+  async #loadAttached() {
+    const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact && !this.#gone.has(id));
+    if (!unknown.length) return;
+    const signal = AbortSignal.any([this.abort.signal, AbortSignal.timeout(RECORDS_MS)]);
+    const response = await this.api.send("GET", `/sessions/${this.sessionId}/artifacts/`, { query: { limit: PAGE }, signal });
+    const { artifacts } = await response.json();
+    const known = new Map(artifacts.map((artifact) => [artifact.artifact_id, artifact]));
+    for (const each of unknown) each.artifact = known.get(each.id) ?? (await this.#recordOf(each.id, signal));
+    this.changed();
+  }
+
+  /** The record of a file that the session does not have: it may be of the session that this one was forked from. */
+  async #recordOf(id, signal) {
+    try {
+      return await (await this.api.send("GET", `/artifacts/${id}/`, { signal })).json();
+    } catch (problem) {
+      if (problem.status !== 404) throw problem;
+      this.#gone.add(id);
+      return null;
+    }
+  }
+
+  /** How many messages there are. */
+  async countMessages() {
+    const { total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { limit: 1 }, { signal: this.abort.signal });
+    return total;
+  }
+
+  /** Follows a turn from its start, or from the request that begins it. */
+  async followTurn(turn, begin = null) {
+    if (turn.id) {
+      this.followed.add(turn.id);
+      // The stream has its text and calls from the beginning.
+      turn.steps = [];
+    }
+    const known = () => ({ path: `/runtime/${this.sessionId}/turns/${turn.id}/events/` });
+    try {
+      await this.api.follow({
+        signal: this.abort.signal,
+        open: () => (turn.id ? known() : begin),
+        onOpen: (response) => this.#named(turn, response),
+        onEvent: ({ event, data }) => {
+          const last = turn.take(event, data);
+          this.changed();
+          return last;
+        },
+      });
+    } catch (problem) {
+      Object.assign(turn, { status: turn.id ? "failed" : "refused", problem: sentenceOf(problem), reference: problem.correlationId ?? null });
+    }
+    this.changed();
+  }
+
+  #named(turn, response) {
+    const id = response.headers.get("location")?.match(/turns\/([^/]+)\//)?.[1];
+    if (!id || turn.id) return;
+    this.conversation.name(turn, id);
+    this.followed.add(id);
+    this.accepted(turn);
+    this.changed();
+  }
+
+  /** Sends a message with files of the session. */
+  say(text, files) {
+    const named = files.map(({ artifact }) => ({ type: "file", source: { artifact_id: artifact.artifact_id } }));
+    const blocks = named.length ? [...(text ? [{ type: "text", text }] : []), ...named] : null;
+    const attachments = files.map(({ artifact }) => ({ id: artifact.artifact_id, name: artifact.name, artifact }));
+    return this.tell({ content: text, blocks, attachments });
+  }
+
+  /**
+   * Sends what a turn said, of this session or of one that it was forked from. Every repeat has the same key, after a lost
+   * connection and by hand, so that it is one message.
+   */
+  tell({ idempotencyKey, content, blocks, attachments }) {
+    const own = { idempotencyKey: idempotencyKey ?? randomKey(), at: new Date().toISOString() };
+    return this.deliver(this.conversation.add({ ...own, content, blocks, attachments }));
+  }
+
+  deliver(turn) {
+    const { idempotencyKey, content, blocks } = turn;
+    this.changed();
+    return this.followTurn(turn, {
+      method: "POST",
+      path: `/runtime/${this.sessionId}/execute/`,
+      body: { content: blocks ?? content },
+      headers: { "idempotency-key": idempotencyKey, "x-correlation-id": `chat-${randomKey().slice(0, 16)}` },
+    });
+  }
+
+  /** Sends a message that was refused once more. */
+  sayAgain(turn) {
+    if (!this.turns.includes(turn)) return undefined;
+    this.conversation.drop(turn);
+    return this.tell(turn);
+  }
+
+  async stop(turn) {
+    try {
+      await this.api.write("POST", `/runtime/${this.sessionId}/turns/${turn.id}/cancel/`);
+    } catch (problem) {
+      // It had ended already.
+      if (!(problem instanceof ApiError) || problem.status !== 409) throw problem;
+    }
+  }
+
+  async resolve(turn, action, answer) {
+    const path = `/runtime/${this.sessionId}/turns/${turn.id}/actions/${action.action_id}/`;
+    await this.api.send("POST", path, { body: answer });
+  }
+}
+
+/** What went wrong; a detail that the message has told already is left out. */
+export function sentenceOf(problem) {
+  const whole = problem.message.toLowerCase();
+  const details = (problem.details ?? []).map(({ message }) => message).filter((each) => each && !whole.includes(each.toLowerCase()));
+  return [problem.message, ...details].join(" ");
+}

@@ -1,0 +1,142 @@
+/** The turns of a conversation, which shows its end for as long as somebody reads there. */
+import { Component, html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
+import { Markdown } from "./markdown.js";
+
+const END_PX = 40;
+const READ_AT_ONCE = 20_000;
+
+/** `children` stand before the turns, which get whatever else is given; `onEarlier` shows some of the `earlier` messages. */
+export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
+  const box = useRef();
+  const inner = useRef();
+  const atEnd = useRef(true);
+  const fromEnd = useRef(null);
+  const stay = () => {
+    if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
+  };
+  useLayoutEffect(stay);
+  // What is read stays where it is when earlier messages come in above it.
+  useLayoutEffect(() => {
+    if (fromEnd.current !== null) box.current.scrollTop = box.current.scrollHeight - fromEnd.current;
+    fromEnd.current = null;
+  }, [earlier]);
+  const showEarlier = () => {
+    fromEnd.current = box.current.scrollHeight - box.current.scrollTop;
+    atEnd.current = false;
+    onEarlier();
+  };
+  useEffect(() => {
+    // A picture that has come, a table that was opened.
+    const watch = new ResizeObserver(stay);
+    watch.observe(inner.current);
+    return () => watch.disconnect();
+  }, []);
+  const scrolled = () => {
+    if (!box.current) return;
+    const { scrollTop, clientHeight, scrollHeight } = box.current;
+    atEnd.current = scrollTop + clientHeight > scrollHeight - END_PX;
+  };
+  const last = turns.at(-1);
+  const near = nearFrom(turns);
+  // One's own message is seen wherever one was reading.
+  useLayoutEffect(() => {
+    if (last?.status === "sending") atEnd.current = true;
+    stay();
+  }, [last?.key]);
+  return html`
+    <div class="log" role="log" aria-label="Conversation" tabindex="0" ref=${box} onScroll=${scrolled}>
+      <div ref=${inner}>
+        ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${showEarlier}>Show ${earlier} earlier messages</button></p>`}
+        ${children}
+        ${turns.map((turn, at) => html`<${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} ...${given} />`)}
+      </div>
+    </div>`;
+}
+
+/** The first of the last turns that are read as Markdown in no time, together. */
+function nearFrom(turns) {
+  let length = 0;
+  let at = turns.length;
+  while (at > 0 && length < READ_AT_ONCE) length += turns[(at -= 1)].text.length;
+  return at;
+}
+
+/**
+ * Is drawn anew only when it has changed: a conversation may have hundreds of them. `mount` has what differs between
+ * places that show a chat: the components `Attached`, `Outcome` and, where they are wanted, `Asking`, `ToolCard` and
+ * `Link`, and the texts `stateOf(turn)` and `problemOf(turn)`. Components get whatever else is given.
+ */
+class ChatTurn extends Component {
+  #drawn = "";
+
+  shouldComponentUpdate({ turn, isBusy }) {
+    return !turn.hasEnded || turn !== this.props.turn || isBusy !== this.props.isBusy || stampOf(turn) !== this.#drawn;
+  }
+
+  render(props) {
+    this.#drawn = stampOf(props.turn);
+    return html`<${Turn} ...${props} />`;
+  }
+}
+
+function stampOf({ status, content, attachments, answer, usage, citations, artifacts, calls }) {
+  const attached = attachments.map(({ artifact }) => artifact !== null);
+  return JSON.stringify([status, content === null, attached, answer?.length, usage, citations.length, artifacts.length, calls.map((call) => [call.status, call.output?.length])]);
+}
+
+/** `beginsNear`: it is among the last ones when it appears. */
+function Turn({ beginsNear, ...given }) {
+  const { turn, mount } = given;
+  const { text } = turn;
+  const writing = turn.status === "running" && Boolean(text);
+  const [element, isNear] = useNear(".log", beginsNear || !turn.hasEnded);
+  return html`
+    <article class="turn" ref=${element} aria-busy=${!turn.hasEnded}>
+      <div class="question">
+        ${turn.content !== "" && html`<p class="question-text">${turn.content ?? "…"}</p>`}
+        ${turn.attachments.map((file, at) => html`<${mount.Attached} key=${at} file=${file} isNear=${isNear} />`)}
+        ${mount.Asking && html`<${mount.Asking} ...${given} />`}
+      </div>
+      <div class="reply">
+        ${turn.steps.filter(({ calls }) => calls.length > 0).map((step) => html`
+          <div key=${step.number}>
+            ${step.text && html`<${Text} text=${step.text} isNear=${isNear} />`}
+            ${mount.ToolCard && step.calls.map((call) => html`<${mount.ToolCard} key=${call.id} call=${call} ...${given} />`)}
+          </div>`)}
+        ${text && html`<${Text} text=${text} isNear=${isNear} growing=${writing} />`}
+        <${mount.Outcome} isNear=${isNear} ...${given} />
+        ${!writing && html`<${State} ...${given} />`}
+      </div>
+    </article>`;
+}
+
+/** As it was written as long as it is far away: of a long conversation only what is looked at is read as Markdown. */
+function Text({ isNear, ...given }) {
+  return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
+}
+
+function State({ turn, mount }) {
+  const link = turn.hasEnded && mount.Link && html`<${mount.Link} turn=${turn} />`;
+  if (turn.status === "failed" || turn.status === "refused") return html`<p class="problem" role="alert">${mount.problemOf(turn)}${link && " "}${link}</p>`;
+  const said = mount.stateOf(turn);
+  return (said || link) && html`<p class=${`turn-facts ${turn.status}`}>${said && html`<span>${said}</span>`}${link}</p>`;
+}
+
+/** Where a passage stands in its file. */
+export function placeOf({ file_name: name, page, row }) {
+  return [name ?? "Passage", page != null && `page ${page}`, row != null && `row ${row}`].filter(Boolean).join(", ");
+}
+
+/** `[ref, isNear]`: whether an element has come near to what is in sight of its container; what has been near, or `begins` so, stays so. */
+function useNear(container, begins) {
+  const element = useRef();
+  const [hasBeen, setHasBeen] = useState(begins);
+  useEffect(() => {
+    if (hasBeen) return undefined;
+    const look = (entries) => entries.some(({ isIntersecting }) => isIntersecting) && setHasBeen(true);
+    const watch = new IntersectionObserver(look, { root: element.current.closest(container), rootMargin: "100% 0px" });
+    watch.observe(element.current);
+    return () => watch.disconnect();
+  }, [hasBeen]);
+  return [element, hasBeen];
+}

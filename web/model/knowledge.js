@@ -1,0 +1,163 @@
+/** Knowledge bases: their settings as a form holds them, how far an ingestion is, and passages in texts. */
+import { countText, numberText } from "./format.js";
+
+export const ENGINES = [["", "of this installation"], ["pgvector", "pgvector"], ["weaviate", "Weaviate"]];
+export const STRATEGIES = ["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"];
+export const UNITS = ["token", "word", "sentence", "passage", "page", "line", "character"];
+const SEPARATORS = ["\n\n", "\n", ". ", " "];
+
+/** What a form holds: texts. Of a new knowledge base when `given` is null. */
+export function formOf(given) {
+  const chunking = given?.chunking_strategy ?? {};
+  const embedding = given?.embedding_config ?? {};
+  return {
+    name: given?.name ?? "",
+    description: given?.description ?? "",
+    engine: given?.processing_engine ?? "",
+    strategy: chunking.strategy ?? "recursive",
+    size: String(chunking.chunk_size ?? 512),
+    overlap: String(chunking.chunk_overlap ?? (given ? "" : 64)),
+    unit: chunking.split_by ?? "token",
+    separators: (chunking.recursive_separators ?? SEPARATORS).map((each) => JSON.stringify(each)).join(" "),
+    provider: embedding.provider ?? "wordllama",
+    model: embedding.model ?? "",
+    dimensions: embedding.dimensions ? String(embedding.dimensions) : "",
+  };
+}
+
+/** The request's body. Throws an error with `details`, like the service's, for what is no number or no list. */
+export function bodyOf(form, { collectionIds, fileIds }) {
+  const chunking = { strategy: form.strategy, chunk_size: numberIn(form.size, "chunking_strategy", "chunk_size"), split_by: form.unit };
+  if (form.overlap.trim()) chunking.chunk_overlap = numberIn(form.overlap, "chunking_strategy", "chunk_overlap");
+  if (form.strategy === "recursive") chunking.recursive_separators = separatorsIn(form.separators);
+  const embedding = { provider: form.provider.trim() };
+  if (form.model.trim()) embedding.model = form.model.trim();
+  if (form.dimensions.trim()) embedding.dimensions = numberIn(form.dimensions, "embedding_config", "dimensions");
+  return {
+    name: form.name.trim(),
+    description: form.description,
+    collection_ids: collectionIds,
+    file_ids: fileIds,
+    ...(form.engine ? { processing_engine: form.engine } : {}),
+    chunking_strategy: chunking,
+    embedding_config: embedding,
+  };
+}
+
+function separatorsIn(text) {
+  const quoted = /"(?:[^"\\]|\\.)*"/g;
+  try {
+    if (text.replaceAll(quoted, "").trim()) throw new Error("Something stands beside the quotes.");
+    return [...text.matchAll(quoted)].map(([each]) => JSON.parse(each));
+  } catch {
+    throw invalid("chunking_strategy", "recursive_separators", 'must be quoted texts, such as "\\n\\n" " "');
+  }
+}
+
+function numberIn(text, ...loc) {
+  const number = Number(text);
+  if (text.trim() === "" || !Number.isInteger(number)) throw invalid(...loc, "must be a whole number");
+  return number;
+}
+
+function invalid(group, name, message) {
+  return Object.assign(new Error("Something is not valid."), { details: [{ loc: [group, name], message, hint: null }] });
+}
+
+/** The problems of one setting, so that its field can tell them: details whose place is `group.name`. */
+export function problemAt(problem, group, name) {
+  const details = (problem?.details ?? []).filter(({ loc }) => loc[0] === group && (loc[1] === name || (loc[1] === undefined && name === null)));
+  return details.length ? { details: details.map((each) => ({ ...each, loc: [name] })) } : null;
+}
+
+/** How far an ingestion is, of a knowledge base's record and of the events that come after it. */
+export const PHASES = ["queued", "parsing", "chunking", "embedding", "indexing"];
+
+/** The record after an event of the timeline; the same one when the event is about another, and null when it has to be read anew. */
+export function after(knowledgeBase, { type, data }) {
+  const id = data.knowledge_base_id ?? data.knowledge_base?.id;
+  if (id !== knowledgeBase.id) return knowledgeBase;
+  if (type !== "knowledge_base.ingestion.progress") return null;
+  return {
+    ...knowledgeBase,
+    status: "running",
+    progress: data.progress,
+    total_datasources: data.total_datasources,
+    datasource_count: data.finished_datasources,
+    processing_metadata: data.metadata,
+  };
+}
+
+/** One line that says what goes on. */
+export function stageText({ status, progress, datasource_count: done, total_datasources: total, processing_metadata: metadata, failed_datasources: failed }) {
+  if (status === "completed") return `${countText(done, "file")} searchable.`;
+  if (status === "failed") return `${countText(done, "file")} searchable, ${failed.length} failed.`;
+  const said = metadata?.message;
+  if (status === "pending") return said || "Waits for its ingestion.";
+  const { processed_chunks: processed, total_chunks: chunks } = metadata ?? {};
+  const passages = chunks ? ` ${numberText(processed)} of ${numberText(chunks)} passages,` : "";
+  return `${said || `${numberText(done)} of ${countText(total, "file")} done.`}${passages} ${progress} %`;
+}
+
+/** `[from, to]` of a passage in a text, or null. Blanks may differ, since texts are read from pages and cells. */
+export function locate(text, passage) {
+  const wanted = passage.trim();
+  if (!wanted) return null;
+  const exact = text.indexOf(wanted);
+  if (exact >= 0) return [exact, exact + wanted.length];
+  const loose = squeezed(text);
+  const found = loose.text.indexOf(squeezed(wanted).text);
+  if (found < 0) return null;
+  const last = found + squeezed(wanted).text.length - 1;
+  return [loose.places[found], loose.places[last] + 1];
+}
+
+/** The text without blanks, and where each of its characters stands. */
+function squeezed(text) {
+  const places = [];
+  let kept = "";
+  for (let at = 0; at < text.length; at += 1) {
+    if (/\s/.test(text[at])) continue;
+    places.push(at);
+    kept += text[at];
+  }
+  return { text: kept, places };
+}
+
+// Words that are in every text; a query of these alone is marked all the same.
+const STOP_WORDS = new Set(
+  ("a about all am an and any are as at be been but by can could did do does for from had has have he her his how i if in into is it its " +
+    "may me might must my no not of on or our shall she should so than that the their them then there these they this to us was we were what " +
+    "when where which who why will with would you your").split(" "),
+);
+const ENDINGS = /(?:ies|ing|ed|es|s|y)$/u;
+
+/** The text in pieces `{text, marked}`, where words of the query are marked, in other forms as well. */
+export function marked(text, query) {
+  const all = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [])];
+  const telling = all.filter((word) => !STOP_WORDS.has(word));
+  const words = (telling.length ? telling : all).map(formsOf).sort((one, other) => other.length - one.length);
+  if (words.length === 0) return [{ text, marked: false }];
+  const pieces = [];
+  let at = 0;
+  for (const match of text.matchAll(new RegExp(`(?<![\\p{L}\\p{N}])(?:${words.join("|")})(?![\\p{L}\\p{N}])`, "giu"))) {
+    if (match.index > at) pieces.push({ text: text.slice(at, match.index), marked: false });
+    pieces.push({ text: match[0], marked: true });
+    at = match.index + match[0].length;
+  }
+  if (at < text.length) pieces.push({ text: text.slice(at), marked: false });
+  return pieces;
+}
+
+/** A pattern of a word with its usual endings. */
+function formsOf(word) {
+  const stem = word.replace(ENDINGS, "");
+  return stem.length >= 3 ? `${stem}(?:ies|ing|ed|es|s|y|${word.slice(stem.length)})?` : word;
+}
+
+/** How many characters the service counts: code points, where JavaScript counts halves of some. */
+export function characters(text) {
+  let count = 0;
+  for (const _ of text) count += 1;
+  return count;
+}

@@ -1,0 +1,56 @@
+/** What the studio shows of a turn beside its texts. */
+import { html } from "../../../html.js";
+import { momentText, numberText, plainText } from "../../../model/format.js";
+import { hrefOf } from "../../router.js";
+import { late } from "../hooks.js";
+import { Icon } from "../views.js";
+
+const ToolCard = late(() => import("./details.js").then((module) => module.ToolCard));
+const Citations = late(() => import("./details.js").then((module) => module.Citations));
+const ArtifactCard = late(() => import("./details.js").then((module) => module.ArtifactCard));
+
+const STATES = {
+  sending: "Sending…",
+  queued: "In the queue…",
+  running: "Working…",
+  waiting: "Waits for an answer",
+  cancelled: "This turn was stopped.",
+};
+
+function Attached({ file: { name, artifact }, isNear }) {
+  if (artifact && isNear) return html`<${ArtifactCard} sessionId=${artifact.session_id} artifact=${artifact} />`;
+  return html`<p class="question-file"><${Icon} name="files" />${name || "file"}</p>`;
+}
+
+function Asking({ turn, isBusy, onTryAgain, onSendAgain, onDiscard }) {
+  const hasMessage = turn.content || turn.attachments.length > 0;
+  return html`
+    <p class="question-facts">
+      ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
+      ${turn.status === "refused"
+        ? html`<button class="link" onClick=${() => onSendAgain(turn)}>Send it again</button><button class="link" onClick=${() => onDiscard(turn)}>Discard</button>`
+        : turn.id && turn.hasEnded && hasMessage && onTryAgain && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
+    </p>`;
+}
+
+function Outcome({ turn, isNear, sessionId }) {
+  return html`
+    ${turn.hasEnded && turn.citations.length > 0 && html`<${Citations} citations=${turn.citations} />`}
+    ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${turn.sessionId ?? sessionId} artifact=${artifact} />`)}`;
+}
+
+/** Nothing while a tool runs, since its card says so: a line below cards would move with each of them. */
+function stateOf({ status, usage, calls }) {
+  if (status === "completed") return usage && `${numberText(usage.input_tokens + usage.output_tokens)} tokens`;
+  return status === "running" && calls.some((call) => call.status === "running") ? null : STATES[status];
+}
+
+export const MOUNT = {
+  Attached,
+  Asking,
+  Outcome,
+  ToolCard: ({ call, turn, onResolve }) => html`<${ToolCard} call=${call} onResolve=${(action, answer) => onResolve(turn, action, answer)} />`,
+  Link: ({ turn: { id } }) => id && html`<a href=${hrefOf("timeline/", { turn_id: id })}>Timeline</a>`,
+  stateOf,
+  problemOf: ({ problem }) => plainText(problem),
+};

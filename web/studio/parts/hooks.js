@@ -1,0 +1,240 @@
+/** Hooks, and components that come late. */
+import { persist, send } from "../../api/client.js";
+import { followChanges } from "../../api/follow.js";
+import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
+
+/** `{busy, problem, run, reset}`; `run` resolves to what the action does, or to undefined when it failed. */
+export function useAction(action) {
+  const [state, setState] = useState({ busy: false, problem: null });
+  const busy = useRef(false);
+  const run = async (...given) => {
+    if (busy.current) return undefined;
+    busy.current = true;
+    setState({ busy: true, problem: null });
+    try {
+      const result = await action(...given);
+      setState({ busy: false, problem: null });
+      return result;
+    } catch (problem) {
+      setState({ busy: false, problem });
+      return undefined;
+    } finally {
+      busy.current = false;
+    }
+  };
+  return { ...state, run, reset: () => setState({ busy: false, problem: null }) };
+}
+
+const PREFIX = "aes.studio.draft.";
+
+/** `[text, setText, forget]`; a text that is the `given` one again is no draft. */
+export function useDraft(name, given = "") {
+  const [text, setText] = useState(() => sessionStorage.getItem(PREFIX + name) ?? given);
+  const write = (next) => {
+    if (next === given) sessionStorage.removeItem(PREFIX + name);
+    else keep(PREFIX + name, next);
+    setText(next);
+  };
+  return [text, write, () => sessionStorage.removeItem(PREFIX + name)];
+}
+
+/** Takes what is being written along to another place, unless something is written there. */
+export function moveDraft(from, to) {
+  const text = sessionStorage.getItem(PREFIX + from);
+  if (text === null || sessionStorage.getItem(PREFIX + to)) return;
+  keep(PREFIX + to, text);
+  sessionStorage.removeItem(PREFIX + from);
+}
+
+function keep(name, text) {
+  try {
+    sessionStorage.setItem(name, text);
+  } catch {
+    // A tab has room for some megabytes; what is longer lives on the page alone.
+    sessionStorage.removeItem(name);
+  }
+}
+
+/** Whether files are held over an element, and the handlers that tell. */
+export function useDrop(onFiles) {
+  const [depth, setDepth] = useState(0);
+  useEffect(() => {
+    // A file that is dropped beside the element would be opened in place of the studio.
+    const stay = (event) => holdsFiles(event) && event.preventDefault();
+    for (const type of ["dragover", "drop"]) addEventListener(type, stay);
+    return () => {
+      for (const type of ["dragover", "drop"]) removeEventListener(type, stay);
+    };
+  }, []);
+  return [
+    depth > 0,
+    {
+      onDragEnter: (event) => holdsFiles(event) && setDepth((now) => now + 1),
+      onDragLeave: (event) => holdsFiles(event) && setDepth((now) => Math.max(0, now - 1)),
+      onDragOver: (event) => holdsFiles(event) && event.preventDefault(),
+      onDrop: (event) => {
+        if (!holdsFiles(event)) return;
+        event.preventDefault();
+        setDepth(0);
+        onFiles([...event.dataTransfer.files]);
+      },
+    },
+  ];
+}
+
+function holdsFiles(event) {
+  return event.dataTransfer?.types.includes("Files");
+}
+
+/** The address of an image's bytes, which are fetched with the credential; null before and when that fails. */
+export function useImage(path, query = {}) {
+  const [address, setAddress] = useState(null);
+  useEffect(() => {
+    if (!path) return undefined;
+    let made = null;
+    let gone = false;
+    send("GET", path, { query })
+      .then((response) => response.blob())
+      .then((blob) => gone || setAddress((made = URL.createObjectURL(blob))))
+      .catch(() => setAddress(null));
+    return () => {
+      gone = true;
+      if (made) URL.revokeObjectURL(made);
+    };
+  }, [path]);
+  return address;
+}
+
+const ANSWER_MS = 60_000;
+const TOGETHER_MS = 500;
+// Where much changes, lists are not read without a pause.
+const BETWEEN_MS = 5_000;
+
+/**
+ * `{value, problem, refresh, set}`. `load(signal)` reads anew whenever `key` differs and on `refresh()`; what was read
+ * before stays until then, so that nothing jumps. `changes`: kinds of events after which it is read anew, such as `agent`.
+ */
+export function useLoaded(load, key = "", { changes = "" } = {}) {
+  const [shown, setShown] = useState({ value: null, problem: null });
+  const latest = useRef(load);
+  const running = useRef(null);
+  latest.current = load;
+  const refreshLatest = useRef(null);
+  const refresh = async () => {
+    running.current?.abort();
+    const stop = (running.current = new AbortController());
+    try {
+      const value = await persist(() => latest.current(AbortSignal.any([stop.signal, AbortSignal.timeout(ANSWER_MS)])), { signal: stop.signal });
+      if (!stop.signal.aborted) setShown({ value, problem: null });
+    } catch (problem) {
+      if (!stop.signal.aborted) setShown((now) => ({ ...now, problem }));
+    }
+  };
+  refreshLatest.current = refresh;
+  useEffect(() => {
+    refresh();
+    return () => running.current?.abort();
+  }, [key]);
+  useEffect(() => {
+    if (!changes) return undefined;
+    let timer = 0;
+    let isReading = false;
+    let isOld = false;
+    let earliest = 0;
+    let isShown = true;
+    const plan = () => {
+      isOld = true;
+      // What is read for one change is not given up for the next: there may always be another one.
+      if (!isReading) timer ||= setTimeout(again, Math.max(TOGETHER_MS, earliest - Date.now()));
+    };
+    const again = async () => {
+      timer = 0;
+      isReading = true;
+      isOld = false;
+      await refreshLatest.current();
+      isReading = false;
+      earliest = Date.now() + BETWEEN_MS;
+      if (isOld && isShown) plan();
+    };
+    const stop = followChanges(changes.split(" "), plan);
+    return () => {
+      isShown = false;
+      clearTimeout(timer);
+      stop();
+    };
+  }, [changes]);
+  return { ...shown, refresh, set: (value) => setShown({ value, problem: null }) };
+}
+
+/** Calls `look` a pause after `answered`, a list of what it changes; never while `pauseMs` is null. */
+export function useLookAgain(look, pauseMs, answered) {
+  useEffect(() => {
+    if (pauseMs === null) return undefined;
+    let timer = 0;
+    const wait = () => (timer = setTimeout(() => (document.hidden ? wait() : look()), pauseMs));
+    wait();
+    return () => clearTimeout(timer);
+  }, [...answered, pauseMs]);
+}
+
+export const STILL_MS = 2_000;
+const LOOK_MS = 100;
+/** Of a movement in the page that goes on after the wheel or a key. */
+const SCROLL_MS = 500;
+const TOLERANCE_PX = 4;
+
+let scrolledAt = -Infinity;
+for (const type of ["wheel", "touchmove", "keydown"]) {
+  addEventListener(type, () => (scrolledAt = Date.now()), { capture: true, passive: true });
+}
+
+/**
+ * Whether something has stood at its place for a while: what comes under a resting pointer was not meant by its click.
+ * `[element, isStill, check]`: the ref of what is watched, and whether it neither appeared nor moved in the page within
+ * 2 s, unless somebody scrolled it there. `check()` looks at this moment.
+ */
+export function useStill() {
+  const element = useRef();
+  const seen = useRef({ left: NaN, top: NaN, at: 0 });
+  const [isStill, setStill] = useState(false);
+  const check = () => {
+    if (!element.current) return false;
+    const box = element.current.getBoundingClientRect();
+    // In the page: nobody but its reader scrolls that.
+    const [left, top] = [box.left + scrollX, box.top + scrollY];
+    const { current: before } = seen;
+    const now = Date.now();
+    if (!(Math.hypot(left - before.left, top - before.top) <= TOLERANCE_PX)) {
+      const isScrolled = before.at > 0 && now - scrolledAt < SCROLL_MS;
+      seen.current = { left, top, at: isScrolled ? before.at : now };
+    }
+    const still = now - seen.current.at >= STILL_MS;
+    setStill(still);
+    return still;
+  };
+  useLayoutEffect(() => {
+    let timer = 0;
+    const look = () => {
+      check();
+      timer = setTimeout(look, LOOK_MS);
+    };
+    look();
+    return () => clearTimeout(timer);
+  }, []);
+  return [element, isStill, check];
+}
+
+/** `load` resolves to the component; until then, and where it cannot be fetched, nothing is shown. */
+export function late(load) {
+  let loaded = null;
+  return function Late(props) {
+    const [, repaint] = useState(0);
+    useEffect(() => {
+      if (loaded) return undefined;
+      let isShown = true;
+      load().then((component) => ((loaded = component), isShown && repaint(1)), (problem) => console.error(problem));
+      return () => (isShown = false);
+    }, []);
+    return loaded && html`<${loaded} ...${props} />`;
+  };
+}
