@@ -3,6 +3,7 @@
 from libs.documents._cells import cell_text
 from libs.documents._csv import CsvDialect, CsvFormat
 from libs.documents._encodings import decode
+from libs.documents._encryption import check_encrypted
 from libs.documents._errors import DocumentEncrypted, DocumentUnreadable
 from libs.documents._formats import CSV, JSON, Table, read_tables, workbook_sheets
 from libs.documents._headings import column_name, distinct_names, is_empty, is_heading, text_type
@@ -17,6 +18,7 @@ __all__ = [
     "DocumentUnreadable",
     "Table",
     "cell_text",
+    "check_encrypted",
     "column_name",
     "decode",
     "distinct_names",

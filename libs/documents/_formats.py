@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import zipfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from libs.documents._csv import CsvFormat
 from libs.documents._encodings import decoded
+from libs.documents._encryption import check_encrypted
 from libs.documents._errors import DocumentEncrypted, DocumentUnreadable
 from libs.documents._headings import column_name, headings, is_empty, is_heading
 from libs.documents._json import read_json
@@ -22,13 +22,6 @@ if TYPE_CHECKING:
 CSV: Final = "text/csv"
 JSON: Final = "application/json"
 _UNPACKED_BYTES: Final = 1024**3
-_OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
-_ENCRYPTED_PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
-# The password's record follows the first one, of Excel 97 or of Excel 5, or one that forbids to write.
-_ENCRYPTED_BIFF: Final = re.compile(
-    rb"\x09\x08(?:\x10\x00\x00\x06\x05\x00.{12}|\x08\x00\x00\x05\x05\x00.{4})(?:\x86\x00\x00\x00)?\x2f\x00",
-    re.DOTALL,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +68,7 @@ def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
     """
     import python_calamine
 
-    _check_encrypted(path)
+    check_encrypted(path)
     _check_unpacked(path)
     try:
         book = python_calamine.CalamineWorkbook.from_path(str(path))
@@ -97,16 +90,6 @@ def _objects(path: Path) -> list[dict[str, Any]] | None:
 def _table_of(objects: list[dict[str, Any]]) -> Table:
     names = list(dict.fromkeys(name for each in objects for name in each))
     return Table("Sheet1", headings(names), ([each.get(name) for name in names] for each in objects), typed=True)
-
-
-def _check_encrypted(path: Path) -> None:
-    """Calamine calls such workbooks damaged, or takes what is obfuscated for the cells."""
-    with path.open("rb") as file:
-        if file.read(len(_OLE)) != _OLE:
-            return
-        content = file.read()
-    if _ENCRYPTED_PACKAGE in content or _ENCRYPTED_BIFF.search(content):
-        raise DocumentEncrypted
 
 
 def _check_unpacked(path: Path) -> None:

@@ -7,7 +7,7 @@ from fastapi import FastAPI
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.internal_routes import caller
-from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
+from services.registry.adapters.internal_api.runtime import HttpRuntimeCatalogues
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.models import ModelInfo, ProviderInfo
 from services.runtime.domain.tools import Toolbox

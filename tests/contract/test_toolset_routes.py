@@ -13,7 +13,7 @@ from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_routes import caller
-from services.registry.adapters.internal_api.toolset_runtime import HttpToolsetRuntime
+from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
 from services.registry.entrypoints.http.toolsets import runtime_router
 from services.runtime.adapters.internal_api.toolsets import HttpToolsets
 from services.runtime.domain.conversation import JsonObject
@@ -148,7 +148,7 @@ class Connect:
     def __init__(self) -> None:
         self.wanted: list[tuple[str, Sequence[tuple[str, int | None]]]] = []
 
-    async def __call__(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
+    async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
         self.wanted.append((company_id, wanted))
         return [DESK] if wanted[0][0] == "desk" else []
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import struct
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from xml.sax.saxutils import escape
 
 from tests.support.scans import picture
@@ -21,10 +21,18 @@ _WORD_NAMESPACES = (
 _SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
 
 
-def pdf(pages: Sequence[str | None], *, encrypted: bool = False, note: str = "", field: str = "") -> bytes:
+def pdf(
+    pages: Sequence[str | None],
+    *,
+    encrypted: bool = False,
+    note: str = "",
+    field: str = "",
+    boxes: Mapping[str, bool] | None = None,
+) -> bytes:
     """Lines of Latin-1 text; a page that is None is scanned. Nobody knows the password of an encrypted one.
 
-    A note is typed on each page, and a value filled into a form field called "The ferry" of the first one.
+    A note is typed on each page, and a value filled into a form field called "The ferry" of the first one, which has
+    boxes as well, with or without a tick.
     """
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"", b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>"]
     width, height, rows = picture()
@@ -52,20 +60,58 @@ def pdf(pages: Sequence[str | None], *, encrypted: bool = False, note: str = "",
         )
         kids.append(b"%d 0 R" % len(objects))
     objects[1] = b"<< /Type /Pages /Count %d /Kids [%s] >>" % (len(kids), b" ".join(kids))
+    widgets = []
     if field:
         objects.append(
             b"<< /Type /Annot /Subtype /Widget /FT /Tx /T (f1) /TU (The ferry) /V (%s) /DA (/F1 12 Tf)"
             b" /Rect [50 560 250 580] >>" % _literal(field)
         )
-        widget = b"%d 0 R" % len(objects)
-        objects[0] = b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [%s] >> >>" % widget
+        widgets.append(b"%d 0 R" % len(objects))
+    for name, ticked in (boxes or {}).items():
+        objects.append(b"<< /Type /XObject /Subtype /Form /BBox [0 0 9 9] /Length 0 >>\nstream\n\nendstream")
+        look = b"%d 0 R" % len(objects)
+        state = b"/On" if ticked else b"/Off"
+        objects.append(
+            b"<< /Type /Annot /Subtype /Widget /FT /Btn /T (%s) /V %s /AS %s /AP << /N << /On %s /Off %s >> >>"
+            b" /Rect [50 540 59 549] >>" % (_literal(name), state, state, look, look)
+        )
+        widgets.append(b"%d 0 R" % len(objects))
+    if widgets:
+        listed = b" ".join(widgets)
+        objects[0] = b"<< /Type /Catalog /Pages 2 0 R /AcroForm << /Fields [%s] >> >>" % listed
         first = int(kids[0].split()[0]) - 1
-        objects[first] = objects[first][:-3] + b" /Annots [%s] >>" % widget
+        objects[first] = objects[first][:-3] + b" /Annots [%s] >>" % listed
     trailer = b""
     if encrypted:
         objects.append(b"<< /Filter /Standard /V 1 /R 2 /O <%s> /U <%s> /P -4 >>" % (b"41" * 32, b"42" * 32))
         trailer = b" /Encrypt %d 0 R /ID [<%s> <%s>]" % (len(objects), b"0f" * 16, b"0f" * 16)
     return _numbered(objects, trailer)
+
+
+def pdf_of_glyphs(lines: Sequence[str], ligatures: Mapping[str, str]) -> bytes:
+    """One page of glyphs from left to right, as they are seen; ``ligatures``: the letters that some stand for."""
+    glyphs = sorted(set("".join(lines)))
+    codes = {glyph: number for number, glyph in enumerate(glyphs, 33)}
+    letters = (
+        f"<{code:02x}> <{ligatures.get(glyph, glyph).encode('utf-16-be').hex()}>" for glyph, code in codes.items()
+    )
+    unicode = (
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def"
+        f" 1 begincodespacerange <00> <ff> endcodespacerange {len(codes)} beginbfchar {' '.join(letters)} endbfchar"
+        " endcmap end end"
+    ).encode()
+    shown = "".join(f"<{''.join(f'{codes[glyph]:02x}' for glyph in line)}> Tj T* " for line in lines)
+    stream = f"BT /F1 12 Tf 50 750 Td 14 TL {shown}ET".encode()
+    objects = [
+        b"<< /Type /Catalog /Pages 2 0 R >>",
+        b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
+        b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792] /Contents 5 0 R"
+        b" /Resources << /Font << /F1 4 0 R >> >> >>",
+        b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R /FirstChar 33 /LastChar %d"
+        b" /Widths [%s] >>" % (32 + len(codes), b" ".join([b"500"] * len(codes))),
+        *(b"<< /Length %d >>\nstream\n%s\nendstream" % (len(each), each) for each in (stream, unicode)),
+    ]
+    return _numbered(objects, b"")
 
 
 def _literal(line: str) -> bytes:
@@ -167,14 +213,14 @@ def _frame(package: zipfile.ZipFile, main: str, types: dict[str, str]) -> None:
     )
 
 
-def doc(text: str) -> bytes:
-    """Word 97."""
+def doc(text: str, *, encrypted: bool = False) -> bytes:
+    """Word 97. What is called encrypted is so by its head alone."""
     body = text.replace("\n", "\r").encode("cp1252")
     start = 2048
     pieces = struct.pack("<II", 0, len(body)) + struct.pack("<HIH", 0, start * 2 | 1 << 30, 0)
     table = b"\x02" + struct.pack("<I", len(pieces)) + pieces
     information = bytearray(start)
-    struct.pack_into("<HHHHHH", information, 0, 0xA5EC, 0x00C1, 0, 0x0409, 0, 0x0200)
+    struct.pack_into("<HHHHHH", information, 0, 0xA5EC, 0x00C1, 0, 0x0409, 0, 0x0200 | encrypted << 8)
     struct.pack_into("<HH", information, 0x1C, 0, 0)
     struct.pack_into("<H", information, 0x20, 0x000E)
     struct.pack_into("<H", information, 0x3E, 0x0016)
@@ -210,6 +256,11 @@ def xls(rows: Sequence[Sequence[str | float]], *, protection: bytes = b"") -> by
     password = record(0x002F, protection) if protection else b""
     globals_size = len(begin(5)) + len(password) + len(bound(0)) + len(end)
     return _compound({"Workbook": begin(5) + password + bound(globals_size) + end + begin(0x10) + sheet + end})
+
+
+def protected() -> bytes:
+    """A file of Office's newer formats with a password, as far as a reader without it sees."""
+    return _compound({"EncryptionInfo": bytes(248), "EncryptedPackage": bytes(4096)})
 
 
 def _compound(streams: dict[str, bytes]) -> bytes:

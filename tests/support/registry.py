@@ -156,7 +156,7 @@ class MemoryAgents:
         if after.version_number != before.version_number:
             self._add_version(after, changed_by)
 
-    async def delete(self, agent: StoredAgent) -> None:
+    async def delete(self, agent: StoredAgent, now: datetime) -> None:
         del self._agents[agent.id]
         del self._versions[agent.id]
 

@@ -13,6 +13,10 @@ _ZIP: Final = (b"PK\x03\x04", b"PK\x05\x06")
 _ENTRY: Final = b"PK\x03\x04"
 _ENTRY_HEAD: Final = 30
 _OLE: Final = (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",)
+# Names of the main streams of old documents, and how these begin, at the beginning of a sector.
+_OLD_STREAMS: Final = tuple(name.encode("utf-16-le") for name in ("WordDocument", "Workbook"))
+_OLD_CONTENT: Final = (b"\xec\xa5\xc1\x00", b"\x09\x08\x10\x00", b"\x09\x08\x08\x00")
+_SECTOR: Final = 512
 _KNOWN: Final[dict[str, tuple[bytes, ...]]] = {
     "a PNG image": (b"\x89PNG\r\n\x1a\n",),
     "a JPEG image": (b"\xff\xd8\xff",),
@@ -57,9 +61,17 @@ def _office(folder: str) -> Check:
 
     def check(head: bytes) -> bool:
         found = _office_folders(head)
-        return head.startswith(_ZIP) and (not found or folder in found)
+        return _protected(head) or (head.startswith(_ZIP) and (not found or folder in found))
 
     return check
+
+
+def _protected(head: bytes) -> bool:
+    """Whether it may be a document with a password: its reader tells its owner so. Those of the old kind say theirs."""
+    if not head.startswith(_OLE):
+        return False
+    begins = any(head[place : place + 4] in _OLD_CONTENT for place in range(_SECTOR, len(head), _SECTOR))
+    return not begins and not any(name in head for name in _OLD_STREAMS)
 
 
 def _office_folders(head: bytes) -> set[str]:

@@ -1,20 +1,41 @@
-"""The findings of a validation."""
+"""The findings of checks."""
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Self
 
 from libs.contracts.errors import ErrorDetail
 from services.registry.domain.hints import Loc
 
 
-@dataclass(slots=True)
+def found(loc: Loc, kind: str, message: str, hint: str | None = None) -> ErrorDetail:
+    return ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    detail: ErrorDetail
+    is_error: bool
+
+
+def error(loc: Loc, kind: str, message: str, hint: str | None = None) -> Finding:
+    return Finding(found(loc, kind, message, hint), is_error=True)
+
+
+def warning(loc: Loc, kind: str, message: str, hint: str | None = None) -> Finding:
+    return Finding(found(loc, kind, message, hint), is_error=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Findings:
     """Errors make a configuration invalid, warnings do not."""
 
-    errors: list[ErrorDetail] = field(default_factory=list)
-    warnings: list[ErrorDetail] = field(default_factory=list)
+    errors: list[ErrorDetail]
+    warnings: list[ErrorDetail]
 
-    def error(self, loc: Loc, kind: str, message: str, hint: str | None) -> None:
-        self.errors.append(ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint))
-
-    def warn(self, loc: Loc, kind: str, message: str, hint: str | None) -> None:
-        self.warnings.append(ErrorDetail(loc=list(loc), type=kind, message=message, hint=hint))
+    @classmethod
+    def of(cls, findings: Iterable[Finding]) -> Self:
+        every = list(findings)
+        return cls(
+            [each.detail for each in every if each.is_error], [each.detail for each in every if not each.is_error]
+        )

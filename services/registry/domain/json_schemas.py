@@ -5,42 +5,32 @@ from typing import Any, Final
 
 from libs.contracts.errors import ErrorDetail
 from libs.json_schema import SchemaInvalid, compile_schema
+from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc
 
 # RFC 8785, by which configurations are hashed, has no larger ones.
 _LARGEST_INTEGER: Final = 2**53 - 1
+_EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}'
 
 
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
     """Finds out why a value is no JSON Schema that stands by itself. References to other documents are not followed."""
     for place in _large_integers(schema, loc):
-        return [
-            ErrorDetail(
-                loc=list(place),
-                type="number_out_of_range",
-                message=f"Whole numbers may be at most {_LARGEST_INTEGER}",
-                hint="leave the limit out",
-            )
-        ]
+        message = f"Whole numbers may be at most {_LARGEST_INTEGER}"
+        return [found(place, "number_out_of_range", message, "leave the limit out")]
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:
         message = f"This is no valid JSON Schema: {problem}"
-        return [ErrorDetail(loc=[*loc, *problem.path], type="schema_invalid", message=message, hint=None)]
+        return [found((*loc, *problem.path), "schema_invalid", message)]
     return []
 
 
 def object_schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
     """Like ``schema_errors``, for the arguments of a tool: an object. An empty schema takes no arguments."""
     if schema and schema.get("type") != "object":
-        return [
-            ErrorDetail(
-                loc=[*loc, "type"],
-                type="schema_not_of_object",
-                message="The parameters of a tool are the JSON Schema of an object",
-                hint='for example {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}',
-            )
-        ]
+        message = "The parameters of a tool are the JSON Schema of an object"
+        return [found((*loc, "type"), "schema_not_of_object", message, _EXAMPLE)]
     return schema_errors(schema, loc)
 
 

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 from libs.contracts.api.agents import AgentConfiguration, UpdateAgentBody
 from libs.contracts.errors import ErrorDetail
 from libs.contracts.origins import is_origin
+from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc, hint_for
 
 M = TypeVar("M", bound=BaseModel)
@@ -73,12 +74,14 @@ def _findings(model: type[BaseModel], document: object, problem: ValidationError
             if error["type"] == "string_type" and len(loc) == 2:
                 message = "Input should be the id of a knowledge base, or an object with its id"
         hint = hint_for(model, loc, error["type"], error.get("ctx", {}), error["input"])
-        yield ErrorDetail(loc=_printable(loc), type=error["type"], message=message, hint=hint)
+        yield found(_printable(loc), error["type"], message, hint)
 
 
-def _printable(loc: Loc) -> list[str | int]:
+def _printable(loc: Loc) -> Loc:
     """Makes the place fit for an answer: names of fields come from the caller and may be anything."""
-    return [step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc]
+    return tuple(
+        step if isinstance(step, int) else step[:_LONGEST_NAME].encode(errors="replace").decode() for step in loc
+    )
 
 
 def _is_link_branch(loc: Loc) -> bool:
@@ -93,12 +96,8 @@ def _item(document: Any, loc: Loc) -> object:
 def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
     """Texts with U+0000, which PostgreSQL cannot store."""
     if isinstance(value, str) and "\x00" in value:
-        yield ErrorDetail(
-            loc=_printable(loc),
-            type="null_character",
-            message="Text may not contain the null character (U+0000)",
-            hint="remove the character",
-        )
+        message = "Text may not contain the null character (U+0000)"
+        yield found(_printable(loc), "null_character", message, "remove the character")
     elif len(loc) >= _DEEPEST:
         return
     elif isinstance(value, Mapping):
@@ -113,28 +112,17 @@ def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorD
     """In a change null is no value: what is left out stays."""
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
-            yield ErrorDetail(
-                loc=[name],
-                type="null_not_allowed",
-                message="Input may not be null",
-                hint="leave the field out to keep what stands, or give the new value",
-            )
+            hint = "leave the field out to keep what stands, or give the new value"
+            yield found((name,), "null_not_allowed", "Input may not be null", hint)
 
 
 def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
     origin_url = getattr(body, "origin_url", None)
     if origin_url is not None and not _HTTP_URL.fullmatch(origin_url):
-        yield ErrorDetail(
-            loc=["origin_url"],
-            type="url_invalid",
-            message="Input should be an http or https URL",
-            hint="for example https://example.com/chat",
-        )
+        hint = "for example https://example.com/chat"
+        yield found(("origin_url",), "url_invalid", "Input should be an http or https URL", hint)
     for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
         if not is_origin(origin):
-            yield ErrorDetail(
-                loc=["allowed_origins", index],
-                type="origin_invalid",
-                message="Input should be an origin: scheme, host and, if need be, port",
-                hint="for example https://example.com, without a path and without a slash at the end",
-            )
+            message = "Input should be an origin: scheme, host and, if need be, port"
+            hint = "for example https://example.com, without a path and without a slash at the end"
+            yield found(("allowed_origins", index), "origin_invalid", message, hint)

@@ -10,7 +10,9 @@ import orjson
 
 from libs.contracts.api.toolsets import (
     MAX_DOCUMENT_BYTES,
+    MAX_TOOLS,
     SECRET_REFERENCE,
+    ConnectedTool,
     HttpTool,
     HttpToolsetBody,
     LeftOutTool,
@@ -18,6 +20,7 @@ from libs.contracts.api.toolsets import (
     ToolsetBody,
 )
 from libs.contracts.errors import ErrorDetail
+from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc, near
 from services.registry.domain.json_schemas import object_schema_errors
 from services.registry.domain.toolset import secret_names
@@ -39,13 +42,9 @@ def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDet
 def left_out_warnings(body: ToolsetBody, left_out: Sequence[LeftOutTool]) -> list[ErrorDetail]:
     """Warnings about tools that the target offers and that cannot be used."""
     choice = "operations" if isinstance(body, OpenApiToolsetBody) else "allowed_tools"
+    hint = f"have its server corrected, or name the tools that you need in {choice}"
     return [
-        ErrorDetail(
-            loc=["tools", tool.name],
-            type="tool_left_out",
-            message=f"The tool {tool.name!r} is left out: {tool.reason}",
-            hint=f"have its server corrected, or name the tools that you need in {choice}",
-        )
+        found(("tools", tool.name), "tool_left_out", f"The tool {tool.name!r} is left out: {tool.reason}", hint)
         for tool in left_out[:_MOST_FINDINGS]
     ]
 
@@ -62,48 +61,40 @@ def _errors(body: ToolsetBody, secrets: Collection[str]) -> Iterator[ErrorDetail
             yield from _url_errors(url, (name,))
     for name in secret_names(body.model_dump(include={"headers", "tools"})):
         if name not in secrets:
-            yield ErrorDetail(
-                loc=_place_of(body, name),
-                type="secret_unknown",
-                message=f"There is no secret {name!r}",
-                hint=near(name, secrets) or f"store it first: PUT /secrets/{name}/",
-            )
+            hint = near(name, secrets) or f"store it first: PUT /secrets/{name}/"
+            yield found(_place_of(body, name), "secret_unknown", f"There is no secret {name!r}", hint)
 
 
-def _place_of(body: ToolsetBody, secret: str) -> list[str | int]:
+def _place_of(body: ToolsetBody, secret: str) -> Loc:
     """The first header that refers to the secret."""
-    places: list[tuple[list[str | int], Mapping[str, str]]]
+    places: list[tuple[Loc, Mapping[str, str]]]
     if isinstance(body, HttpToolsetBody):
-        places = [(["tools", index, "headers"], tool.headers) for index, tool in enumerate(body.tools)]
+        places = [(("tools", index, "headers"), tool.headers) for index, tool in enumerate(body.tools)]
     else:
-        places = [(["headers"], body.headers)]
-    for place, headers in places:
-        for header, value in headers.items():
-            if secret in SECRET_REFERENCE.findall(value):
-                return [*place, header]
-    return []
+        places = [(("headers",), body.headers)]
+    return next(
+        (
+            (*place, header)
+            for place, headers in places
+            for header, value in headers.items()
+            if secret in SECRET_REFERENCE.findall(value)
+        ),
+        (),
+    )
 
 
 def _header_errors(headers: Mapping[str, str], loc: Loc) -> Iterator[ErrorDetail]:
     seen: set[str] = set()
     for name, value in headers.items():
-        place = [*loc, name]
+        place: Loc = (*loc, name)
         if name.lower() in _OF_THE_CLIENT:
-            yield ErrorDetail(
-                loc=place, type="header_reserved", message="This header is set by the service", hint="remove it"
-            )
+            yield found(place, "header_reserved", "This header is set by the service", "remove it")
         if name.lower() in seen:
-            yield ErrorDetail(
-                loc=place, type="header_repeated", message="This header is there already", hint="name it once"
-            )
+            yield found(place, "header_repeated", "This header is there already", "name it once")
         seen.add(name.lower())
         if _ANY_SECRET.search(SECRET_REFERENCE.sub("", value)):
-            yield ErrorDetail(
-                loc=place,
-                type="secret_reference",
-                message="A reference to a secret has the form ${secret:NAME}",
-                hint="a name has letters, digits, _ and -, and begins with a letter",
-            )
+            hint = "a name has letters, digits, _ and -, and begins with a letter"
+            yield found(place, "secret_reference", "A reference to a secret has the form ${secret:NAME}", hint)
 
 
 def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
@@ -113,22 +104,15 @@ def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
     except ValueError:
         parts, bad_port = None, True
     if parts is None or bad_port or not parts.hostname:
-        yield ErrorDetail(loc=list(loc), type="url_invalid", message="This is no http or https URL", hint=None)
+        yield found(loc, "url_invalid", "This is no http or https URL")
         return
     if "@" in parts.netloc:
-        yield ErrorDetail(
-            loc=list(loc),
-            type="url_credentials",
-            message="A URL may not have credentials: it is shown to everybody who reads the toolset",
-            hint="store them as a secret and refer to it in a header: ${secret:NAME}",
-        )
+        message = "A URL may not have credentials: it is shown to everybody who reads the toolset"
+        hint = "store them as a secret and refer to it in a header: ${secret:NAME}"
+        yield found(loc, "url_credentials", message, hint)
     if "{" in parts.netloc or "}" in parts.netloc:
-        yield ErrorDetail(
-            loc=list(loc),
-            type="placeholder_in_host",
-            message="The host of a URL may not be a placeholder: a model would choose where requests go",
-            hint="make a toolset for each host",
-        )
+        message = "The host of a URL may not be a placeholder: a model would choose where requests go"
+        yield found(loc, "placeholder_in_host", message, "make a toolset for each host")
     if _ANY_SECRET.search(url):
         yield _secret_outside_headers(loc)
 
@@ -138,25 +122,14 @@ def _http_errors(body: HttpToolsetBody) -> Iterator[ErrorDetail]:
     for index, tool in enumerate(body.tools):
         loc: Loc = ("tools", index)
         if tool.name in names:
-            yield ErrorDetail(
-                loc=[*loc, "name"],
-                type="tool_repeated",
-                message=f"There is a tool {tool.name!r} before this one",
-                hint="give it another name",
-            )
+            message = f"There is a tool {tool.name!r} before this one"
+            yield found((*loc, "name"), "tool_repeated", message, "give it another name")
         names.add(tool.name)
         yield from _header_errors(tool.headers, (*loc, "headers"))
         yield from _url_errors(tool.url, (*loc, "url"))
         yield from object_schema_errors(tool.parameters, (*loc, "parameters"))
         yield from _template_errors(tool, loc)
-    for name in body.tool_settings:
-        if name not in names:
-            yield ErrorDetail(
-                loc=["tool_settings", name],
-                type="tool_unknown",
-                message=f"The toolset has no tool {name!r}",
-                hint=near(name, names),
-            )
+    yield from settings_errors(body, names)
 
 
 def _template_errors(tool: HttpTool, loc: Loc) -> Iterator[ErrorDetail]:
@@ -168,45 +141,27 @@ def _template_errors(tool: HttpTool, loc: Loc) -> Iterator[ErrorDetail]:
                 yield _secret_outside_headers(place)
             for name in _PLACEHOLDER.findall(_ANY_SECRET.sub("", text)):
                 if name and name not in known:
-                    yield ErrorDetail(
-                        loc=list(place),
-                        type="placeholder_unknown",
-                        message=f"The tool has no argument {name!r}",
-                        hint=near(name, known) or f"add it to the properties of parameters: {name}",
-                    )
+                    hint = near(name, known) or f"add it to the properties of parameters: {name}"
+                    yield found(place, "placeholder_unknown", f"The tool has no argument {name!r}", hint)
     if tool.method == "GET" and tool.body is not None:
-        yield ErrorDetail(
-            loc=[*loc, "body"], type="body_of_get", message="A GET has no body", hint="use query, or method POST"
-        )
+        yield found((*loc, "body"), "body_of_get", "A GET has no body", "use query, or method POST")
 
 
 def _document_errors(body: OpenApiToolsetBody) -> Iterator[ErrorDetail]:
     if (body.document is None) == (body.document_url is None):
-        yield ErrorDetail(
-            loc=["document"],
-            type="document_ambiguous",
-            message="Give exactly one of document and document_url",
-            hint="document is the OpenAPI document itself, document_url its address",
-        )
+        hint = "document is the OpenAPI document itself, document_url its address"
+        yield found(("document",), "document_ambiguous", "Give exactly one of document and document_url", hint)
     if body.document is None:
         return
     size = len(body.document.encode()) if isinstance(body.document, str) else len(orjson.dumps(body.document))
     if size > MAX_DOCUMENT_BYTES:
-        yield ErrorDetail(
-            loc=["document"],
-            type="document_too_large",
-            message=f"The document has {size} bytes, more than {MAX_DOCUMENT_BYTES}",
-            hint="leave out the operations that are not needed",
-        )
+        message = f"The document has {size} bytes, more than {MAX_DOCUMENT_BYTES}"
+        yield found(("document",), "document_too_large", message, "leave out the operations that are not needed")
 
 
 def _secret_outside_headers(loc: Loc) -> ErrorDetail:
-    return ErrorDetail(
-        loc=list(loc),
-        type="secret_outside_headers",
-        message="Secrets may stand in headers only: URLs and bodies are logged and shown on the way",
-        hint="send it in a header",
-    )
+    message = "Secrets may stand in headers only: URLs and bodies are logged and shown on the way"
+    return found(loc, "secret_outside_headers", message, "send it in a header")
 
 
 def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
@@ -218,3 +173,33 @@ def _texts(value: Any, loc: Loc) -> Iterator[tuple[Loc, str]]:
     elif isinstance(value, list):
         for index, item in enumerate(value):
             yield from _texts(item, (*loc, index))
+
+
+def offer_errors(tools: Sequence[ConnectedTool]) -> Iterator[ErrorDetail]:
+    """The first fault of the tools of a target."""
+    names: set[str] = set()
+    if not tools:
+        yield _unusable("The target offers no tools", "see to allowed_tools or operations, if they are given")
+    elif len(tools) > MAX_TOOLS:
+        message = f"The target offers {len(tools)} tools, more than {MAX_TOOLS}"
+        yield _unusable(message, "choose some with allowed_tools or operations")
+    else:
+        for tool in tools:
+            if not 1 <= len(tool.name) <= 150 or not tool.name.isprintable() or " " in tool.name:
+                yield _unusable(f"The target offers a tool with an unusable name: {tool.name[:200]!r}")
+                return
+            if tool.name in names:
+                yield _unusable(f"The target offers two tools named {tool.name!r}")
+                return
+            names.add(tool.name)
+
+
+def _unusable(message: str, hint: str | None = None) -> ErrorDetail:
+    return found(("tools",), "tools_unusable", message, hint)
+
+
+def settings_errors(body: ToolsetBody, names: Collection[str]) -> Iterator[ErrorDetail]:
+    """Settings of tools that there are not."""
+    for name in body.tool_settings:
+        if name not in names:
+            yield found(("tool_settings", name), "tool_unknown", f"The toolset has no tool {name!r}", near(name, names))

@@ -1,6 +1,5 @@
 """Commands on ``registry-commands``: each ends in the event that its use case emits, or in a rejection."""
 
-from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.commands.registry import (
@@ -15,57 +14,23 @@ from libs.contracts.commands.registry import (
     UpdateToolset,
 )
 from libs.eventing import CommandRouter
-from services.registry.use_cases.change_agents import (
-    AddAgent,
-    ChangeAgent,
-    CheckAgentChange,
-    CheckNewAgent,
-    RemoveAgent,
-)
-from services.registry.use_cases.change_secrets import RemoveSecret, StoreSecret
-from services.registry.use_cases.change_toolsets import (
-    AddToolset,
-    ChangeToolset,
-    CheckNewToolset,
-    CheckToolsetChange,
-    CheckToolsetRefresh,
-    RemoveToolset,
-)
+from services.registry.use_cases.change_agents import ChangeAgents
+from services.registry.use_cases.change_secrets import ChangeSecrets
+from services.registry.use_cases.change_toolsets import ChangeToolsets
 
 # The target of a toolset is asked for its tools; the gateway waits longer for these commands.
 _DISCOVERY_SECONDS: Final = 20.0
 
 
 def register_commands(
-    router: CommandRouter,
-    check_new: CheckNewAgent,
-    add: AddAgent,
-    check_change: CheckAgentChange,
-    change: ChangeAgent,
-    remove: RemoveAgent,
+    router: CommandRouter, agents: ChangeAgents, toolsets: ChangeToolsets, secrets: ChangeSecrets
 ) -> None:
-    router.handle_prepared(CreateAgent, check_new, add)
-    router.handle_prepared(UpdateAgent, check_change, change)
-    router.handle(DeleteAgent, remove)
-
-
-@dataclass(frozen=True, slots=True)
-class ToolsetCommands:
-    """The use cases behind commands about toolsets and secrets."""
-
-    check_new: CheckNewToolset
-    add: AddToolset
-    check_change: CheckToolsetChange
-    check_refresh: CheckToolsetRefresh
-    change: ChangeToolset
-    remove: RemoveToolset
-    store_secret: StoreSecret
-    remove_secret: RemoveSecret
-
-    def register(self, router: CommandRouter) -> None:
-        router.handle_prepared(CreateToolset, self.check_new, self.add, seconds=_DISCOVERY_SECONDS)
-        router.handle_prepared(UpdateToolset, self.check_change, self.change, seconds=_DISCOVERY_SECONDS)
-        router.handle_prepared(RefreshToolset, self.check_refresh, self.change, seconds=_DISCOVERY_SECONDS)
-        router.handle(DeleteToolset, self.remove)
-        router.handle(PutSecret, self.store_secret)
-        router.handle(DeleteSecret, self.remove_secret)
+    router.handle_prepared(CreateAgent, agents.check_new, agents.add)
+    router.handle_prepared(UpdateAgent, agents.check_change, agents.change)
+    router.handle(DeleteAgent, agents.remove)
+    router.handle_prepared(CreateToolset, toolsets.check_new, toolsets.add, seconds=_DISCOVERY_SECONDS)
+    router.handle_prepared(UpdateToolset, toolsets.check_change, toolsets.change, seconds=_DISCOVERY_SECONDS)
+    router.handle_prepared(RefreshToolset, toolsets.check_refresh, toolsets.change, seconds=_DISCOVERY_SECONDS)
+    router.handle(DeleteToolset, toolsets.remove)
+    router.handle(PutSecret, secrets.store)
+    router.handle(DeleteSecret, secrets.remove)

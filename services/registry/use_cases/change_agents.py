@@ -14,34 +14,28 @@ from libs.eventing import Transaction
 from services.registry.domain.agent import new_agent, require_writable
 from services.registry.domain.agent_key import candidates
 from services.registry.domain.ports import AgentReader, AgentWriter
-from services.registry.use_cases.configuration_checks import ConfigurationChecks, parse_or_reject
+from services.registry.use_cases.configurations import Configurations, parse_or_reject
 
 # With 27^6 suffixes, a second one that is taken is a sign of something else.
 _KEYS_TO_TRY = 5
 
-Writers = Callable[[Transaction], AgentWriter]
-Now = Callable[[], datetime]
-
 
 @dataclass(frozen=True, slots=True)
-class CheckNewAgent:
-    checks: ConfigurationChecks
+class ChangeAgents:
+    reader: AgentReader
+    writers: Callable[[Transaction], AgentWriter]
+    configurations: Configurations
+    now: Callable[[], datetime]
 
-    async def __call__(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
+    async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
         """Raises ``InvalidConfiguration``."""
         if not is_id(command.agent_id):
             raise InvalidRequest("agent_id is not an id")
         body = parse_or_reject(CreateAgentBody, command.agent)
-        await self.checks.require(body, context.identity)
+        await self.configurations.require(body, context.identity)
         return body
 
-
-@dataclass(frozen=True, slots=True)
-class AddAgent:
-    writers: Writers
-    now: Now
-
-    async def __call__(
+    async def add(
         self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
     ) -> None:
         """Stores the agent under the first free key. Raises ``Conflict`` when its id is taken."""
@@ -55,14 +49,7 @@ class AddAgent:
                 return
         raise Conflict("no free key was found for an agent of this name")
 
-
-@dataclass(frozen=True, slots=True)
-class CheckAgentChange:
-    reader: AgentReader
-    checks: ConfigurationChecks
-    now: Now
-
-    async def __call__(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
+    async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
         """Checks the parts that change, and only these: a tool that has gone since does not prevent a new name.
 
         Raises ``AgentNotFound``, ``PermissionDenied`` or ``InvalidConfiguration``.
@@ -70,16 +57,10 @@ class CheckAgentChange:
         agent = require_writable(await self.reader.get(command.agent_id), context.identity)
         changes = parse_or_reject(UpdateAgentBody, command.changes)
         after = agent.changed(changes, self.now())
-        await self.checks.require(after.configuration(), context.identity, changes.model_fields_set)
+        await self.configurations.require(after.configuration(), context.identity, changes.model_fields_set)
         return changes
 
-
-@dataclass(frozen=True, slots=True)
-class ChangeAgent:
-    writers: Writers
-    now: Now
-
-    async def __call__(
+    async def change(
         self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
     ) -> None:
         """Changes the agent as it stands now, which may be newer than the one that was checked."""
@@ -90,15 +71,10 @@ class ChangeAgent:
             await agents.save(agent, after, context.identity.user_id)
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
-
-@dataclass(frozen=True, slots=True)
-class RemoveAgent:
-    writers: Writers
-
-    async def __call__(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
+    async def remove(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
         """Sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
         agents = self.writers(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
-        await agents.delete(agent)
+        await agents.delete(agent, self.now())
         deleted = AgentDeleted(agent_id=agent.id, agent_key=agent.agent_key)
         transaction.emit(deleted, subject=agent.id, owner_id=agent.visible_only_to)

@@ -13,19 +13,18 @@ from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.registry import SecretDeleted, SecretStored
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
+from services.registry.domain.ports import SecretWriter
 from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
-from services.registry.domain.toolset_ports import SecretWriter
 
-Writers = Callable[[Transaction], SecretWriter]
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
 @dataclass(frozen=True, slots=True)
-class StoreSecret:
-    writers: Writers
+class ChangeSecrets:
+    writers: Callable[[Transaction], SecretWriter]
     now: Callable[[], datetime]
 
-    async def __call__(self, transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
+    async def store(self, transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
         """A new secret's id is the command's. Raises ``Conflict`` when there are too many."""
         if not _NAME.fullmatch(command.name):
             raise InvalidRequest("This is no name of a secret")
@@ -43,13 +42,7 @@ class StoreSecret:
         )
         transaction.emit(SecretStored(secret=secret.public()), subject=secret.id)
 
-
-@dataclass(frozen=True, slots=True)
-class RemoveSecret:
-    writers: Writers
-    now: Callable[[], datetime]
-
-    async def __call__(self, transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
+    async def remove(self, transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
         """Calls of tools that need it fail from now on. Raises ``SecretNotFound``."""
         secret = await self.writers(transaction).delete(context.identity.company_id, command.name, self.now())
         if secret is None:

@@ -4,43 +4,45 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from pydantic import BaseModel
+
 from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, TryToolCall
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.registry.domain.ports import RuntimeCatalogues
+from services.registry.domain.ports import RuntimeCatalogues, SecretReader, ToolsetReader, ToolsetRuntime
 from services.registry.domain.toolset import ToolsetNotFound, secret_names
-from services.registry.domain.toolset_ports import SecretReader, ToolsetReader, ToolsetRuntime
 
 # Somebody waits for the answer at an open connection.
 _LONGEST_TRIAL_SECONDS: Final = 120.0
 
 
-@dataclass(frozen=True, slots=True)
-class ConnectToolsets:
-    """Toolsets with everything that calls of their tools need. Those that do not exist are left out."""
+class ToolPage(BaseModel):
+    tools: list[dict[str, Any]]
+    total: int
+    has_more: bool
 
+
+@dataclass(frozen=True, slots=True)
+class ReadToolsets:
     toolsets: ToolsetReader
     secrets: SecretReader
+    catalogues: RuntimeCatalogues
+    runtime: ToolsetRuntime
 
-    async def __call__(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
+    async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
+        """Toolsets with everything that calls of their tools need. Those that do not exist are left out."""
         found = await self.toolsets.versions(company_id, wanted)
         names = dict.fromkeys(name for toolset in found for name in secret_names(toolset.config))
         secrets = await self.secrets.ciphertexts(company_id, list(names))
         return [toolset.connected(secrets) for toolset in found]
 
-
-@dataclass(frozen=True, slots=True)
-class TryTool:
-    connect: ConnectToolsets
-    runtime: ToolsetRuntime
-
-    async def __call__(self, caller: Identity, toolset: str, tool: str, arguments: dict[str, Any]) -> CallToolReply:
+    async def try_tool(self, caller: Identity, toolset: str, tool: str, arguments: dict[str, Any]) -> CallToolReply:
         """Calls a tool at most once, whatever its approval, for two minutes at most.
 
         Raises ``ToolsetNotFound``, or ``NotFound`` for a tool.
         """
-        for found in await self.connect(caller.company_id, [(toolset, None)]):
+        for found in await self.connected(caller.company_id, [(toolset, None)]):
             chosen = [_bounded(each) for each in found.tools if each.name == tool]
             if not chosen:
                 raise NotFound("The toolset has no tool of this name")
@@ -50,26 +52,11 @@ class TryTool:
             )
         raise ToolsetNotFound()
 
+    async def tools(self, caller: Identity, *, limit: int, offset: int) -> ToolPage:
+        """The built-in tools, then those of the company's toolsets.
 
-def _bounded(tool: ConnectedTool) -> ConnectedTool:
-    return tool.model_copy(update={"timeout_seconds": min(tool.timeout_seconds, _LONGEST_TRIAL_SECONDS)})
-
-
-@dataclass(frozen=True, slots=True)
-class ToolCataloguePage:
-    tools: list[dict[str, Any]]
-    total: int
-
-
-@dataclass(frozen=True, slots=True)
-class ListTools:
-    """The built-in tools, then those of the company's toolsets."""
-
-    catalogues: RuntimeCatalogues
-    toolsets: ToolsetReader
-
-    async def __call__(self, caller: Identity, *, limit: int, offset: int) -> ToolCataloguePage:
-        """Raises ``ServiceUnavailable`` when the runtime does not say what it has."""
+        Raises ``ServiceUnavailable`` when the runtime does not say what it has.
+        """
         catalogue = await self.catalogues.current(caller)
         if catalogue is None:
             raise ServiceUnavailable("The runtime does not answer, so its tools are not known", retry_after=2)
@@ -82,4 +69,9 @@ class ListTools:
             {"name": f"{toolset}.{tool.name}", **tool.model_dump(exclude={"name", "binding"}), "toolset": toolset}
             for toolset, tool in own
         ]
-        return ToolCataloguePage(shown, len(builtin) + await self.toolsets.count_tools(caller.company_id))
+        total = len(builtin) + await self.toolsets.count_tools(caller.company_id)
+        return ToolPage(tools=shown, total=total, has_more=offset + len(shown) < total)
+
+
+def _bounded(tool: ConnectedTool) -> ConnectedTool:
+    return tool.model_copy(update={"timeout_seconds": min(tool.timeout_seconds, _LONGEST_TRIAL_SECONDS)})

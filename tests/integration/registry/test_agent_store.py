@@ -116,7 +116,7 @@ async def test_a_deleted_agent_leaves_nothing_but_its_key(store: Store) -> None:
     agent = stored_agent(agent_key="desk")
     await store.add(agent)
 
-    await store.transaction(lambda writer: writer.delete(agent))
+    await store.transaction(lambda writer: writer.delete(agent, NOW))
 
     assert await store.reader.get(agent.id) is None
     assert await store.transaction(lambda writer: writer.lock(agent.id)) is None

@@ -29,6 +29,9 @@ def archive(*names: str) -> bytes:
         # Which kind it is shows later than in the first bytes.
         ("a.docx", archive("[Content_Types].xml", "_rels/.rels")),
         ("a.docx", archive("word/document.xml", "word/embeddings/book.xlsx", "xl/workbook.xml")),
+        # That they have a password is for their reader to tell.
+        ("a.docx", office_files.protected()),
+        ("a.xlsx", office_files.protected()),
     ],
 )
 def test_office_documents_by_their_own_name(name: str, content: bytes) -> None:
@@ -41,6 +44,8 @@ def test_office_documents_by_their_own_name(name: str, content: bytes) -> None:
         ("a.docx", XLSX, "an Excel workbook"),
         ("a.xlsx", DOCX, "a Word document"),
         ("a.docx", archive("[Content_Types].xml", "ppt/presentation.xml"), "a PowerPoint presentation"),
+        ("a.docx", office_files.doc("Ferry"), "of the old kind"),
+        ("a.xlsx", office_files.xls([["ferry"]]), "of the old kind"),
     ],
 )
 def test_office_documents_by_the_name_of_another_kind(name: str, content: bytes, looks: str) -> None:

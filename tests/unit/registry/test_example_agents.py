@@ -6,9 +6,15 @@ import pytest
 import yaml
 
 from libs.contracts.api.agents import ValidationReport
-from services.registry.use_cases.configuration_checks import ConfigurationChecks
-from services.registry.use_cases.validate_configuration import ValidateConfiguration
-from tests.support.registry import CATALOGUE, FixedCatalogues, FixedKnowledgeBases, FixedToolsets, identity
+from services.registry.use_cases.configurations import Configurations
+from tests.support.registry import (
+    CATALOGUE,
+    FixedCatalogues,
+    FixedKnowledgeBases,
+    FixedToolsets,
+    MemoryAgents,
+    identity,
+)
 
 AGENTS = Path(__file__).parents[3] / "examples" / "agents"
 DOCUMENTS: dict[str, Any] = {file.stem: yaml.safe_load(file.read_text()) for file in sorted(AGENTS.glob("*.yaml"))}
@@ -21,8 +27,9 @@ FULL = replace(
 
 
 async def report(name: str) -> ValidationReport:
-    checks = ConfigurationChecks(FixedCatalogues(FULL), FixedKnowledgeBases(None), FixedToolsets())
-    return await ValidateConfiguration(checks)(DOCUMENTS[name], identity())
+    catalogues, knowledge_bases = FixedCatalogues(FULL), FixedKnowledgeBases(None)
+    configurations = Configurations(MemoryAgents(), catalogues, knowledge_bases, FixedToolsets())
+    return await configurations.validate(DOCUMENTS[name], identity())
 
 
 @pytest.mark.parametrize("name", sorted(DOCUMENTS.keys() - {"broken"}))

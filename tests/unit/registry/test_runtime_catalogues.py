@@ -7,7 +7,7 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.internal_calls import DEADLINE_SECONDS
-from services.registry.adapters.internal_api.runtime_catalogues import HttpRuntimeCatalogues
+from services.registry.adapters.internal_api.runtime import HttpRuntimeCatalogues
 from tests.support.registry import identity
 
 MODELS = {

@@ -5,18 +5,24 @@ from typing import Any
 import pytest
 
 from libs.contracts.errors import ErrorDetail
-from services.registry.use_cases.configuration_checks import ConfigurationChecks
-from services.registry.use_cases.validate_configuration import ValidateConfiguration
-from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, FixedToolsets, configuration, identity
+from services.registry.use_cases.configurations import Configurations
+from tests.support.registry import (
+    FixedCatalogues,
+    FixedKnowledgeBases,
+    FixedToolsets,
+    MemoryAgents,
+    configuration,
+    identity,
+)
 
 TOOLSETS = FixedToolsets(tickets=["find", "refund"], fares=["fare"])
 OBJECT = {"type": "object", "properties": {"city": {"type": "string"}}}
 
 
 async def report(company: str = "company-1", **changes: Any) -> Any:
-    checks = ConfigurationChecks(FixedCatalogues(), FixedKnowledgeBases([]), TOOLSETS)
+    configurations = Configurations(MemoryAgents(), FixedCatalogues(), FixedKnowledgeBases([]), TOOLSETS)
     document = configuration(**{"agent_type": "react_agent", **changes})
-    return await ValidateConfiguration(checks)(document, identity(company=company))
+    return await configurations.validate(document, identity(company=company))
 
 
 def found(details: list[ErrorDetail]) -> list[tuple[list[str | int], str, str | None]]:

@@ -4,35 +4,34 @@ import pytest
 
 from libs.contracts.api.agents import AgentConfiguration
 from services.registry.domain.configuration import config_hash, normalised
-from services.registry.use_cases.configuration_checks import (
-    ConfigurationChecks,
-    InvalidConfiguration,
-    NotAConfiguration,
+from services.registry.use_cases.configurations import Configurations, InvalidConfiguration, NotAConfiguration
+from tests.support.registry import (
+    FixedCatalogues,
+    FixedKnowledgeBases,
+    FixedToolsets,
+    MemoryAgents,
+    configuration,
+    identity,
 )
-from services.registry.use_cases.validate_configuration import ValidateConfiguration
-from tests.support.registry import FixedCatalogues, FixedKnowledgeBases, FixedToolsets, configuration, identity
 
 TOOLSETS = FixedToolsets(tickets=["find", "refund"], fares=["fare"])
 
 
-def checks(
+def configurations(
     catalogues: FixedCatalogues | None = None, knowledge_bases: FixedKnowledgeBases | None = None
-) -> ConfigurationChecks:
-    return ConfigurationChecks(
-        catalogues or FixedCatalogues(), knowledge_bases or FixedKnowledgeBases(["kb-1", "kb-2"]), TOOLSETS
+) -> Configurations:
+    return Configurations(
+        MemoryAgents(),
+        catalogues or FixedCatalogues(),
+        knowledge_bases or FixedKnowledgeBases(["kb-1", "kb-2"]),
+        TOOLSETS,
     )
-
-
-def validation(
-    catalogues: FixedCatalogues | None = None, knowledge_bases: FixedKnowledgeBases | None = None
-) -> ValidateConfiguration:
-    return ValidateConfiguration(checks(catalogues, knowledge_bases))
 
 
 async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
     document = configuration(llm_config={"model": "openai:gpt-4o"}, knowledge_bases=["kb-1", {"id": "kb-2"}])
 
-    report = await validation()(document, identity())
+    report = await configurations().validate(document, identity())
 
     assert report.valid
     assert (report.errors, report.warnings) == ([], [])
@@ -72,7 +71,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
 async def test_what_does_not_exist_is_an_error(
     changes: dict[str, Any], loc: list[str | int], error_type: str, hint: str
 ) -> None:
-    report = await validation()(configuration(**changes), identity())
+    report = await configurations().validate(configuration(**changes), identity())
 
     assert not report.valid
     assert report.config_hash is None
@@ -107,7 +106,7 @@ async def test_what_does_not_exist_is_an_error(
 async def test_mistakes_of_form_hide_no_others(
     changes: dict[str, Any], errors: list[list[str | int]], warnings: list[list[str | int]]
 ) -> None:
-    report = await validation()(configuration(**changes), identity())
+    report = await configurations().validate(configuration(**changes), identity())
 
     assert not report.valid
     assert report.config_hash is None
@@ -131,7 +130,7 @@ async def test_mistakes_of_form_hide_no_others(
 async def test_what_is_odd_but_possible_is_a_warning(
     changes: dict[str, Any], loc: list[str | int], error_type: str
 ) -> None:
-    report = await validation()(configuration(**changes), identity())
+    report = await configurations().validate(configuration(**changes), identity())
 
     assert report.valid
     assert report.config_hash
@@ -139,7 +138,7 @@ async def test_what_is_odd_but_possible_is_a_warning(
 
 
 async def test_without_the_runtime_the_form_is_checked_and_a_warning_tells() -> None:
-    validate = validation(FixedCatalogues(None))
+    validate = configurations(FixedCatalogues(None)).validate
 
     sound = await validate(configuration(tools=["anything"], agent_type="react_agent"), identity())
     broken = await validate(configuration(tools="anything"), identity())
@@ -150,7 +149,7 @@ async def test_without_the_runtime_the_form_is_checked_and_a_warning_tells() -> 
 
 
 async def test_a_knowledge_base_nobody_could_be_asked_about_is_a_warning() -> None:
-    validate = validation(knowledge_bases=FixedKnowledgeBases(["kb-1"], unchecked=["kb-2"]))
+    validate = configurations(knowledge_bases=FixedKnowledgeBases(["kb-1"], unchecked=["kb-2"])).validate
 
     report = await validate(configuration(knowledge_bases=["kb-1", "kb-2"]), identity())
 
@@ -159,7 +158,7 @@ async def test_a_knowledge_base_nobody_could_be_asked_about_is_a_warning() -> No
 
 
 async def test_knowledge_bases_need_an_installation_that_has_them() -> None:
-    report = await validation(knowledge_bases=FixedKnowledgeBases(None))(
+    report = await configurations(knowledge_bases=FixedKnowledgeBases(None)).validate(
         configuration(knowledge_bases=["kb-1"]), identity()
     )
 
@@ -169,7 +168,7 @@ async def test_knowledge_bases_need_an_installation_that_has_them() -> None:
 @pytest.mark.parametrize("document", [None, [], "x", {}, {"model": "x"}])
 async def test_what_is_no_configuration_gets_no_report(document: object) -> None:
     with pytest.raises(NotAConfiguration):
-        await validation()(document, identity())
+        await configurations().validate(document, identity())
 
 
 async def test_requiring_names_all_errors_and_only_looks_at_the_parts_asked_for() -> None:
@@ -177,7 +176,7 @@ async def test_requiring_names_all_errors_and_only_looks_at_the_parts_asked_for(
         configuration(agent_type="react_agent", tools=["x", "y"], llm_config={"model": "none:such"})
     )
     catalogues = FixedCatalogues()
-    checked = checks(catalogues)
+    checked = configurations(catalogues)
 
     await checked.require(broken, identity(), {"name", "system_prompt", "is_public"})
     assert catalogues.asked == 0

@@ -1,4 +1,4 @@
-"""Checks office packages before they are unpacked: bombs, encryption."""
+"""Checks office packages before they are unpacked."""
 
 import zipfile
 from pathlib import Path
@@ -6,18 +6,12 @@ from pathlib import Path
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.domain.parsing import Unparsable
 
-_OLE = bytes.fromhex("d0cf11e0a1b11ae1")
-_ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 _BOMB_RATIO = 200
 _BOMB_SIZE = 32 * 1024**2
 
 
 def check_package(path: Path, limits: Limits) -> None:
     """Checks a .docx or .xlsx. Raises Unparsable for one that must not be unpacked."""
-    with path.open("rb") as file:
-        head = file.read(len(_OLE))
-        if head == _OLE:
-            _refuse_legacy(head + file.read())
     try:
         with zipfile.ZipFile(path) as package:
             members = package.infolist()
@@ -26,12 +20,6 @@ def check_package(path: Path, limits: Limits) -> None:
             _check_size(members, limits)
     except (zipfile.BadZipFile, zipfile.LargeZipFile, EOFError, NotImplementedError, ValueError, OSError) as error:
         raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None
-
-
-def _refuse_legacy(head: bytes) -> None:
-    if _ENCRYPTED_PACKAGE in head:
-        raise Unparsable("encrypted", "The file is protected by a password.")
-    raise Unparsable("damaged", "The file is in an older Office format than its extension says; rename it.")
 
 
 def _check_size(members: list[zipfile.ZipInfo], limits: Limits) -> None:

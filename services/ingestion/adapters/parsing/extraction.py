@@ -1,15 +1,14 @@
 """Makes documents of PDF, Word, HTML and image files."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from html import unescape
 from pathlib import Path
-from typing import Any
 
 from libs.confined import PartDone
 from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
 from services.ingestion.adapters.parsing.kreuzberg_call import extracted
-from services.ingestion.adapters.parsing.pdf_forms import form_values
+from services.ingestion.adapters.parsing.pdf import page_texts
 from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
 from services.ingestion.adapters.parsing.word import word_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
@@ -22,7 +21,6 @@ _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
 _PAGE_BREAK = "\n\n"
-_HYPHEN = re.compile("\x02[ \t]*\n?[ \t]*")
 # Each call opens the document anew, and recognising a page takes seconds.
 _PAGES_OF_A_PART = 8
 
@@ -51,16 +49,7 @@ def legacy_word(path: Path, mime_type: str) -> ParsedDocument:
 
 def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
     """Pages that are pictures are recognised as well, where that can be done; only a file of nothing else needs it."""
-    from kreuzberg import PageConfig, PdfConfig
-
-    options = {"pages": PageConfig(extract_pages=True), "pdf_options": PdfConfig(extract_annotations=True)}
-    result = extracted(path, "application/pdf", output="plain", **options)
-    if not result.pages:
-        return ParsedDocument(_joined(_clean(result.content)))
-    texts = {page["page_number"]: _joined(_clean(page["content"])).strip() for page in result.pages}
-    for number, typed in _typed(path, result.annotations or ()):
-        if number in texts:
-            texts[number] = f"{texts[number]}\n{_clean(typed)}".strip()
+    texts = {number: _clean(text) for number, text in page_texts(path, part_done).items()}
     if blank := [number for number, text in texts.items() if not text]:
         needed = len(blank) == len(texts)
         for start in range(0, len(blank), _PAGES_OF_A_PART):
@@ -68,16 +57,6 @@ def pdf(path: Path, part_done: PartDone) -> ParsedDocument:
             recognised = recognised_pages(path, blank[start : start + _PAGES_OF_A_PART], needed=needed)
             texts |= {number: _clean(text).strip() for number, text in recognised.items()}
     return _pages(texts)
-
-
-def _typed(path: Path, annotations: Iterable[Any]) -> Iterator[tuple[int, str]]:
-    """Notes on pages and values of form fields, with the numbers of their pages."""
-    for note in annotations:
-        if note.annotation_type == "text" and note.content:
-            yield note.page_number, note.content
-    for number, values in form_values(path).items():
-        for value in values:
-            yield number, value
 
 
 def image(path: Path, mime_type: str) -> ParsedDocument:
@@ -95,11 +74,6 @@ def _pages(texts: Mapping[int, str]) -> ParsedDocument:
         segments.append(Segment(length, length + len(text), number))
         length += len(text) + len(_PAGE_BREAK)
     return ParsedDocument(_PAGE_BREAK.join(parts), tuple(segments), {"pages": len(texts)})
-
-
-def _joined(text: str) -> str:
-    """Without the hyphens at ends of lines, for which pdfium writes U+0002: a search looks for the whole word."""
-    return _HYPHEN.sub("", text)
 
 
 def _clean(text: str) -> str:

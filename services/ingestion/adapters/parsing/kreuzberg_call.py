@@ -43,6 +43,4 @@ def _unparsable(error: Exception) -> Unparsable:
     reason = str(getattr(error, "message", "") or error).splitlines()[0]
     if any(word in reason.lower() for word in ("password", "encrypt")):
         return Unparsable("encrypted", "The file is protected by a password.")
-    if "pdfium" in reason.lower():
-        return Unparsable("damaged", "The file is damaged, cut off, or no PDF document at all.")
     return Unparsable("damaged", f"The file is damaged or not what its name says: {reason[:300]}")

@@ -2,9 +2,10 @@
 
 from pathlib import Path
 from typing import Final
+from zipfile import is_zipfile
 
 from libs.confined import PartDone, no_parts
-from libs.documents import decode
+from libs.documents import check_encrypted, decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
@@ -67,14 +68,17 @@ def _read(path: Path, extension: str, limits: Limits, part_done: PartDone) -> Pa
         case ".pdf":
             return extraction.pdf(path, part_done)
         case ".docx":
+            with unparsable():
+                check_encrypted(path)
             check_package(path, limits)
             return extraction.word(path)
         case ".doc":
+            with unparsable():
+                check_encrypted(path)
             return extraction.legacy_word(path, mime_type)
-        case ".xlsx":
-            check_package(path, limits)
-            return from_workbook(path, limits, part_done)
-        case ".xls":
+        case ".xlsx" | ".xls":
+            if is_zipfile(path):
+                check_package(path, limits)
             return from_workbook(path, limits, part_done)
         case ".txt" | ".md" | ".html" | ".csv" | ".json":
             with unparsable():

@@ -1,5 +1,6 @@
 """Agents and their versions in PostgreSQL."""
 
+from datetime import datetime
 from typing import Any, Final
 
 from psycopg.types.json import Json
@@ -9,6 +10,7 @@ from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
+from services.registry.adapters.postgres.versioned import Versioned
 from services.registry.domain.agent import StoredAgent, StoredVersion
 
 _AGENT_COLUMNS: Final = """
@@ -81,66 +83,47 @@ class PostgresAgentReader:
 class PostgresAgentWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
+        self._agents = Versioned(self._connection, "agents", "agent_versions", "agent_id", "version_number")
 
     async def add(self, agent: StoredAgent) -> bool:
-        inserted = await self._connection.execute(
-            """INSERT INTO agents (id, agent_key, company_id, owner_id, is_public, is_shared, origin_url,
-                   allowed_origins, entry_point, version_number, created_at, updated_at)
-               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s, %s)
-               ON CONFLICT DO NOTHING""",
-            (
-                agent.id, agent.agent_key, agent.company_id, agent.owner_id, agent.is_public, agent.is_shared,
-                agent.origin_url, list(agent.allowed_origins), agent.entry_point, agent.version_number,
-                agent.created_at, agent.updated_at,
-            ),
-        )  # fmt: skip
-        if inserted.rowcount == 0:
-            if await fetch_value(self._connection, "SELECT 1 FROM agents WHERE id = %s", (agent.id,)):
-                raise Conflict("there is already an agent with this id")
-            return False
-        await self._add_version(agent, agent.owner_id)
-        return True
+        origin = {each: getattr(agent, each) for each in ("id", "agent_key", "company_id", "owner_id", "created_at")}
+        if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
+            return True
+        if await fetch_value(self._connection, "SELECT 1 FROM agents WHERE id = %s", (agent.id,)):
+            raise Conflict("there is already an agent with this id")
+        return False
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
         if "\x00" in agent_id:
             return None
-        # Two statements: a join that waited for the lock would miss a version added meanwhile.
-        await self._connection.execute("SELECT 1 FROM agents WHERE id = %s FOR UPDATE", (agent_id,))
+        await self._agents.lock("id = %(id)s", {"id": agent_id})
         rows = await fetch_records(self._connection, f"{_LIVE_AGENTS} AND a.id = %s", (agent_id,))
         return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
-        if after.version_number != before.version_number:
-            await self._add_version(after, changed_by)
-        await self._connection.execute(
-            """UPDATE agents SET is_public = %s, is_shared = %s, origin_url = %s, allowed_origins = %s,
-                   entry_point = %s, version_number = %s, updated_at = %s
-               WHERE id = %s""",
-            (
-                after.is_public, after.is_shared, after.origin_url, list(after.allowed_origins),
-                after.entry_point, after.version_number, after.updated_at, after.id,
-            ),
-        )  # fmt: skip
+        version = _version_row(after, changed_by)
+        await self._agents.save(after.id, _head_of(after), version, before=before.version_number)
 
-    async def delete(self, agent: StoredAgent) -> None:
-        await self._connection.execute("DELETE FROM agent_versions WHERE agent_id = %s", (agent.id,))
-        await self._connection.execute(
-            """UPDATE agents
-               SET deleted_at = now(), origin_url = NULL, allowed_origins = '{}', entry_point = ''
-               WHERE id = %s""",
-            (agent.id,),
-        )
+    async def delete(self, agent: StoredAgent, now: datetime) -> None:
+        no_origins: list[str] = []
+        gone = {"deleted_at": now, "origin_url": None, "allowed_origins": no_origins, "entry_point": ""}
+        await self._agents.delete(agent.id, gone)
 
-    async def _add_version(self, agent: StoredAgent, created_by: str) -> None:
-        await self._connection.execute(
-            """INSERT INTO agent_versions
-                   (agent_id, version_number, config_hash, system_config, created_by, created_at)
-               VALUES (%s, %s, %s, %s, %s, %s)""",
-            (
-                agent.id, agent.version_number, agent.config_hash, Json(dict(agent.system_config)),
-                created_by, agent.updated_at,
-            ),
-        )  # fmt: skip
+
+def _head_of(agent: StoredAgent) -> dict[str, Any]:
+    """The columns that may change, beside the version's number."""
+    names = ("is_public", "is_shared", "origin_url", "entry_point", "updated_at")
+    return {**{name: getattr(agent, name) for name in names}, "allowed_origins": list(agent.allowed_origins)}
+
+
+def _version_row(agent: StoredAgent, created_by: str) -> dict[str, Any]:
+    return {
+        "version_number": agent.version_number,
+        "config_hash": agent.config_hash,
+        "system_config": Json(dict(agent.system_config)),
+        "created_by": created_by,
+        "created_at": agent.updated_at,
+    }
 
 
 def _agent_of(row: dict[str, Any]) -> StoredAgent:

@@ -6,10 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.api.pages import Page
-from libs.contracts.errors import Conflict
 from libs.eventing import Transaction
-from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
-from services.registry.adapters.postgres.company_locks import lock_company
+from libs.persistence import Database, Order, fetch_page, fetch_records
+from services.registry.adapters.postgres.versioned import lock_company, require_room
 from services.registry.domain.secret import StoredSecret
 
 _COLUMNS: Final = "id, name, created_at, updated_at"
@@ -73,10 +72,8 @@ class PostgresSecretWriter:
         replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
         if replaced:
             return StoredSecret(**replaced[0])
-        query = "SELECT count(*) FROM secrets WHERE company_id = %s AND deleted_at IS NULL"
-        if await fetch_value(self._connection, query, (company_id,)) >= most:
-            raise Conflict(f"Your company has {most} secrets, which is as many as it may have")
         (row,) = await fetch_records(self._connection, _ADD, (secret_id, company_id, name, ciphertext, now, now))
+        await require_room(self._connection, "secrets", company_id, most)
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:

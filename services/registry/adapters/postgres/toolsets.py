@@ -11,16 +11,16 @@ from libs.contracts.api.toolsets import ConnectedTool
 from libs.contracts.errors import Conflict, ErrorDetail
 from libs.contracts.identifiers import new_id
 from libs.eventing import Transaction
-from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
-from services.registry.adapters.postgres.company_locks import lock_company
+from libs.persistence import Database, Order, fetch_page, fetch_records
+from services.registry.adapters.postgres.versioned import Versioned, lock_company, require_room
 from services.registry.domain.toolset import StoredToolset
 
 _HEAD: Final = "t.id, t.company_id, t.name, t.type, v.version, t.created_at, t.updated_at, t.refreshed_at, t.warnings"
-_CURRENT: Final = f"""
-    SELECT {_HEAD}, v.config, v.tools
+_LIVE: Final = """
     FROM toolsets t JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = t.version
     WHERE t.company_id = %(company)s AND t.deleted_at IS NULL
 """
+_CURRENT: Final = f"SELECT {_HEAD}, v.config, v.tools {_LIVE}"
 # Documents of 2 MB have no place in a list or a call.
 _WITHOUT_DOCUMENT: Final = "(v.config::jsonb - 'document')::json AS config"
 _VERSIONS: Final = f"""
@@ -30,10 +30,6 @@ _VERSIONS: Final = f"""
     JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = coalesce(wanted.version, t.version)
 """
 _BY_NAME: Final = Order(("t.name",), ("text",), descending=False)
-_LIVE: Final = """
-    FROM toolsets t JOIN toolset_versions v ON v.toolset_id = t.id AND v.version = t.version
-    WHERE t.company_id = %(company)s AND t.deleted_at IS NULL
-"""
 
 
 class PostgresToolsetReader:
@@ -85,68 +81,48 @@ class PostgresToolsetReader:
 class PostgresToolsetWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
+        self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
     async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
         await lock_company(self._connection, "toolsets", toolset.company_id)
-        query = "SELECT count(*) FROM toolsets WHERE company_id = %s AND deleted_at IS NULL"
-        inserted = await self._connection.execute(
-            """INSERT INTO toolsets
-                   (id, company_id, name, type, version, created_at, updated_at, refreshed_at, warnings)
-               VALUES (%s, %s, %s, %s, %s, %s, %s, %s, %s) ON CONFLICT DO NOTHING""",
-            (
-                toolset.id, toolset.company_id, toolset.name, toolset.type, toolset.version,
-                toolset.created_at, toolset.updated_at, toolset.refreshed_at, _warnings_json(toolset),
-            ),
-        )  # fmt: skip
-        if inserted.rowcount == 0:
+        origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
+        if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
             raise Conflict(f"There is a toolset named {toolset.name!r} already")
-        if await fetch_value(self._connection, query, (toolset.company_id,)) > most:
-            raise Conflict(f"Your company has {most} toolsets, which is as many as it may have")
-        await self._add_version(toolset, created_by)
+        await require_room(self._connection, "toolsets", toolset.company_id, most)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
         if "\x00" in name:
             return None
-        # Two statements: a join that waited for the lock would miss a version added meanwhile.
-        await self._connection.execute(
-            "SELECT 1 FROM toolsets WHERE company_id = %s AND name = %s AND deleted_at IS NULL FOR UPDATE",
-            (company_id, name),
-        )
         given = {"company": company_id, "name": name}
+        await self._toolsets.lock("company_id = %(company)s AND name = %(name)s AND deleted_at IS NULL", given)
         rows = await fetch_records(self._connection, f"{_CURRENT} AND t.name = %(name)s", given)
         return _toolset_of(rows[0]) if rows else None
 
     async def save(self, before: StoredToolset, after: StoredToolset, changed_by: str) -> None:
-        if after.version != before.version:
-            await self._connection.execute(
-                "UPDATE toolset_versions SET superseded_at = %s WHERE toolset_id = %s AND version = %s",
-                (after.updated_at, before.id, before.version),
-            )
-            await self._add_version(after, changed_by)
-        await self._connection.execute(
-            "UPDATE toolsets SET version = %s, updated_at = %s, refreshed_at = %s, warnings = %s WHERE id = %s",
-            (after.version, after.updated_at, after.refreshed_at, _warnings_json(after), after.id),
-        )
+        superseded = {"superseded_at": after.updated_at}
+        version = _version_row(after, changed_by)
+        await self._toolsets.save(after.id, _head_of(after), version, before=before.version, superseded=superseded)
 
     async def delete(self, toolset: StoredToolset, now: datetime) -> None:
-        await self._connection.execute("DELETE FROM toolset_versions WHERE toolset_id = %s", (toolset.id,))
-        await self._connection.execute("UPDATE toolsets SET deleted_at = %s WHERE id = %s", (now, toolset.id))
-
-    async def _add_version(self, toolset: StoredToolset, created_by: str) -> None:
-        await self._connection.execute(
-            """INSERT INTO toolset_versions
-                   (id, toolset_id, version, config, tools, tool_names, created_by, created_at)
-               VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
-            (
-                new_id(), toolset.id, toolset.version, Json(dict(toolset.config)),
-                Json([tool.model_dump(exclude_none=True) for tool in toolset.tools]),
-                [tool.name for tool in toolset.tools], created_by, toolset.updated_at,
-            ),
-        )  # fmt: skip
+        await self._toolsets.delete(toolset.id, {"deleted_at": now})
 
 
-def _warnings_json(toolset: StoredToolset) -> Json:
-    return Json([warning.model_dump() for warning in toolset.warnings])
+def _head_of(toolset: StoredToolset) -> dict[str, Any]:
+    """The columns that may change, beside the version's number."""
+    warnings = Json([warning.model_dump() for warning in toolset.warnings])
+    return {"updated_at": toolset.updated_at, "refreshed_at": toolset.refreshed_at, "warnings": warnings}
+
+
+def _version_row(toolset: StoredToolset, created_by: str) -> dict[str, Any]:
+    return {
+        "id": new_id(),
+        "version": toolset.version,
+        "config": Json(dict(toolset.config)),
+        "tools": Json([tool.model_dump(exclude_none=True) for tool in toolset.tools]),
+        "tool_names": [tool.name for tool in toolset.tools],
+        "created_by": created_by,
+        "created_at": toolset.updated_at,
+    }
 
 
 def _toolset_of(row: dict[str, Any]) -> StoredToolset:

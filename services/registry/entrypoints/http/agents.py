@@ -10,8 +10,7 @@ from libs.contracts.errors import NotFound
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.domain.agent import AgentNotFound, require_visible
 from services.registry.domain.ports import AgentReader
-from services.registry.use_cases.normalize_configuration import NormalizeConfiguration, NormalizedConfiguration
-from services.registry.use_cases.validate_configuration import ValidateConfiguration
+from services.registry.use_cases.configurations import Configurations, NormalizedConfiguration
 
 Document = Annotated[Any, Body()]
 
@@ -67,15 +66,15 @@ def agents_router(agents: AgentReader) -> APIRouter:
     return router
 
 
-def configurations_router(validate: ValidateConfiguration, normalize: NormalizeConfiguration) -> APIRouter:
+def configurations_router(configurations: Configurations) -> APIRouter:
     router = APIRouter(prefix="/internal/agents")
 
     @router.post("/validate")
     async def validate_configuration(document: Document, who: Caller) -> ValidationReport:
-        return await validate(document, who)
+        return await configurations.validate(document, who)
 
     @router.post("/normalize")
     async def normalize_configuration(document: Document, who: Caller) -> NormalizedConfiguration:
-        return await normalize(document, who)
+        return await configurations.normalize(document, who)
 
     return router

@@ -1,9 +1,8 @@
 """Toolsets, their tools and secrets over the internal API."""
 
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel
 
 from libs.contracts.api.toolsets import (
     CallToolBody,
@@ -16,19 +15,13 @@ from libs.contracts.api.toolsets import (
 )
 from libs.contracts.errors import InvalidRequest
 from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.registry.domain.ports import SecretReader, ToolsetReader
 from services.registry.domain.secret import SecretNotFound
 from services.registry.domain.toolset import require
-from services.registry.domain.toolset_ports import SecretReader, ToolsetReader
-from services.registry.use_cases.read_toolsets import ConnectToolsets, ListTools, TryTool
+from services.registry.use_cases.read_toolsets import ReadToolsets, ToolPage
 
 
-class ToolPage(BaseModel):
-    tools: list[dict[str, Any]]
-    total: int
-    has_more: bool
-
-
-def runtime_router(connect: ConnectToolsets) -> APIRouter:
+def runtime_router(reading: ReadToolsets) -> APIRouter:
     """Toolsets as the runtime gets them at the beginning of a turn. Nobody else gets ciphertexts."""
     router = APIRouter()
 
@@ -43,14 +36,12 @@ def runtime_router(connect: ConnectToolsets) -> APIRouter:
             raise InvalidRequest("give a version for each name, or none")
         versions: list[int | None] = [*version] or [None] * len(name)
         wanted = list(zip(name, versions, strict=True))
-        return ConnectedToolsets(toolsets=await connect(who.company_id, wanted))
+        return ConnectedToolsets(toolsets=await reading.connected(who.company_id, wanted))
 
     return router
 
 
-def toolsets_router(
-    toolsets: ToolsetReader, secrets: SecretReader, try_tool: TryTool, list_tools: ListTools
-) -> APIRouter:
+def toolsets_router(toolsets: ToolsetReader, secrets: SecretReader, reading: ReadToolsets) -> APIRouter:
     """Replies are what the public API answers."""
     router = APIRouter(prefix="/internal/company")
 
@@ -65,7 +56,7 @@ def toolsets_router(
 
     @router.post("/toolsets/{name}/tools/{tool:path}/call")
     async def call_tool(name: str, tool: str, body: CallToolBody, who: Caller) -> CallToolReply:
-        return await try_tool(who, name, tool, body.arguments)
+        return await reading.try_tool(who, name, tool, body.arguments)
 
     @router.get("/secrets")
     async def list_secrets(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> SecretPage:
@@ -82,7 +73,6 @@ def toolsets_router(
     @router.get("/tools")
     async def list_all_tools(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolPage:
         """The built-in tools and those of the company's toolsets."""
-        page = await list_tools(who, limit=limit, offset=offset)
-        return ToolPage(tools=page.tools, total=page.total, has_more=offset + len(page.tools) < page.total)
+        return await reading.tools(who, limit=limit, offset=offset)
 
     return router

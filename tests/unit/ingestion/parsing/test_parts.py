@@ -43,7 +43,8 @@ def test_scanned_pages_are_recognised_a_few_at_a_time(tmp_path: Path, monkeypatc
     done: list[None] = []
     document = read_file(tmp_path / "s", "s.pdf", "", Limits(), lambda: done.append(None))
     assert groups == [[*range(1, 9)], [*range(9, 17)], [17, 18]]
-    assert len(done) == 3
+    # Twice while the pages are looked at, and before each group.
+    assert len(done) == 2 + 3
     assert [segment.page for segment in document.segments] == [*range(1, 19)]
 
 

@@ -9,7 +9,7 @@ from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.parsing import Unparsable
-from tests.support.office_files import doc, docx, pdf, xls, xlsx
+from tests.support.office_files import doc, docx, pdf, pdf_of_glyphs, protected, xls, xlsx
 
 
 @pytest.fixture
@@ -49,6 +49,29 @@ def test_a_note_typed_on_a_page_of_a_pdf_is_read(read) -> None:
 def test_a_value_filled_into_a_form_of_a_pdf_is_read(read) -> None:
     document = read("a.pdf", pdf(["First page", "Second page"], field="Princess Anna"))
     assert segment_texts(document) == [(1, None, "First page\nThe ferry: Princess Anna"), (2, None, "Second page")]
+
+
+def test_boxes_of_a_form_with_a_tick_are_read(read) -> None:
+    document = read("a.pdf", pdf(["First page"], boxes={"I agree": True, "I object": False}))
+    assert document.text == "First page\nI agree: On"
+
+
+@pytest.mark.parametrize(
+    ("seen", "ligatures", "text"),
+    [
+        (["בוט םלוע םולש", "רחמ"], {}, "שלום עולם טוב\nמחר"),
+        (["םיקד 42 דועב"], {}, "בעוד 42 דקים"),
+        # One glyph for two letters: as letters, and as the sign that Unicode has for it.
+        (["م\ufefbس"], {"\ufefb": "\u0644\u0627"}, "سلام"),
+        (["م\ufefbس"], {}, "سلام"),
+        # The letters of an article are two glyphs.
+        (["باتكلا"], {}, "الكتاب"),
+        (["م\ufefbس a😀"], {"\ufefb": "\u0644\u0627"}, "سلام a😀"),
+        (["ferry 7 a\ue000b"], {"\ue000": "\U0001d465"}, "ferry 7 a\U0001d465b"),
+    ],
+)
+def test_lines_from_right_to_left_come_in_the_order_of_reading(read, seen, ligatures, text) -> None:
+    assert read("a.pdf", pdf_of_glyphs(seen, ligatures)).text == text
 
 
 def test_word_keeps_headings_and_signs(read) -> None:
@@ -211,8 +234,9 @@ def test_truncated_files_are_damaged(read) -> None:
 
 def test_passwords_are_named_as_the_reason(read) -> None:
     assert refused(read, "a.pdf", pdf(["secret"], encrypted=True)) == "encrypted"
-    protected = bytes.fromhex("d0cf11e0a1b11ae1") + bytes(600) + "EncryptedPackage".encode("utf-16-le")
-    assert refused(read, "a.docx", protected) == "encrypted"
+    assert refused(read, "a.docx", protected()) == "encrypted"
+    assert refused(read, "a.xlsx", protected()) == "encrypted"
+    assert refused(read, "a.doc", doc("secret", encrypted=True)) == "encrypted"
 
 
 def test_a_bomb_is_not_unpacked(read) -> None:

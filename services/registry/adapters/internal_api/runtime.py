@@ -1,4 +1,4 @@
-"""Caches the runtime's models and tools for half a minute per replica."""
+"""The runtime: its models and tools, and the targets of toolsets, which it alone talks to."""
 
 import asyncio
 from collections.abc import Callable
@@ -6,10 +6,13 @@ from typing import Any, Final
 
 import orjson
 import structlog
+from pydantic import BaseModel
 
+from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.service_defaults import UpstreamClient
+from libs.service_defaults.internal_calls import checked
 from services.registry.domain.ports import Provider, RuntimeCatalogue
 
 _FRESH_SECONDS: Final = 30.0
@@ -17,12 +20,16 @@ _FRESH_SECONDS: Final = 30.0
 _DEADLINE_SECONDS: Final = 2.0
 # A runtime that is down must not cost every validation its own deadline.
 _SILENCE_SECONDS: Final = 2.0
+# Within the twenty seconds that the command may take before its transaction.
+_DISCOVERY_SECONDS: Final = 18.0
+# The runtime ends the call before, at the tool's time limit, which is two minutes at most here.
+_CALL_SECONDS: Final = 130.0
 
 _log = structlog.get_logger(__name__)
 
 
 class HttpRuntimeCatalogues:
-    """One cached catalogue for all callers: a runtime offers every company the same."""
+    """One catalogue for all callers, for half a minute: a runtime offers every company the same."""
 
     def __init__(self, calls: UpstreamClient, monotonic: Callable[[], float]) -> None:
         self._calls = calls
@@ -73,3 +80,23 @@ def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogu
         tools=tuple(item["name"] for item in tools["tools"]),
         definitions=tuple(tools["tools"]),
     )
+
+
+class HttpToolsetRuntime:
+    def __init__(self, calls: UpstreamClient) -> None:
+        self._calls = calls
+
+    async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
+        found = await self._post("/internal/toolsets/discover", toolset, caller, deadline=_DISCOVERY_SECONDS)
+        return DiscoveredTools.model_validate_json(found)
+
+    async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
+        reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)
+        return CallToolReply.model_validate_json(reply)
+
+    async def _post(
+        self, path: str, body: BaseModel, caller: Identity, *, deadline: float, once: bool = False
+    ) -> bytes:
+        sent = body.model_dump_json().encode()
+        request = self._calls.request("POST", "runtime", path, caller, body=sent, deadline=deadline, once=once)
+        return checked(await request)

@@ -1,0 +1,77 @@
+"""Things with versions: a head row, which names the current version, and a row for each version."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from libs.contracts.errors import Conflict
+from libs.persistence import Connection, fetch_value
+
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Versioned:
+    """Changes of such things in the transaction of a connection.
+
+    ``reference``: the column by which a version refers to its head, whose id it is. ``number``: the column of both
+    that counts versions.
+    """
+
+    connection: Connection
+    heads: str
+    versions: str
+    reference: str
+    number: str
+
+    async def add(self, head: Row, version: Row) -> bool:
+        """False when there is one with this id or name already."""
+        added = await self._insert(self.heads, {**head, self.number: version[self.number]})
+        if added:
+            await self._insert(self.versions, {self.reference: head["id"], **version})
+        return added
+
+    async def lock(self, condition: str, given: Row) -> None:
+        """In a statement of its own: a join that waited for the lock would miss a version added meanwhile."""
+        await self.connection.execute(f"SELECT 1 FROM {self.heads} WHERE {condition} FOR UPDATE", given)
+
+    async def save(self, thing_id: str, head: Row, version: Row, *, before: Any, superseded: Row | None = None) -> None:
+        """Stores the new state of a locked thing, and a version when its number is not that of ``before``.
+
+        ``superseded``: what the version of before gets then.
+        """
+        number = version[self.number]
+        if number != before:
+            if superseded:
+                await self._update(self.versions, superseded, {self.reference: thing_id, self.number: before})
+            await self._insert(self.versions, {self.reference: thing_id, **version})
+        await self._update(self.heads, {**head, self.number: number}, {"id": thing_id})
+
+    async def delete(self, thing_id: str, tombstone: Row) -> None:
+        """Removes the versions; the head stays as a tombstone."""
+        await self.connection.execute(f"DELETE FROM {self.versions} WHERE {self.reference} = %s", (thing_id,))
+        await self._update(self.heads, tombstone, {"id": thing_id})
+
+    async def _insert(self, table: str, row: Row) -> bool:
+        names, values = ", ".join(row), ", ".join(f"%({name})s" for name in row)
+        # Of two versions with one number the second is an error, as nobody may change one without the lock.
+        ignored = "ON CONFLICT DO NOTHING" if table == self.heads else ""
+        inserted = await self.connection.execute(f"INSERT INTO {table} ({names}) VALUES ({values}) {ignored}", row)
+        return inserted.rowcount == 1
+
+    async def _update(self, table: str, row: Row, key: Row) -> None:
+        values, condition = (", ".join(f"{name} = %({name})s" for name in part) for part in (row, key))
+        condition = condition.replace(", ", " AND ")
+        await self.connection.execute(f"UPDATE {table} SET {values} WHERE {condition}", {**row, **key})
+
+
+async def lock_company(connection: Connection, table: str, company_id: str) -> None:
+    """Until the end of the transaction: without it two creations would both see a count below the limit."""
+    await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))", (f"{table} of {company_id}",))
+
+
+async def require_room(connection: Connection, table: str, company_id: str, most: int) -> None:
+    """Raises ``Conflict`` when the company has more than ``most``. The caller holds its lock."""
+    query = f"SELECT count(*) FROM {table} WHERE company_id = %s AND deleted_at IS NULL"
+    if await fetch_value(connection, query, (company_id,)) > most:
+        raise Conflict(f"Your company has {most} {table}, which is as many as it may have")

@@ -1,0 +1,215 @@
+"""Checks that what a well-formed configuration names exists here, and that its parts fit together."""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Final
+
+from libs.contracts.api.agents import AgentConfiguration
+from services.registry.domain.configuration import knowledge_base_id
+from services.registry.domain.findings import Finding, error, warning
+from services.registry.domain.hints import Loc, near
+from services.registry.domain.json_schemas import object_schema_errors, schema_errors
+from services.registry.domain.ports import KnowledgeBaseCheck, RuntimeCatalogue
+
+ToolNames = Mapping[str, Sequence[str]]
+"""The names of the tools of a company's toolsets, by toolset."""
+BUILTIN_TOOLS: Final = "builtin_tools"
+"""The part of ``tools`` that no toolset has."""
+_MODEL: Final[Loc] = ("llm_config", "model")
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Models, tools and knowledge bases that a company's agents can use.
+
+    ``catalogue`` None: the runtime did not answer. ``knowledge_bases`` None: this installation has none.
+    """
+
+    catalogue: RuntimeCatalogue | None
+    toolsets: ToolNames
+    knowledge_bases: KnowledgeBaseCheck | None
+
+
+def check(configuration: AgentConfiguration, world: World, parts: Collection[str] | None = None) -> Iterator[Finding]:
+    """Findings about these parts; None: about all."""
+    for each, concerns in _CHECKS.items():
+        if concerned(parts, concerns):
+            yield from each(configuration, world)
+
+
+def concerned(parts: Collection[str] | None, by: Collection[str]) -> bool:
+    return parts is None or not set(parts).isdisjoint(by)
+
+
+def _runtime(_: AgentConfiguration, world: World) -> Iterator[Finding]:
+    if world.catalogue is None:
+        yield warning(
+            (),
+            "not_checked",
+            "The runtime did not answer, so model and tools could not be checked",
+            "validate again when the service has recovered",
+        )
+
+
+def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
+    model = configuration.llm_config.model
+    if world.catalogue is None:
+        return
+    providers = world.catalogue.providers
+    provider_name, _, name = model.partition(":")
+    provider = providers.get(provider_name)
+    if not provider_name or not name:
+        listed = [known for each in providers.values() for known in each.models]
+        exact = [known for known in listed if known.partition(":")[2] == model]
+        hint = f"did you mean {' or '.join(exact)}?" if exact else near(model, listed)
+        hint = hint or "for example builtin:extractive or openai:gpt-4o-mini"
+        yield error(_MODEL, "model_form", "A model is named as provider:name", hint)
+    elif provider is None:
+        hint = near(provider_name, providers) or f"known: {', '.join(providers)}"
+        yield error(_MODEL, "provider_unknown", f"There is no model provider {provider_name!r}", hint)
+    elif not provider.configured:
+        usable = [other.name for other in providers.values() if other.configured]
+        yield error(
+            _MODEL,
+            "provider_not_configured",
+            f"The model provider {provider_name!r} is not configured in this installation",
+            f"configured: {', '.join(usable)}" if usable else "ask the operator to configure it",
+        )
+    elif model not in provider.models and provider.any_name:
+        message = f"{model!r} is not a model known by name; the provider may have it all the same"
+        yield warning(
+            _MODEL, "model_unlisted", message, near(model, provider.models) or "check the name with the provider"
+        )
+    elif model not in provider.models:
+        hint = near(model, provider.models) or f"known: {', '.join(provider.models)}"
+        yield error(_MODEL, "model_unknown", f"The provider {provider.name!r} has no model {model!r}", hint)
+
+
+def _builtin_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
+    """Looks at names without a dot."""
+    if world.catalogue is None:
+        return
+    known, toolsets = world.catalogue.tools, world.toolsets
+    for index, tool in enumerate(configuration.tools):
+        if "." not in tool and tool not in known:
+            everything = [*known, *(f"{toolset}.{each}" for toolset, tools in toolsets.items() for each in tools)]
+            hint = _meant(tool, toolsets) or near(tool, everything) or f"known: {', '.join(known)}"
+            yield error(("tools", index), "tool_unknown", f"There is no tool {tool!r}", hint)
+
+
+def _use_of_tools(configuration: AgentConfiguration, _: World) -> Iterator[Finding]:
+    if configuration.agent_type == "llm_agent" and configuration.tools:
+        hint = "set agent_type to react_agent, or remove the tools"
+        yield warning(("tools",), "tools_unused", "An llm_agent does not call tools", hint)
+    if configuration.agent_type == "react_agent" and not (configuration.tools or configuration.client_tools):
+        hint = "give it tools, or set agent_type to llm_agent"
+        yield warning(("tools",), "tools_missing", "A react_agent without tools can only answer in text", hint)
+    for index, tool in enumerate(configuration.tools):
+        if tool in configuration.tools[:index]:
+            yield warning(("tools", index), "tool_repeated", f"The tool {tool!r} is listed before", "name it once")
+
+
+def _toolset_tools(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
+    """Looks at names with a dot: ``<toolset>.<tool>`` and ``<toolset>.*``."""
+    toolsets = world.toolsets
+    for index, tool in enumerate(configuration.tools):
+        toolset, dot, name = tool.partition(".")
+        if dot and toolset not in toolsets:
+            known = f"known: {', '.join(sorted(toolsets))}" if toolsets else "make it first: POST /toolsets/"
+            hint = near(toolset, toolsets) or known
+            yield error(("tools", index), "toolset_unknown", f"There is no toolset {toolset!r}", hint)
+        elif dot and name != "*" and name not in toolsets[toolset]:
+            hint = near(name, toolsets[toolset], prefix=f"{toolset}.") or f"{toolset}.* stands for all of its tools"
+            yield error(("tools", index), "tool_unknown", f"The toolset {toolset!r} has no tool {name!r}", hint)
+
+
+def _tool_policies(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
+    """A policy for one tool that the agent does not have is an error: it would not hold for what was meant."""
+    tools = _written_out(configuration.tools, world.toolsets)
+    clients = {tool.name for tool in configuration.client_tools}
+    for pattern, policy in configuration.tool_policies.items():
+        loc: Loc = ("tool_policies", pattern)
+        if not any(fnmatchcase(tool, pattern) for tool in tools):
+            if pattern in clients:
+                message = f"The caller runs {pattern!r} itself: there is nothing to approve or to repeat"
+                yield error(loc, "policy_of_client_tool", message, "remove the policy")
+            elif "*" in pattern:
+                yield warning(loc, "policy_unused", f"The agent has no tool that {pattern!r} fits", "see to its tools")
+            else:
+                hint = near(pattern, tools) or "see to its tools"
+                yield error(loc, "policy_unmatched", f"The agent has no tool {pattern!r}", hint)
+        if not policy.model_dump(exclude_none=True):
+            hint = "give approval, timeout_seconds or retries"
+            yield warning(loc, "policy_empty", "This policy says nothing", hint)
+
+
+def _client_tools(configuration: AgentConfiguration, _: World) -> Iterator[Finding]:
+    seen = set(configuration.tools)
+    for index, tool in enumerate(configuration.client_tools):
+        loc: Loc = ("client_tools", index)
+        if tool.name in seen:
+            message = f"The agent has a tool {tool.name!r} already"
+            yield error((*loc, "name"), "tool_repeated", message, "give it another name")
+        seen.add(tool.name)
+        yield from (
+            Finding(each, is_error=True) for each in object_schema_errors(tool.parameters, (*loc, "parameters"))
+        )
+
+
+def _output_schema(configuration: AgentConfiguration, _: World) -> Iterator[Finding]:
+    if configuration.output_schema is not None:
+        for each in schema_errors(configuration.output_schema, ("output_schema",)):
+            yield Finding(each, is_error=True)
+
+
+def _knowledge_bases(configuration: AgentConfiguration, world: World) -> Iterator[Finding]:
+    seen: set[str] = set()
+    for index, link in enumerate(configuration.knowledge_bases):
+        identifier = knowledge_base_id(link)
+        loc: Loc = ("knowledge_bases", index)
+        if world.knowledge_bases is None:
+            message = "Knowledge bases are not available in this installation"
+            yield error(loc, "knowledge_bases_unavailable", message, "remove knowledge_bases")
+        elif identifier in world.knowledge_bases.missing:
+            hint = "list the knowledge bases of your company for their ids"
+            yield error(loc, "knowledge_base_unknown", f"There is no knowledge base {identifier!r}", hint)
+        elif identifier in world.knowledge_bases.unchecked:
+            message = f"The knowledge base {identifier!r} could not be checked"
+            yield warning(loc, "not_checked", message, "validate again later")
+        if identifier in seen:
+            yield error(loc, "knowledge_base_repeated", "This knowledge base is already attached", "name it once")
+        seen.add(identifier)
+
+
+_CHECKS: Final[Mapping[Callable[[AgentConfiguration, World], Iterator[Finding]], frozenset[str]]] = {
+    _runtime: frozenset({"llm_config", "tools", BUILTIN_TOOLS}),
+    _model: frozenset({"llm_config"}),
+    _builtin_tools: frozenset({"tools", BUILTIN_TOOLS}),
+    _use_of_tools: frozenset({"tools", "agent_type", "client_tools"}),
+    _toolset_tools: frozenset({"tools"}),
+    _tool_policies: frozenset({"tools", "tool_policies", "client_tools"}),
+    _client_tools: frozenset({"tools", "client_tools"}),
+    _output_schema: frozenset({"output_schema"}),
+    _knowledge_bases: frozenset({"knowledge_bases"}),
+}
+"""The parts that each check needs, so that one that has changed is checked with all that it has to fit to."""
+RUNTIME_PARTS: Final = _CHECKS[_runtime]
+TOOL_PARTS: Final = _CHECKS[_use_of_tools] | _CHECKS[_tool_policies]
+
+
+def _written_out(tools: Sequence[str], toolsets: ToolNames) -> list[str]:
+    """The agent's tools with those that ``<toolset>.*`` stands for."""
+    found: list[str] = []
+    for tool in tools:
+        toolset, _, name = tool.partition(".")
+        found += [f"{toolset}.{each}" for each in toolsets.get(toolset, ())] if name == "*" else [tool]
+    return list(dict.fromkeys(found))
+
+
+def _meant(tool: str, toolsets: ToolNames) -> str | None:
+    """A hint for the bare name of a toolset, or of a tool of one."""
+    if tool in toolsets:
+        return f"did you mean {tool}.*?"
+    owners = [f"{toolset}.{tool}" for toolset, tools in toolsets.items() if tool in tools]
+    return f"did you mean {' or '.join(owners)}?" if owners else None

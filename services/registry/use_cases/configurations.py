@@ -1,0 +1,162 @@
+"""Validates configurations, and finds the one of a new session."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from libs.contracts.api.agents import AgentConfiguration, ValidationReport
+from libs.contracts.api.sessions import AgentReference
+from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Identity
+from services.registry.domain.agent import StoredAgent, require_visible
+from services.registry.domain.configuration import config_hash, knowledge_base_id, normalised
+from services.registry.domain.configuration_checks import (
+    BUILTIN_TOOLS,
+    RUNTIME_PARTS,
+    TOOL_PARTS,
+    ToolNames,
+    World,
+    check,
+    concerned,
+)
+from services.registry.domain.findings import Findings, found
+from services.registry.domain.ports import (
+    AgentReader,
+    KnowledgeBaseCheck,
+    KnowledgeBases,
+    RuntimeCatalogue,
+    RuntimeCatalogues,
+    ToolsetReader,
+)
+from services.registry.domain.schema_validation import is_configuration_like, parse, sound_parts
+
+M = TypeVar("M", bound=BaseModel)
+Parts = Collection[str] | None
+_REFERENCE_FIELDS: Final = frozenset(AgentReference.model_fields)
+
+
+class NotAConfiguration(ValidationFailed):
+    """The body is no object with at least one field of a configuration."""
+
+
+class InvalidConfiguration(ValidationFailed):
+    def __init__(self, errors: list[ErrorDetail]) -> None:
+        first = errors[0]
+        place = ".".join(str(step) for step in first.loc) or "document"
+        more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+        super().__init__(f"{place}: {first.message}{more}", details=errors)
+
+
+class NormalizedConfiguration(BaseModel):
+    """A valid configuration in normal form; ``agent_id`` when it is a stored agent's."""
+
+    agent_config: dict[str, Any]
+    config_hash: str
+    agent_id: str | None = None
+
+
+def parse_or_reject(model: type[M], document: object) -> M:
+    """Parses the document; raises ``InvalidConfiguration`` with everything that is wrong with its schema."""
+    parsed, errors = parse(model, document)
+    if parsed is None:
+        raise InvalidConfiguration(errors)
+    return parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Configurations:
+    agents: AgentReader
+    catalogues: RuntimeCatalogues
+    knowledge_bases: KnowledgeBases
+    toolsets: ToolsetReader
+
+    async def validate(self, document: object, caller: Identity) -> ValidationReport:
+        """Reports everything that is wrong. Raises ``NotAConfiguration`` when there is nothing to report on."""
+        if not is_configuration_like(document):
+            raise NotAConfiguration(
+                "the body is no agent configuration: give an object with at least name and agent_type"
+            )
+        configuration, errors = parse(AgentConfiguration, document)
+        parts: Parts = None
+        if configuration is None:
+            # Mistakes of one kind don't hide those of the other: what is sound is checked as well.
+            rest = sound_parts(document, errors)
+            if rest is None:
+                return ValidationReport(valid=False, errors=errors)
+            configuration, removed = rest
+            parts = AgentConfiguration.model_fields.keys() - removed
+            if {"tools", "client_tools"} & removed:
+                # Whether the others fit to the tools cannot be told without them.
+                parts -= TOOL_PARTS
+        findings = await self._findings(configuration, caller, parts)
+        errors += findings.errors
+        return ValidationReport(
+            valid=not errors,
+            errors=errors,
+            warnings=findings.warnings,
+            config_hash=None if errors else config_hash(normalised(configuration)),
+        )
+
+    async def normalize(self, document: object, caller: Identity) -> NormalizedConfiguration:
+        """The configuration given, or that of a stored agent.
+
+        Raises ``NotAConfiguration``, ``InvalidConfiguration`` or ``AgentNotFound``.
+        """
+        if isinstance(document, Mapping) and _REFERENCE_FIELDS & document.keys():
+            agent = require_visible(await self._referenced(document), caller)
+            # Knowledge bases and toolsets are not checked: a turn warns of a deleted one and goes on without it.
+            await self.require(agent.configuration(), caller, {"llm_config", BUILTIN_TOOLS})
+            return NormalizedConfiguration(
+                agent_config=dict(agent.system_config), config_hash=agent.config_hash, agent_id=agent.id
+            )
+        if not is_configuration_like(document):
+            raise NotAConfiguration("give an agent configuration, or the agent_id or agent_key of a stored agent")
+        configuration = parse_or_reject(AgentConfiguration, document)
+        await self.require(configuration, caller)
+        system_config = normalised(configuration)
+        return NormalizedConfiguration(agent_config=system_config, config_hash=config_hash(system_config))
+
+    async def require(self, configuration: AgentConfiguration, caller: Identity, parts: Parts = None) -> None:
+        """Raises ``InvalidConfiguration`` when one of these parts (None: any) refers to what does not exist."""
+        findings = await self._findings(configuration, caller, parts)
+        if findings.errors:
+            raise InvalidConfiguration(findings.errors)
+
+    async def _referenced(self, document: Mapping[str, Any]) -> StoredAgent | None:
+        reference = parse_or_reject(AgentReference, document)
+        if (reference.agent_id is None) == (reference.agent_key is None):
+            message = "Give exactly one of agent_id and agent_key"
+            raise InvalidConfiguration([found(("agent_key",), "reference_ambiguous", message, "remove one of them")])
+        if reference.agent_id is not None:
+            return await self.agents.get(reference.agent_id) if is_id(reference.agent_id) else None
+        return await self.agents.get_by_key(reference.agent_key or "")
+
+    async def _findings(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> Findings:
+        """Asks the others at the same time, and only what these parts need."""
+        world = await asyncio.gather(
+            self._catalogue(caller, parts),
+            self._tool_names(configuration, caller, parts),
+            self._knowledge_base_check(configuration, caller, parts),
+        )
+        return Findings.of(check(configuration, World(*world), parts))
+
+    async def _catalogue(self, caller: Identity, parts: Parts) -> RuntimeCatalogue | None:
+        return await self.catalogues.current(caller) if concerned(parts, RUNTIME_PARTS) else None
+
+    async def _tool_names(self, configuration: AgentConfiguration, caller: Identity, parts: Parts) -> ToolNames:
+        needed = configuration.tools or configuration.tool_policies
+        return await self.toolsets.tool_names(caller.company_id) if needed and concerned(parts, TOOL_PARTS) else {}
+
+    async def _knowledge_base_check(
+        self, configuration: AgentConfiguration, caller: Identity, parts: Parts
+    ) -> KnowledgeBaseCheck | None:
+        if not self.knowledge_bases.available:
+            return None
+        ids = list(dict.fromkeys(knowledge_base_id(link) for link in configuration.knowledge_bases))
+        if not ids or not concerned(parts, {"knowledge_bases"}):
+            return KnowledgeBaseCheck()
+        return await self.knowledge_bases.check(caller, ids)
