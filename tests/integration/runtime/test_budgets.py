@@ -57,6 +57,7 @@ async def test_a_turn_is_refused_when_a_budget_is_used_up_and_told_which(node: N
 
 async def test_a_cost_is_counted_to_the_last_digit(node: Node) -> None:
     await PriceAdministration(node.database).set_price("test:*", Decimal("0.1"), Decimal("0.2"))
+    await node.worker.prices.read()
     budget_id = await budget(node, cost="1", period="total")
     await asyncio.gather(*(turn(node) for _ in range(5)))
     assert await state(node, budget_id, "used_cost") == Decimal("0.000010")
