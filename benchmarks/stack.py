@@ -1,17 +1,21 @@
-"""The embedded stack of a benchmark: in a home of its own, as shipped, gone at the end."""
+"""The processes of a benchmark: an embedded stack in a home of its own, as shipped, and others beside it."""
 
 import asyncio
+import fcntl
 import os
 import secrets
+import signal
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
+from pathlib import Path
 
 import httpx
 import psutil
 import psycopg
 
+from cli.terminal import note
 from deploy.local.control import development_key, purge, take_down
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
@@ -19,27 +23,107 @@ from deploy.local.foreground import start
 from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.ports import choose_free
 from deploy.local.postgres import ADMINISTRATOR, Postgres, create_database
-from deploy.local.processes import MARKER
+from deploy.local.processes import MARKER, end, marked
 from deploy.local.stack import postgres_of
 from deploy.local.state import StackState
 
-SUPERVISOR = "deploy.local.supervisor"
-"""The module that runs what `aes up` starts."""
+Say = Callable[[str], None]
 _DATABASE = "reference"
 _POLL_SECONDS = 0.1
+_START_SECONDS = 30
+_LONGEST_LINE = 64 * 1024 * 1024
 
 
-@dataclass(frozen=True)
-class BenchmarkStack:
-    processes: dict[str, psutil.Process]
-    reference_database: str
-    """URL of an empty database in the stack's PostgreSQL."""
-    gateway_port: int = 0
-    api_key: str = ""
+class Children:
+    """Starts processes that carry `marker` and write what they have to say to `log`."""
+
+    def __init__(self, marker: str, log: Path) -> None:
+        self._marker, self.log = marker, log
+
+    def end_left_behind(self) -> None:
+        """Ends processes that a killed run has left."""
+        end(marked(self._marker))
+
+    @asynccontextmanager
+    async def started(
+        self, arguments: list[str], environment: Mapping[str, str] | None = None
+    ) -> AsyncIterator[asyncio.subprocess.Process]:
+        with self.log.open("ab") as log:
+            process = await asyncio.create_subprocess_exec(
+                sys.executable, "-m", *arguments,
+                stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=log, limit=_LONGEST_LINE,
+                cwd=PROJECT_ROOT, env={**os.environ, **(environment or {}), MARKER: self._marker},
+                start_new_session=True,
+            )  # fmt: skip
+        try:
+            yield process
+        finally:
+            with suppress(ProcessLookupError):
+                process.terminate()
+            try:
+                async with asyncio.timeout(10):
+                    await process.wait()
+            except TimeoutError:
+                process.kill()
+                await process.wait()
+
+    @asynccontextmanager
+    async def model_stub(self) -> AsyncIterator[tuple[psutil.Process, str]]:
+        """The model and its base URL."""
+        async with self.started(["tests.servers.model_stub"]) as process:
+            yield psutil.Process(process.pid), await self._first_line(process, "the model's stub")
+
+    @asynccontextmanager
+    async def reference_app(self, database_url: str, model_url: str) -> AsyncIterator[tuple[psutil.Process, int]]:
+        """The reference app and its port."""
+        environment = {
+            "REFERENCE_DATABASE_URL": database_url,
+            "OPENAI_BASE_URL": model_url,
+            "OPENAI_API_KEY": "not-needed",
+            "REFERENCE_LOOKUP_URL": _lookup_url(model_url),
+        }
+        async with self.started(["benchmarks.reference_app"], environment) as process:
+            yield psutil.Process(process.pid), int(await self._first_line(process, "the reference app"))
+
+    async def _first_line(self, process: asyncio.subprocess.Process, what: str) -> str:
+        assert process.stdout is not None
+        line = b""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_START_SECONDS):
+                line = await process.stdout.readline()
+        if not line:
+            raise StackError(f"{what} did not start.", f"See {self.log}")
+        return line.decode().strip()
 
 
-def benchmark_home(name: str = "benchmark") -> Home:
-    """Beside the state of the stack that people use, sharing nothing with it but the downloads."""
+@asynccontextmanager
+async def own_home(name: str) -> AsyncIterator[tuple[Home, Children]]:
+    """A state directory beside the one that people use, which shares the downloads and nothing else with it.
+
+    At the end all that was started is ended and removed, also on SIGTERM; after a failure the logs stay.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    home = _home(f"benchmark-{name}")
+    with _alone(home):
+        await asyncio.to_thread(_remove, home)
+        home.create()
+        children = Children(f"{home.root}:benchmark", home.log_of("benchmark"))
+        children.end_left_behind()
+        try:
+            yield home, children
+        except Exception:
+            await asyncio.to_thread(take_down, home, lambda _: None)
+            note(f"The logs stay in {home.logs} until the next run.")
+            raise
+        except BaseException:
+            await asyncio.shield(asyncio.to_thread(_remove, home))
+            raise
+        await asyncio.to_thread(_remove, home)
+
+
+def _home(name: str) -> Home:
     usual = Home.from_environment()
     usual.create()
     home = Home(usual.root / name)
@@ -48,31 +132,57 @@ def benchmark_home(name: str = "benchmark") -> Home:
     home.root.chmod(0o711)
     if not home.cache.exists():
         home.cache.symlink_to(usual.cache, target_is_directory=True)
-    home.create()
     return home
 
 
-def remove(home: Home) -> None:
-    """Ends all processes of the home and deletes its state."""
+@contextmanager
+def _alone(home: Home) -> Iterator[None]:
+    with home.root.with_suffix(".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise StackError("This benchmark is already running.", "Wait for it to end.") from None
+        yield
+
+
+def _remove(home: Home) -> None:
     take_down(home, lambda _: None)
     purge(home)
 
 
+@dataclass(frozen=True)
+class BenchmarkStack:
+    processes: dict[str, psutil.Process]
+    reference_database: str
+    """URL of an empty database in the stack's PostgreSQL."""
+    base_url: str = ""
+    api_key: str = ""
+
+    @property
+    def port(self) -> int:
+        return int(self.base_url.rpartition(":")[2] or 0)
+
+
 @asynccontextmanager
-async def whole_stack(home: Home, model_url: str, supervisor: str = SUPERVISOR) -> AsyncIterator[BenchmarkStack]:
-    """Everything that `aes up` starts, or another module that runs a supervisor; the stub is its model."""
+async def whole_stack(
+    home: Home, model_url: str = "", settings: Mapping[str, str] | None = None
+) -> AsyncIterator[BenchmarkStack]:
+    """Everything that `aes up` starts, with these settings; the stub is its model."""
     environment = environment_of(home) | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
     # The limit is looked at as usual, and far above the sessions of the company that has grown.
-    environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9)}
+    environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9), **(settings or {})}
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", supervisor, cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.DEVNULL
-    )
+        sys.executable, "-m", "deploy.local.supervisor",
+        cwd=PROJECT_ROOT, env=environment, stdout=asyncio.subprocess.DEVNULL,
+    )  # fmt: skip
     try:
         while (state := StackState.read(home.state_file)).phase != "running":
             if process.returncode is not None:
                 raise StackError(f"The stack did not start. {state.error}", f"Its logs are in {home.logs}")
             await asyncio.sleep(_POLL_SECONDS)
-        yield await _running(home, state)
+        database = await _reference_database(stack_postgres(home))
+        key = await asyncio.to_thread(development_key, home)
+        yield BenchmarkStack(processes_of(state), database, state.base_url, key)
     finally:
         if process.returncode is None:
             process.terminate()
@@ -80,41 +190,17 @@ async def whole_stack(home: Home, model_url: str, supervisor: str = SUPERVISOR) 
         await asyncio.shield(asyncio.to_thread(take_down, home, lambda _: None))
 
 
-async def _running(home: Home, state: StackState) -> BenchmarkStack:
-    pids = {name: part.pid for name, part in state.parts.items() if part.pid is not None}
-    postgres = postgres_of(home, Credentials.load_or_create(home.credentials_file))
-    return BenchmarkStack(
-        {name: psutil.Process(pid) for name, pid in pids.items()},
-        await _reference_database(postgres),
-        gateway_port=int(state.base_url.rpartition(":")[2]),
-        api_key=await asyncio.to_thread(development_key, home),
-    )
+def processes_of(state: StackState) -> dict[str, psutil.Process]:
+    return {name: psutil.Process(part.pid) for name, part in state.parts.items() if part.pid is not None}
 
 
-def lookup_url(model_url: str) -> str:
-    """The target of the tool `bench.lookup`, which the model's stub serves."""
-    return model_url.removesuffix("/v1") + "/lookup"
-
-
-async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
-    lookup = {
-        "name": "lookup",
-        "description": "Looks up an order.",
-        "parameters": {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]},
-        "method": "GET",
-        "url": lookup_url(model_url),
-        "query": {"order": "{order}"},
-    }
-    url = f"http://127.0.0.1:{stack.gateway_port}/api/v1/toolsets/"
-    async with httpx.AsyncClient(timeout=60, headers={"x-api-key": stack.api_key}, trust_env=False) as client:
-        answer = await client.post(url, json={"name": "bench", "type": "http", "tools": [lookup]})
-    if answer.status_code != 201:
-        raise StackError("The toolset of the benchmark was not created.", answer.text[:500])
+def stack_postgres(home: Home) -> Postgres:
+    return postgres_of(home, Credentials.load_or_create(home.credentials_file))
 
 
 @asynccontextmanager
 async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
-    """Environment of the reference app, in the settings of the whole stack."""
+    """A database server in the settings of the whole stack."""
     server = Postgres(
         directory=home.postgres,
         log=home.log_of("postgres"),
@@ -130,18 +216,37 @@ async def postgres_alone(home: Home) -> AsyncIterator[BenchmarkStack]:
         await asyncio.shield(asyncio.to_thread(running.stop))
 
 
+async def create_toolset(stack: BenchmarkStack, model_url: str) -> None:
+    """The tool `bench.lookup`, which the model's stub serves."""
+    lookup = {
+        "name": "lookup",
+        "description": "Looks up an order.",
+        "parameters": {"type": "object", "properties": {"order": {"type": "integer"}}, "required": ["order"]},
+        "method": "GET",
+        "url": _lookup_url(model_url),
+        "query": {"order": "{order}"},
+    }
+    async with httpx.AsyncClient(timeout=60, headers={"x-api-key": stack.api_key}, trust_env=False) as client:
+        toolset = {"name": "bench", "type": "http", "tools": [lookup]}
+        answer = await client.post(f"{stack.base_url}/api/v1/toolsets/", json=toolset)
+    if answer.status_code != 201:
+        raise StackError("The toolset of the benchmark was not created.", answer.text[:500])
+
+
+def environment_of(home: Home) -> dict[str, str]:
+    """The environment of a stack in this home, without the ports, addresses and databases of another one."""
+    another = ("_PORT", "_URL", "_HOME")
+    usual = {
+        name: value for name, value in os.environ.items() if not name.startswith("AES_") or not name.endswith(another)
+    }
+    return {**usual, "AES_HOME": str(home.root)}
+
+
 async def _reference_database(server: Postgres) -> str:
     async with await psycopg.AsyncConnection.connect(server.administrator_url, autocommit=True) as connection:
         await create_database(connection, _DATABASE, owner=ADMINISTRATOR)
     return server.url(_DATABASE, ADMINISTRATOR, server.password)
 
 
-def environment_of(home: Home) -> dict[str, str]:
-    """The environment of a stack in this home, with nothing that names another one's places."""
-    usual = {name: value for name, value in os.environ.items() if not _names_a_place(name)}
-    return {**usual, "AES_HOME": str(home.root)}
-
-
-def _names_a_place(variable: str) -> bool:
-    """Whether the variable belongs to some other stack: its ports, its addresses, its databases."""
-    return variable.startswith("AES_") and variable.endswith(("_PORT", "_URL", "_HOME"))
+def _lookup_url(model_url: str) -> str:
+    return model_url.removesuffix("/v1") + "/lookup"

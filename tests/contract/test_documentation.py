@@ -54,14 +54,17 @@ def test_the_guide_quotes_the_sample_owner_as_it_is() -> None:
         assert snippet.strip() in code, f"not in the sample owner:\n{snippet}"
 
 
-def test_every_decision_has_its_parts() -> None:
-    decisions = sorted((ROOT / "docs" / "decisions").glob("*.md"))
-    numbers = [int(decision.name[:4]) for decision in decisions]
-    assert len(set(numbers)) == len(numbers)
-    for decision in decisions:
-        parts = re.findall(r"^## (.+)$", decision.read_text(), re.MULTILINE)
-        assert parts == ["Context", "Decision", "Consequences", "Alternatives"], decision.name
-        assert len(decision.read_text().splitlines()) < 80, f"{decision.name} is longer than a page"
+def test_every_decision_has_its_parts_and_a_place_in_the_list() -> None:
+    folder = ROOT / "docs" / "decisions"
+    decisions = sorted(folder.glob("[0-9]*.md"))
+    listed = re.findall(r"^(\d+)\. \[(.+)\]\((.+)\)$", (folder / "README.md").read_text(), re.MULTILINE)
+    assert [name for _, _, name in listed] == [decision.name for decision in decisions]
+    for decision, (number, title, name) in zip(decisions, listed, strict=True):
+        text = decision.read_text()
+        assert re.findall(r"^\*\*(.+):\*\*", text, re.MULTILINE) == ["Because", "We", "So", "Not"], name
+        assert text.startswith(f"# {number}. {title}\n"), name
+        assert name.startswith(f"{int(number):04}-"), name
+        assert len(text.splitlines()) < 30, f"{name} is longer than half a page"
 
 
 def test_what_programs_have_written_is_marked_for_those_who_review() -> None:

@@ -249,7 +249,8 @@ async def test_streams_that_stall_do_not_keep_short_calls_out(calls: UpstreamCli
 
     neighbour.silent = True
     streams = [asyncio.create_task(stalled()) for _ in range(250)]
-    await until(lambda: len(neighbour.requests) == 200)
+    # More than that where some have been given up meanwhile.
+    await until(lambda: len(neighbour.requests) >= 200)
     neighbour.silent = False
 
     assert (await calls.get("notes", "/internal/notes/1", ALICE, deadline=60.0)).status == 200

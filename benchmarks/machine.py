@@ -1,0 +1,84 @@
+"""The machine of a benchmark: the conditions that a result was measured under, and CPU times."""
+
+import os
+import platform
+import subprocess
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from deploy.local.errors import StackError
+from deploy.local.home import PROJECT_ROOT
+
+
+def conditions() -> dict[str, Any]:
+    """Commit, date and machine. A commit that ends with ``-dirty`` had changes that are not in it."""
+    return {
+        "commit": _commit(),
+        "date": datetime.now(UTC).isoformat(timespec="seconds"),
+        "machine": {
+            "cores": psutil.cpu_count(),
+            "memory_gigabytes": round(psutil.virtual_memory().total / 1e9, 1),
+            "cpu": _cpu_model(),
+            "load": round(os.getloadavg()[0], 1),
+            "python": platform.python_version(),
+            "system": f"{platform.system()} {platform.release()}",
+        },
+    }
+
+
+def _commit() -> str | None:
+    """None where the sources are no clone."""
+    command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
+    with suppress(FileNotFoundError, subprocess.CalledProcessError):
+        return subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    return None
+
+
+def _cpu_model() -> str:
+    with suppress(FileNotFoundError), Path("/proc/cpuinfo").open() as lines:
+        for line in lines:
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def cpu_seconds(processes: Mapping[str, psutil.Process]) -> dict[str, float]:
+    """CPU seconds so far of each process and all its descendants, the ended ones included.
+
+    A process that is gone makes the figures meaningless: StackError.
+    """
+    seconds = {}
+    for name, process in processes.items():
+        try:
+            seconds[name] = sum(_with_ended_children(member) for member in [process, *process.children(recursive=True)])
+        except psutil.NoSuchProcess:
+            raise StackError(f"{name} ended while it was measured.", "Its log says why.") from None
+    return seconds
+
+
+def _with_ended_children(process: psutil.Process) -> float:
+    # A child that ended between the listing and here is counted by its parent the next time.
+    with suppress(psutil.NoSuchProcess):
+        times = process.cpu_times()
+        return float(times.user + times.system + times.children_user + times.children_system)
+    return 0.0
+
+
+def machine_seconds() -> float:
+    """CPU seconds that the whole machine has spent on anything."""
+    times = psutil.cpu_times()
+    return float(sum(times) - times.idle - getattr(times, "iowait", 0.0) - getattr(times, "guest", 0.0))
+
+
+def resident_bytes(process: psutil.Process) -> int:
+    """Memory of a process and its descendants; what they share counts for each of them."""
+    total = 0
+    for member in [process, *process.children(recursive=True)]:
+        with suppress(psutil.NoSuchProcess):
+            total += int(member.memory_info().rss)
+    return total

@@ -1,1 +1,0 @@
-"""Measures quality and latency of the search engines."""
