@@ -116,7 +116,7 @@ async def test_a_turn_that_was_refused_counts_for_nothing_and_a_larger_budget_le
 async def test_failed_and_cancelled_turns_are_charged(node: Node, model: ObedientModel) -> None:
     budget_id = await budget(node, tokens=1000)
     session = await node.create_session(agent_type="react_agent", tools=["echo", "pay"])
-    model.scripts["fail"] = [_calls("echo"), ValueError("broken")]
+    model.scripts["fail"] = [_calls("echo"), *[ValueError("broken")] * 3]
     await node.ended(await node.execute(session, "fail"))
     assert await state(node, budget_id, "used_tokens") == 107
     model.scripts["wait"] = [_calls("pay")]
