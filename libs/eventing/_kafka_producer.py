@@ -48,7 +48,8 @@ class KafkaProducer:
     """An idempotent producer. It retries for as long as the process lives, so order survives an outage.
 
     A refused batch leaves a gap in the producer's sequence numbers, after which the broker takes nothing more of that
-    partition: the aiokafka client is then replaced.
+    partition: the aiokafka client is then replaced. Missing rights at a topic replace nothing, as all other topics
+    would wait for it; once they are granted, the broker names the gap.
     """
 
     def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
@@ -112,9 +113,10 @@ class KafkaProducer:
         except Exception as problem:
             _log.warning("producer.stop_failed", problem=repr(problem))
 
-    def _replace(self, producer: AIOKafkaProducer) -> None:
-        if self._producer is not producer:
+    def _replace_if_spent(self, producer: AIOKafkaProducer, problem: BaseException) -> None:
+        if self._producer is not producer or isinstance(problem, TopicAuthorizationFailedError):
             return
+        _log.warning("producer.replaced", problem=repr(problem))
         self._producer = None
 
         async def replace() -> None:
@@ -133,8 +135,7 @@ class KafkaProducer:
         except MessageSizeTooLargeError as problem:
             raise MessageRefused(repr(problem)) from problem
         except KafkaError as problem:
-            if not problem.retriable:
-                self._replace(producer)
+            self._replace_if_spent(producer, problem)
             raise BusUnavailable(repr(problem)) from problem
         sent: Future[None] = asyncio.get_running_loop().create_future()
         acknowledged.add_done_callback(lambda done: self._resolve(producer, done, sent))
@@ -144,8 +145,7 @@ class KafkaProducer:
     def _resolve(self, producer: AIOKafkaProducer, done: "Future[Any]", sent: "Future[None]") -> None:
         problem = BusUnavailable("the producer was stopped") if done.cancelled() else done.exception()
         if problem is not None:
-            _log.warning("producer.replaced", problem=repr(problem))
-            self._replace(producer)
+            self._replace_if_spent(producer, problem)
         # The waiter may have been cancelled.
         if sent.done():
             return

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import structlog
 
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox, count_removed
-from libs.persistence import Database, Presence, is_outage
+from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
 from libs.service_defaults.repeating import repeat_while_busy
@@ -109,9 +110,7 @@ class Worker:
         await self.engine.drain(grace)
         try:
             await self.lease_keeper.release()
-        except Exception as problem:
-            if not is_outage(problem):
-                raise
+        except StoreUnavailable as problem:
             _log.warning("lease.not_released", problem=str(problem))
 
 
@@ -245,6 +244,7 @@ def _run_in_background(service: Service, worker: Worker) -> None:
     begin, open_writer = service.outbox.transaction, worker.open_writer
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
+    service.on_start(worker.prices.begin)
     service.background("runtime.prices", worker.prices.run)
     service.count_amounts(worker.amounts)
     expire_sessions = ExpireSessions(begin, open_writer, _REMOVED)

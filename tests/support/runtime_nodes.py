@@ -11,7 +11,6 @@ from typing import Any
 
 import orjson
 from psycopg import AsyncConnection
-from psycopg_pool import PoolClosed
 from pydantic import SecretStr
 
 from libs.contracts.commands.runtime import (
@@ -22,6 +21,7 @@ from libs.contracts.commands.runtime import (
     ForkSession,
     ResolveAction,
 )
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Envelope, Event, envelope_from
@@ -113,7 +113,7 @@ class SeverableDatabase(Database):
         if self.held is not None:
             await self.held.wait()
         if self.down:
-            raise PoolClosed("cut off")
+            raise StoreUnavailable("cut off")
         async with super().connection() as connection:
             yield connection
 

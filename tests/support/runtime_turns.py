@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from psycopg import OperationalError
-
+from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
@@ -57,7 +56,7 @@ class MemoryConversations:
     async def agent(self, _session_id: str, /) -> SessionAgent | None:
         if self.unavailable:
             self.unavailable -= 1
-            raise OperationalError("away")
+            raise StoreUnavailable("away")
         return SessionAgent(AgentSpec("llm_agent"), "hash")
 
     async def messages(self, _session_id: str, after: int, through: int) -> list[tuple[int, Message]]:
@@ -104,7 +103,7 @@ class MemoryTurns:
     def _answer(self) -> None:
         if self.unavailable:
             self.unavailable -= 1
-            raise OperationalError("away")
+            raise StoreUnavailable("away")
 
 
 class NoMetrics:

@@ -1,7 +1,7 @@
 """Storage, delta and metrics ports of the use cases.
 
-In an outage, after which it is unknown whether a call took effect, those of the database raise what
-``libs.persistence.is_outage`` recognises; every call may be repeated.
+In an outage, after which it is unknown whether a call took effect, those of the database raise ``StoreUnavailable``;
+every call may be repeated.
 """
 
 from collections.abc import Collection, Sequence

@@ -45,15 +45,15 @@ class PriceTable:
 
 
 class Prices(Protocol):
-    async def current(self) -> PriceTable:
+    @property
+    def table(self) -> PriceTable:
         """The prices that hold now; a change by the operator may take some seconds to be seen."""
 
 
 class NoPrices:
     """Prices of an installation that has none."""
 
-    async def current(self) -> PriceTable:
-        return PriceTable()
+    table = PriceTable()
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,10 +2,9 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from time import monotonic
-from typing import TypeVar
 
 import structlog
 
@@ -13,7 +12,6 @@ from libs.contracts.api.sessions import Usage as WireUsage
 from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.events.runtime import CitationAdded, TurnCompleted
 from libs.contracts.identifiers import new_id
-from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
@@ -23,10 +21,9 @@ from services.runtime.domain.spending import NoPrices, Prices, PriceTable, price
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, crashed, failed
 from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
-from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
 from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
 
-T = TypeVar("T")
 _log = structlog.get_logger("runtime.turns")
 _IMAGE_CHARACTERS = 200
 
@@ -190,9 +187,9 @@ class RunTurn:
             allowed: dict[str, str] = {}
             # A first execution has no steps: this saves it the queries.
             if turn.fence > 1:
-                recorded = await _read(lambda: self.store.steps(turn.id))
-                allowed = await _read(lambda: self.store.allowed_calls(turn.id))
-            context = await _read(lambda: self.cache.context(turn, question))
+                recorded = await until_available(lambda: self.store.steps(turn.id))
+                allowed = await until_available(lambda: self.store.allowed_calls(turn.id))
+            context = await until_available(lambda: self.cache.context(turn, question))
             task = AgentTask(
                 turn_id=turn.id,
                 session_id=turn.session_id,
@@ -215,7 +212,7 @@ class RunTurn:
             return TurnOutcome(turn, OutcomeKind.WAITING, waits=ended.waits)
         seconds = round(turn.worked + monotonic() - began, 3)
         sequence = None if question is None else journal.sequence
-        outcome = _completed(turn, context, ended, seconds, await _read(self.prices.current), sequence)
+        outcome = _completed(turn, context, ended, seconds, self.prices.table, sequence)
         return replace(outcome, calls_made=calls_made(journal.recorded)) if journal.recorded else outcome
 
 
@@ -229,10 +226,6 @@ def _wire(usage: Usage) -> WireUsage:
 
 def _answered(turn: ClaimedTurn, history: Sequence[Message]) -> Sequence[Message]:
     return () if turn.client_calls is None else history_of(turn.client_calls.answered, history)
-
-
-async def _read(read: Callable[[], Awaitable[T]]) -> T:
-    return await retry_until_available(read, when=is_outage, policy=STORE_RETRIES)
 
 
 def _completed(

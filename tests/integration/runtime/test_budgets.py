@@ -57,6 +57,7 @@ async def test_a_turn_is_refused_when_a_budget_is_used_up_and_told_which(node: N
 
 async def test_a_cost_is_counted_to_the_last_digit(node: Node) -> None:
     await PriceAdministration(node.database).set_price("test:*", Decimal("0.1"), Decimal("0.2"))
+    await node.worker.prices.read()
     budget_id = await budget(node, cost="1", period="total")
     await asyncio.gather(*(turn(node) for _ in range(5)))
     assert await state(node, budget_id, "used_cost") == Decimal("0.000010")
@@ -115,7 +116,7 @@ async def test_a_turn_that_was_refused_counts_for_nothing_and_a_larger_budget_le
 async def test_failed_and_cancelled_turns_are_charged(node: Node, model: ObedientModel) -> None:
     budget_id = await budget(node, tokens=1000)
     session = await node.create_session(agent_type="react_agent", tools=["echo", "pay"])
-    model.scripts["fail"] = [_calls("echo"), ValueError("broken")]
+    model.scripts["fail"] = [_calls("echo"), *[ValueError("broken")] * 3]
     await node.ended(await node.execute(session, "fail"))
     assert await state(node, budget_id, "used_tokens") == 107
     model.scripts["wait"] = [_calls("pay")]

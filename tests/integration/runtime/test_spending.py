@@ -32,6 +32,7 @@ async def kept(node: Node, turn_id: str) -> dict[str, Any]:
 
 async def test_a_completed_turn_has_its_usage_whose_it_is_and_its_exact_cost(node: Node, model: ObedientModel) -> None:
     await PriceAdministration(node.database).set_price("test:*", Decimal("0.3"), Decimal("1.1"))
+    await node.worker.prices.read()
     session = await node.create_session(agent_type="react_agent", tools=["echo"])
     model.scripts["work"] = [took(calls=(CALL,)), took(tokens=(200, 13))]
     turn_id = await node.execute(session, "work")

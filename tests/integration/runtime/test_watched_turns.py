@@ -202,7 +202,7 @@ async def test_the_end_of_a_turn_that_failed_or_was_cancelled_is_kept_as_well(
     node: Node, model: StammeringModel
 ) -> None:
     session = await node.create_session()
-    model.scripts["fail"] = [RuntimeError("broken")]
+    model.scripts["fail"] = [RuntimeError("broken")] * 3
     failed = await node.execute(session, "fail")
     await node.ended(failed)
     model.shut("wait")

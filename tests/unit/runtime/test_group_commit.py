@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from psycopg import OperationalError
 
+from libs.contracts.errors import StoreUnavailable
 from services.runtime.use_cases.engine import group_commit
 from services.runtime.use_cases.engine.group_commit import GroupCommit
 from tests.support.waiting import elapse
@@ -24,7 +24,7 @@ class Ledger:
         self.batches.append(list(items))
         await self.gate.wait()
         if self.down:
-            raise OperationalError("away")
+            raise StoreUnavailable("away")
         if any(item < 0 for item in items):
             raise ValueError("bad item")
         return [item * 10 for item in items]
@@ -93,7 +93,7 @@ async def test_a_bad_item_fails_alone(ledger: Ledger) -> None:
     assert isinstance(results[1], ValueError)
 
 
-@pytest.mark.parametrize(("problem", "batches"), [(ValueError("bad item"), 3), (OperationalError("away"), 1)])
+@pytest.mark.parametrize(("problem", "batches"), [(ValueError("bad item"), 3), (StoreUnavailable("away"), 1)])
 async def test_items_that_fail_beside_others_are_tried_alone_and_the_others_no_more(
     problem: Exception, batches: int
 ) -> None:
@@ -113,7 +113,7 @@ async def test_an_outage_is_not_tried_item_by_item(ledger: Ledger) -> None:
     ledger.down = True
     group = GroupCommit(ledger.commit, company_of)
     results = await asyncio.gather(*[group.submit(n) for n in (1, 2, 3)], return_exceptions=True)
-    assert all(isinstance(result, OperationalError) for result in results)
+    assert all(isinstance(result, StoreUnavailable) for result in results)
     assert len(ledger.batches) == 1
     ledger.down = False
     assert await group.submit(4) == 40

@@ -5,7 +5,8 @@ from typing import Final
 
 import structlog
 
-from libs.persistence import Database, is_outage
+from libs.contracts.errors import StoreUnavailable
+from libs.persistence import Database, retry_until_available
 from services.runtime.domain.spending import ModelPrice, PriceTable
 
 _log = structlog.get_logger("runtime.prices")
@@ -14,28 +15,26 @@ _SECONDS: Final = 5.0
 
 
 class PostgresPrices:
+    """``table`` is empty before the first ``read``."""
+
     def __init__(self, database: Database, *, seconds: float = _SECONDS) -> None:
+        self.table = PriceTable()
         self._database = database
         self._seconds = seconds
-        self._table: PriceTable | None = None
 
-    async def current(self) -> PriceTable:
-        if self._table is None:
-            await self.read()
-        assert self._table is not None
-        return self._table
+    async def begin(self) -> None:
+        """Reads them before the first turn begins, however long the database is away."""
+        await retry_until_available(self.read)
 
     async def read(self) -> None:
         rows = await self._database.execute(_PRICES)
-        self._table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
+        self.table = PriceTable({model: ModelPrice(paid, produced) for model, paid, produced in rows})
 
     async def run(self) -> None:
         """Reads them again and again, until cancelled; in an outage those before it hold."""
         while True:
             try:
                 await self.read()
-            except Exception as problem:
-                if not is_outage(problem):
-                    raise
+            except StoreUnavailable as problem:
                 _log.warning("prices.not_read", problem=str(problem))
             await asyncio.sleep(self._seconds)

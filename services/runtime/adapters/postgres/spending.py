@@ -34,12 +34,11 @@ async def settle(
 ) -> dict[str, TurnSpending]:
     """Keeps with each of these ended turns what it took, its ``unrecorded`` usage included."""
     rows = await (await connection.execute(_SPENT, {"turns": list(unrecorded), "model": DEFAULT_MODEL})).fetchall()
-    table = await prices.current()
     settled = {}
     for row in rows:
         attribution = Attribution(agent_id=row[1], model=row[2], user_id=row[3] or "", key_id=row[4] or "")
         usage = _sum(row, unrecorded[row[0]])
-        settled[row[0]] = TurnSpending(priced(usage, attribution.model, table), attribution)
+        settled[row[0]] = TurnSpending(priced(usage, attribution.model, prices.table), attribution)
     kept = [{"id": turn_id, "usage": spent.usage.model_dump()} for turn_id, spent in settled.items()]
     await connection.execute(_KEEP, (as_json(kept),))
     return settled

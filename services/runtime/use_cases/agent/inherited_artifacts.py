@@ -9,10 +9,10 @@ from typing import Final, TypeVar
 from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
-from libs.persistence import retry_until_available
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.ports import SessionLineage
+from services.runtime.use_cases.engine.group_commit import until_available
 
 T = TypeVar("T")
 _MOST: Final = 200
@@ -92,4 +92,4 @@ class InheritedArtifacts:
         return answers
 
     async def _lineage(self, session_id: str) -> Sequence[str]:
-        return await retry_until_available(lambda: self.sessions.lineage(session_id))
+        return await until_available(lambda: self.sessions.lineage(session_id))

@@ -6,8 +6,8 @@ from typing import Final, Generic, Self, TypeVar
 
 import structlog
 
+from libs.contracts.errors import StoreUnavailable
 from libs.fairness import FairQueue
-from libs.persistence import is_outage
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -17,6 +17,15 @@ _log = structlog.get_logger("runtime.turns")
 _LINGER_SECONDS: Final = 0.003
 _BUSY_SECONDS: Final = 0.1
 STORE_RETRIES: Final = RetryPolicy(first=0.2, longest=2.0)
+
+
+async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy = STORE_RETRIES) -> T:
+    """Repeats a call of the store through outages, until the task is cancelled. It must be safe to repeat."""
+
+    def log(problem: Exception, _attempt: int) -> None:
+        _log.warning("database.unreachable", problem=str(problem))
+
+    return await policy.run(call, on=StoreUnavailable, before_sleep=log)
 
 
 class GroupCommit(Generic[T, R]):
@@ -77,7 +86,7 @@ class GroupCommit(Generic[T, R]):
             return
         again = []
         for single, result in zip(batch, results, strict=True):
-            if isinstance(result, Exception) and len(batch) > 1 and not is_outage(result):
+            if isinstance(result, Exception) and len(batch) > 1 and not isinstance(result, StoreUnavailable):
                 again.append((single, result))
             else:
                 _end(single[1], result)

@@ -5,7 +5,7 @@ from typing import Final
 
 import structlog
 
-from libs.persistence import is_outage
+from libs.contracts.errors import StoreUnavailable
 from libs.retry import RetryPolicy, Sleep
 from services.runtime.domain.ports import WorkerLease
 
@@ -28,7 +28,7 @@ class LeaseKeeper:
         # An expired lease can still be renewed as long as nobody has taken the turns over.
         retries = RetryPolicy(first=_RETRY_SECONDS, longest=_RETRY_SECONDS, sleep=self._sleep)
         while True:
-            await retries.run(self._renew, when=is_outage, before_sleep=_log_failure)
+            await retries.run(self._renew, on=StoreUnavailable, before_sleep=_log_failure)
             await self._sleep(self._interval)
 
     async def release(self) -> None:

@@ -10,7 +10,6 @@ from typing import Final
 import structlog
 
 from libs import tracing
-from libs.persistence import is_outage, retry_until_available
 from libs.retry import RetryPolicy
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import AssistantMessage, UserMessage
@@ -18,7 +17,7 @@ from services.runtime.domain.ports import TurnMetrics, TurnOutcomes
 from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, crashed
 from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.engine.delta_stream import TurnWatch
-from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit, until_available
 from services.runtime.use_cases.run_turn import ConversationCache, RunTurn
 
 _log = structlog.get_logger("runtime.turns")
@@ -224,7 +223,7 @@ class TurnEngine:
             return await self._submit(crashed(outcome.turn, "the reply could not be stored", problem, attempts))
 
     async def _submit(self, outcome: TurnOutcome) -> CommitResult:
-        return await retry_until_available(lambda: self._commits.submit(outcome), when=is_outage, policy=self._retries)
+        return await until_available(lambda: self._commits.submit(outcome), self._retries)
 
     async def _commit_batch(self, outcomes: Sequence[TurnOutcome]) -> Sequence[CommitResult | Exception]:
         return await self._outcomes.commit(outcomes, claim_in=self._sessions_to_claim_in(outcomes))

@@ -2,12 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from libs.persistence import is_outage, retry_until_available
 from services.runtime.domain.agents import TurnLost
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import ClaimedTurn, StepRecord
 from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
-from services.runtime.use_cases.engine.group_commit import STORE_RETRIES, ClaimFuture, GroupCommit
+from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
 
 
 class DatabaseJournal:
@@ -47,10 +46,7 @@ class DatabaseJournal:
         # Before the record: its events must not overtake the last piece of the answer's text by much.
         self._deltas.finish()
         record = StepRecord(self._turn, step, step.events(self._turn.session_id, self._turn.id))
-        recorded = await retry_until_available(
-            lambda: self._commits.submit(record), when=is_outage, policy=STORE_RETRIES
-        )
-        if not recorded:
+        if not await until_available(lambda: self._commits.submit(record)):
             raise TurnLost(self._turn.id)
         self.sequence += len(record.events)
         self.recorded.append(step)

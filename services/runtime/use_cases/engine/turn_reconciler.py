@@ -9,8 +9,7 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import InternalError, TimedOut
-from libs.persistence import is_outage
+from libs.contracts.errors import InternalError, StoreUnavailable, TimedOut
 from services.runtime.domain.ports import LeaseReclaimer, TurnMetrics
 from services.runtime.domain.turns import ClaimedTurn, OrphanedTurn, OutcomeKind, TurnOutcome, TurnSnapshot, failed
 from services.runtime.use_cases.engine.turn_engine import TurnEngine
@@ -75,11 +74,10 @@ class TurnReconciler:
         while True:
             try:
                 await self.reconcile()
-            except Exception as problem:
-                if is_outage(problem):
-                    _log.warning("reconcile.delayed", problem=str(problem))
-                else:
-                    _log.exception("reconcile.failed")
+            except StoreUnavailable as problem:
+                _log.warning("reconcile.delayed", problem=str(problem))
+            except Exception:
+                _log.exception("reconcile.failed")
             try:
                 async with asyncio.timeout(self._rules.interval * (0.6 + 0.4 * self._jitter())):
                     await self._woken.wait()
@@ -117,9 +115,9 @@ class TurnReconciler:
         """A failure of one item must not keep the others from being handled."""
         try:
             await work
-        except Exception as problem:
-            if is_outage(problem):
-                raise
+        except StoreUnavailable:
+            raise
+        except Exception:
             _log.exception("reconcile.failed", **ids)
 
     def _stop_lost(self, before: dict[str, int], snapshot: TurnSnapshot) -> None:
