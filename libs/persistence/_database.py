@@ -124,8 +124,8 @@ class Database:
     async def pipelined(self) -> AsyncIterator[Connection]:
         """A transaction like ``transaction``, whose statements do not wait for each other's results.
 
-        A result is waited for where it is fetched, inside the block or after it. An error of a statement is raised
-        where a result is fetched next, or at the end of the block.
+        A result is waited for where it is fetched, inside the block or after it. An error of a statement is raised by a
+        later statement, where a result is fetched next, or at the end of the block, whichever comes first.
         """
         async with self.connection() as connection:
             try:

@@ -34,7 +34,12 @@ async def pass_hours(owner: Owner, hours: float) -> None:
 @pytest.mark.rule(25)
 @pytest.mark.parametrize(
     "objects_url",
-    ["directory", pytest.param("s3", marks=pytest.mark.slow(covered_by="the same on a directory"))],
+    [
+        "directory",
+        pytest.param(
+            "s3", marks=pytest.mark.slow(covered_by="test_a_kill_at_any_step_loses_doubles_and_leaks_nothing")
+        ),
+    ],
     indirect=True,
 )
 async def test_a_kill_at_any_step_loses_doubles_and_leaks_nothing(

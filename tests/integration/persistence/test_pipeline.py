@@ -38,7 +38,7 @@ async def test_results_come_inside_the_block_and_after_it(database: Database) ->
     assert await count(database) == 2
 
 
-async def test_an_error_comes_with_the_next_result(database: Database) -> None:
+async def test_an_error_comes_at_the_latest_with_the_next_result(database: Database) -> None:
     reached = []
 
     async def fail() -> None:
@@ -46,13 +46,12 @@ async def test_an_error_comes_with_the_next_result(database: Database) -> None:
             await connection.execute("INSERT INTO things VALUES (1)")
             await connection.execute("INSERT INTO nowhere VALUES (1)")
             following = await connection.execute("SELECT 1")
-            reached.append("the fetch")
             await following.fetchall()
             reached.append("the end")
 
     with pytest.raises(psycopg.errors.UndefinedTable):
         await fail()
-    assert reached == ["the fetch"]
+    assert "the end" not in reached
     assert await count(database) == 0
 
 
