@@ -233,8 +233,9 @@ async def test_the_files_that_a_search_leaves_out(database_url: str) -> None:
 async def test_lists_of_artifacts(database_url: str) -> None:
     async with store(database_url, "artifacts") as data:
         await data.fill("sessions", 10, id="'s' || n")
+        await data.fill("blobs", 1, id="'b' || n", state="'stored'", sha256="'x'")
         await data.fill(
-            "artifacts", ENTRIES, id="'a' || n", session_id="'s1'", state="'stored'", size="1", sha256="'x'",
+            "artifacts", ENTRIES, id="'a' || n", session_id="'s1'", blob_id="'b1'", size="1", sha256="'x'",
             created_at="now() - n * interval '1 second'",
         )  # fmt: skip
         await data.look_at_pages("artifacts", partial(PostgresArtifactReader(data.database).page, "s1"))
