@@ -92,7 +92,7 @@ class NewArtifact:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoredArtifact:
-    """An artifact that is not deleted. ``size`` in bytes; ``progress`` of processing in percent."""
+    """An artifact as it is stored. ``size`` in bytes; ``progress`` of processing in percent."""
 
     id: str
     blob_id: str
