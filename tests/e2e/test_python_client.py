@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
-from aes_client import AsyncClient, Client, tool
+from aes_client import AsyncClient, Client, RetryPolicy, tool
 
 from tests.e2e.api import unique
 from tests.e2e.held_model import HeldModel
@@ -25,7 +25,8 @@ CONFIG: Any = {"name": "Client's", "agent_type": "react_agent", "llm_config": {"
 
 @pytest.fixture
 def client(stack: RunningStack) -> Iterator[Client]:
-    with Client(stack.base_url, stack.api_key) as client:
+    """A patient one: on a busy machine a killed service is away for longer than the half minute that others bear."""
+    with Client(stack.base_url, stack.api_key, retries=RetryPolicy(retries=60)) as client:
         yield client
 
 

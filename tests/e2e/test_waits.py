@@ -215,6 +215,8 @@ async def test_a_wait_survives_the_death_of_gateway_and_runtime_and_its_streams_
     await until(required)
     other.turn_id = reader.turn_id
     following = asyncio.create_task(other.follow())
+    # Its stream is open; one that is opened while the runtime is away is refused until that is back.
+    await until(lambda: other.names.count("turn.action_required") == 2)
     for part in ("runtime", "gateway"):
         killed = await asyncio.to_thread(breakable.kill, part)
         await asyncio.to_thread(breakable.wait_replaced, part, killed)
