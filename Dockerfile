@@ -39,6 +39,8 @@ FROM packages AS ingestion-packages
 RUN install-packages ingestion /opt/own
 FROM packages AS artifacts-packages
 RUN install-packages artifacts /opt/own
+FROM packages AS timeline-packages
+RUN install-packages timeline /opt/own
 FROM packages AS cli-packages
 RUN install-packages cli /opt/own
 FROM packages AS backup-packages
@@ -123,6 +125,12 @@ COPY --from=artifacts-packages /opt/own /opt/own
 COPY --from=code /app/services/artifacts /app/services/artifacts
 ENV AES_ARTIFACTS_HOST=0.0.0.0 AES_ARTIFACTS_PORT=8000
 ENTRYPOINT ["python", "-m", "services.artifacts"]
+
+FROM service AS timeline
+COPY --from=timeline-packages /opt/own /opt/own
+COPY --from=code /app/services/timeline /app/services/timeline
+ENV AES_TIMELINE_HOST=0.0.0.0 AES_TIMELINE_PORT=8000
+ENTRYPOINT ["python", "-m", "services.timeline"]
 
 # ---- The command line: topics, companies and keys, dead letters, doctor, backups, and the demo as a client.
 

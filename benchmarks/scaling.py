@@ -40,13 +40,13 @@ from libs.eventing import Outbox
 from libs.eventing._retention import Retention
 from libs.persistence import Database
 from libs.quotas import CompanyAmounts, CompanyLimits
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.runtime.adapters.postgres import expiry
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 
 GOAL: Final = 1.1
 """Most that a figure of the grown system may be, times the empty one's."""

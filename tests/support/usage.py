@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from services.gateway.domain.usage import TurnUsage, UsageGroup, UsagePage, UsageSpan, UsageSum
+from services.timeline.domain.usage import TurnUsage, UsageGroup, UsagePage, UsageSpan, UsageSum
 
 NOTHING = UsageSum(
     group={},

@@ -10,7 +10,7 @@ from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
 from libs.secrets import SecretCipher, id_of
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhook_deliveries import (
+from services.timeline.domain.deliveries import (
     Answer,
     AttemptOutcome,
     Delivery,
@@ -18,8 +18,8 @@ from services.gateway.domain.webhook_deliveries import (
     DueDelivery,
     FailureStreak,
 )
-from services.gateway.domain.webhook_ports import Backlog, ClaimedWebhook
-from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookSecret, WebhookStatus
+from services.timeline.domain.ports import Backlog, ClaimedWebhook
+from services.timeline.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookSecret, WebhookStatus
 from tests.support.gateway_stores import FakeIdempotency
 from tests.support.pages import page_within
 from tests.support.timeline import FakeTimeline

@@ -12,12 +12,12 @@ from libs.contracts.identity import Identity
 from libs.fairness import FairSemaphore
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
-from services.gateway.domain.webhooks import Webhook, WebhookStatus
-from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
-from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
-from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
-from services.gateway.use_cases.webhooks.webhooks import IssuedWebhook, WebhookChange, WebhookRequest, Webhooks
+from services.timeline.domain.deliveries import Delivery, DeliveryStatus
+from services.timeline.domain.webhooks import Webhook, WebhookStatus
+from services.timeline.use_cases.delivering.attempts import WebhookAttempts
+from services.timeline.use_cases.delivering.delivery import DeliveryTools
+from services.timeline.use_cases.delivering.worker import WebhookWorker
+from services.timeline.use_cases.webhooks import IssuedWebhook, WebhookChange, WebhookRequest, Webhooks
 from tests.support.gateway import Clock
 from tests.support.timeline import FakeTimeline, event
 from tests.support.waiting import elapse

@@ -11,7 +11,6 @@ from benchmarks.scaling import Purges, database_at
 from benchmarks.scaling_rows import EVENTS_OF_A_TURN, TURNS_OF_A_SESSION, KnowledgeBase, Rows, Sessions, Stores, execute
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.bootstrap import MIGRATIONS as GATEWAY
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
@@ -20,6 +19,7 @@ from services.ingestion.domain.engines import IndexedChunk, Query
 from services.ingestion.domain.ranking import search
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from tests.support.generated_rows import fill
 from tests.support.infrastructure import Infrastructure
 

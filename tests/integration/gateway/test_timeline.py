@@ -20,10 +20,10 @@ from libs.contracts.timestamps import format_time
 from libs.eventing import KafkaBus, Producer, create_topics
 from libs.persistence import Database
 from libs.service_defaults import Service
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.bootstrap import build_timeline
 from services.gateway.domain.timeline import TimelineFilter
 from services.gateway.settings import GatewaySettings
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
 from tests.integration.gateway.conftest import SIGNING_KEY, until_ready
 from tests.support.waiting import until
 

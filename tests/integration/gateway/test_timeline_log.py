@@ -14,14 +14,14 @@ from libs.contracts.timestamps import format_time
 from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.adapters.postgres import timeline as adapter
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.bootstrap import build_timeline
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent, TimelineFilter
-from services.gateway.entrypoints.events import TimelineLog
 from services.gateway.settings import GatewaySettings
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
+from services.timeline.entrypoints.log import TimelineLog
 from tests.integration.gateway.conftest import SIGNING_KEY
 from tests.support.explained import ExplainedDatabase
 from tests.support.timeline import COMPANY, FakeTimeline, event

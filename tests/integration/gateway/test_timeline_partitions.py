@@ -10,10 +10,10 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.eventing import OffsetMove, Partition, PoisonMessage
 from libs.persistence import Database
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.domain.timeline import TimelineFilter
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
 from tests.support.timeline import COMPANY, event
 
 TODAY = datetime.now(UTC).date()

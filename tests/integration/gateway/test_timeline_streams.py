@@ -18,10 +18,10 @@ from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
 from services.gateway.adapters.postgres import timeline as adapter
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.domain.timeline import TimelineFilter
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas, TwoGateways
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.timeline import event

@@ -12,11 +12,11 @@ import pytest
 from libs.contracts.identifiers import new_id
 from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
-from services.gateway.adapters.postgres.usage import PostgresUsage
 from services.gateway.domain.timeline import TimelineEvent
-from services.gateway.domain.usage import UsageGroup, UsagePage, UsageSpan
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.usage import PostgresUsage
+from services.timeline.domain.usage import UsageGroup, UsagePage, UsageSpan
 from tests.support.timeline import COMPANY, event
 from tests.support.usage import turn_usage
 

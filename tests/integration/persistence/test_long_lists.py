@@ -25,8 +25,6 @@ from libs.persistence import Connection, Database, migrate
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.adapters.postgres.timeline import MOST_LOOKED_AT, PostgresTimeline
-from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 from services.gateway.domain.timeline import TimelineFilter
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresSearchableFiles
@@ -34,6 +32,8 @@ from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowled
 from services.ingestion.domain.ports.files import FileFilter
 from services.registry.adapters.postgres.agents import PostgresAgentReader
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
+from services.timeline.adapters.postgres.timeline import MOST_LOOKED_AT, PostgresTimeline
+from services.timeline.adapters.postgres.webhooks import PostgresWebhooks
 from tests.support.generated_rows import fill
 
 SERVICES = Path(__file__).parents[3] / "services"

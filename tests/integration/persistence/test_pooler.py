@@ -11,7 +11,7 @@ import pytest
 from libs.eventing import Outbox, Relay
 from libs.eventing._retention import Retention
 from libs.persistence import Database, TaskLease, migrate
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from tests.support.event_owner import PLAIN, SIGNER
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken

@@ -19,7 +19,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import BatchConsumer, DeadLetters, OffsetMove, Partition, PayloadReader, Record
 from libs.eventing._bus import Assignment
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
-from services.gateway.entrypoints.events import TimelineEvents
+from services.timeline.entrypoints.log import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryConsumer
 from tests.support.seeds import seeds
 from tests.support.timeline import FakeTimeline

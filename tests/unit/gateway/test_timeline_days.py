@@ -4,7 +4,7 @@ from datetime import UTC, date, datetime, timedelta
 from uuid import uuid4
 
 from libs.contracts.identifiers import new_id
-from services.gateway.adapters.postgres.timeline_days import TimelineDays, first_day_of
+from services.timeline.adapters.postgres.days import TimelineDays, first_day_of
 
 MONDAY = date(2026, 11, 2)
 

@@ -10,7 +10,7 @@ from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.messages import Envelope
 from libs.eventing import PayloadReader, PoisonMessage, Record
 from services.gateway.domain.timeline import OWNER_UNKNOWN
-from services.gateway.entrypoints.events import TimelineEvents
+from services.timeline.entrypoints.log import TimelineEvents
 from tests.support.timeline import FakeTimeline
 
 STARTED = Envelope(

@@ -11,8 +11,8 @@ import pytest
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from libs.contracts.messages import Envelope
 from libs.eventing import PayloadReader, PoisonMessage, Record
-from services.gateway.domain.usage import TurnUsage, UsageGroup
-from services.gateway.entrypoints.events import TimelineEvents
+from services.timeline.domain.usage import TurnUsage, UsageGroup
+from services.timeline.entrypoints.log import TimelineEvents
 from tests.support.gateway import Gateway
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import NOTHING

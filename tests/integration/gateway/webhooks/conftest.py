@@ -12,15 +12,15 @@ from libs.contracts.identity import Identity
 from libs.eventing import Outbox
 from libs.persistence import Database, Presence
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
-from services.gateway.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
-from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
-from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 from services.gateway.administration import administration
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhooks import Webhook, WebhookSecret, WebhookStatus, secret_place
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
+from services.timeline.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
+from services.timeline.adapters.postgres.webhook_queue import PostgresWebhookQueue
+from services.timeline.adapters.postgres.webhooks import PostgresWebhooks
+from services.timeline.domain.webhooks import Webhook, WebhookSecret, WebhookStatus, secret_place
 from tests.support.timeline import FakeTimeline, event
 from tests.support.webhook_fakes import CIPHER, FakeWebhooks
 

@@ -14,10 +14,10 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import Outbox
 from libs.persistence import Database, Presence
 from libs.secrets import SecretCipher
-from services.gateway.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.gateway.administration import administration
 from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
-from services.gateway.domain.webhook_deliveries import (
+from services.timeline.adapters.postgres.webhook_queue import PostgresWebhookQueue
+from services.timeline.domain.deliveries import (
     GIVE_UP_AFTER,
     Answer,
     DeliveryStatus,
@@ -25,8 +25,8 @@ from services.gateway.domain.webhook_deliveries import (
     outcome_of,
     pending_delivery,
 )
-from services.gateway.domain.webhook_ports import ClaimedWebhook
-from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookStatus, WriterRevoked
+from services.timeline.domain.ports import ClaimedWebhook
+from services.timeline.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookStatus, WriterRevoked
 from tests.integration.gateway.webhooks.conftest import START, Stores, secret_of, write
 from tests.support.waiting import until
 from tests.support.webhook_fakes import CIPHER

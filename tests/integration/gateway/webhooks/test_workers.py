@@ -18,12 +18,12 @@ from libs.contracts.identifiers import new_id
 from libs.eventing import create_topics
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within
-from services.gateway.adapters.webhook_http import HttpWebhookClient
-from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
-from services.gateway.domain.webhooks import DisabledReason, Webhook, WebhookStatus, new_webhook_secret
-from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
-from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
-from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
+from services.timeline.adapters.webhook_http import HttpWebhookClient
+from services.timeline.domain.deliveries import Delivery, DeliveryStatus
+from services.timeline.domain.webhooks import DisabledReason, Webhook, WebhookStatus, new_webhook_secret
+from services.timeline.use_cases.delivering.attempts import WebhookAttempts
+from services.timeline.use_cases.delivering.delivery import DeliveryTools
+from services.timeline.use_cases.delivering.worker import WebhookWorker
 from tests.integration.gateway.webhooks.conftest import Stores, secret_of, write
 from tests.support.waiting import WITHIN, until
 from tests.support.webhook_fakes import CIPHER, NoMetrics

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from libs.secrets import SecretCipher
-from services.gateway.domain.webhook_deliveries import DeliveryStatus
-from services.gateway.domain.webhooks import DisabledReason, WebhookStatus
+from services.timeline.domain.deliveries import DeliveryStatus
+from services.timeline.domain.webhooks import DisabledReason, WebhookStatus
 from tests.support.waiting import until
 from tests.support.webhook_fakes import Received
 from tests.support.webhook_world import WebhookWorld, caller, settled, verified, write

@@ -8,8 +8,8 @@ import pytest
 from aiohttp import web
 
 from libs.outbound import AddressCheck, is_public, parse_networks, public_or_within
-from services.gateway.adapters.webhook_http import HttpWebhookClient
-from services.gateway.domain.webhook_deliveries import Answer
+from services.timeline.adapters.webhook_http import HttpWebhookClient
+from services.timeline.domain.deliveries import Answer
 from tests.support.webhook_receiver import Receiver, receiving
 
 LOOPBACK = public_or_within(parse_networks("127.0.0.0/8"))
@@ -98,7 +98,7 @@ async def test_private_addresses_are_refused_in_every_way(receiver: Receiver, mo
         assert answer.status is None, url
         assert answer.text.startswith(("refused: ", "the host cannot be reached")), url
     named = lambda host, port: ["93.184.216.34", "127.0.0.1"]  # noqa: E731
-    monkeypatch.setattr("services.gateway.adapters.webhook_http._addresses", named)
+    monkeypatch.setattr("services.timeline.adapters.webhook_http._addresses", named)
     answer = await post(f"http://mixed.example:{receiver.port}/", is_public)
     assert answer == Answer(None, "refused: the host leads to an address that is not public")
     assert receiver.received == []
@@ -108,7 +108,7 @@ async def test_a_name_that_changes_its_address_is_looked_at_again(
     receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     addresses = ["127.0.0.1"]
-    monkeypatch.setattr("services.gateway.adapters.webhook_http._addresses", lambda host, port: addresses)
+    monkeypatch.setattr("services.timeline.adapters.webhook_http._addresses", lambda host, port: addresses)
     url = f"http://rebound.example:{receiver.port}/hook"
     assert (await post(url)).accepted
     addresses[:] = ["169.254.169.254"]

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from services.gateway.domain.webhook_deliveries import DeliveryStatus
-from services.gateway.domain.webhooks import MOST_WEBHOOKS, DisabledReason
+from services.timeline.domain.deliveries import DeliveryStatus
+from services.timeline.domain.webhooks import MOST_WEBHOOKS, DisabledReason
 from tests.support.gateway import Gateway, error_of, gateway
 from tests.support.webhook_fakes import CIPHER
 
