@@ -208,15 +208,14 @@ class Webhooks:
             if is_revoked and webhook.status is WebhookStatus.ENABLED:
                 await self._disable_for_key(transaction, webhook, moved)
             elif not is_revoked and webhook.disabled_reason is DisabledReason.KEY_REVOKED:
-                enabled = {"status": WebhookStatus.ENABLED, "disabled_reason": None, "updated_at": self.now()}
-                await self._save(transaction, webhook, replace(moved, **enabled))
+                await self._save(transaction, webhook, self._in_state(moved, WebhookStatus.ENABLED, None))
             else:
                 await writer.save(webhook, moved)
 
     async def _disable_for_key(self, transaction: Transaction, before: Webhook, after: Webhook) -> None:
         reason = DisabledReason.KEY_REVOKED
-        disabled = {"status": WebhookStatus.DISABLED, "disabled_reason": reason, "updated_at": self.now()}
-        await self.writers(transaction).save(before, replace(after, **disabled))
+        disabled = self._in_state(after, WebhookStatus.DISABLED, reason)
+        await self.writers(transaction).save(before, disabled)
         _emit_disabled(transaction, after, reason)
 
     async def _save(self, transaction: Transaction, before: Webhook, after: Webhook) -> None:
@@ -224,6 +223,9 @@ class Webhooks:
         _emit_updated(transaction, after)
         if before.status is WebhookStatus.ENABLED and after.status is WebhookStatus.DISABLED:
             _emit_disabled(transaction, after, DisabledReason.REQUESTED)
+
+    def _in_state(self, webhook: Webhook, status: WebhookStatus, reason: DisabledReason | None) -> Webhook:
+        return replace(webhook, status=status, disabled_reason=reason, updated_at=self.now())
 
     def _changed(self, change: UpdateWebhook, writer: Identity, webhook: Webhook) -> Webhook:
         status = change.status or webhook.status

@@ -18,7 +18,7 @@ from tests.support.sample_owner import NoteTaken
 from tests.support.transaction_pooler import transaction_pooler
 from tests.support.waiting import until
 
-MIGRATIONS = Path(__file__).parents[3] / "services" / "gateway" / "migrations"
+MIGRATIONS = Path(__file__).parents[3] / "services" / "timeline" / "migrations"
 TODAY = datetime.now(UTC).date()
 LEFT_BEHIND = """
     SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (

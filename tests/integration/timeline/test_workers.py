@@ -14,20 +14,22 @@ from aiohttp import web
 
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
+from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
 from libs.contracts.identifiers import new_id
 from libs.eventing import create_topics
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within
 from services.timeline.adapters.webhook_http import HttpWebhookClient
 from services.timeline.domain.deliveries import Delivery, DeliveryStatus
-from services.timeline.domain.webhooks import DisabledReason, Webhook, WebhookStatus, new_webhook_secret
+from services.timeline.domain.webhooks import Webhook
 from services.timeline.use_cases.delivering.attempts import WebhookAttempts
 from services.timeline.use_cases.delivering.delivery import DeliveryTools
 from services.timeline.use_cases.delivering.worker import WebhookWorker
-from tests.integration.gateway.webhooks.conftest import Stores, secret_of, write
+from tests.integration.timeline.conftest import Stores, secret_of
 from tests.support.waiting import WITHIN, until
 from tests.support.webhook_fakes import CIPHER, NoMetrics
 from tests.support.webhook_receiver import Receiver, receiving
+from tests.support.webhook_world import new_webhook_secret
 
 
 @pytest.fixture
@@ -71,14 +73,14 @@ async def picked_up(stores: Stores, webhook: Webhook, count: int) -> list[Delive
 
 async def _until(stores: Stores, webhook: Webhook, enough: Callable[[Sequence[Delivery]], bool]) -> list[Delivery]:
     async def look() -> list[Delivery] | None:
-        found = (await stores.store.deliveries(webhook.id, limit=1000, offset=0)).items
+        found = (await stores.reader.deliveries(webhook.id, limit=1000, offset=0)).items
         return sorted(found, key=lambda each: each.position) if enough(found) else None
 
     return await until(look)
 
 
 async def test_events_are_delivered_in_order_and_recorded(real: Stores, receiver: Receiver) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada, "thing.*", url=receiver.url())
     async with working(real):
         expected = {subject: await real.happen(ada, subject, times=12) for subject in ("a", "b", "c")}
@@ -93,15 +95,15 @@ async def test_events_are_delivered_in_order_and_recorded(real: Stores, receiver
 
 
 async def test_secrets_rotate_while_events_are_delivered(real: Stores, receiver: Receiver) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada, url=receiver.url())
     new = new_webhook_secret()
     async with working(real):
         await real.happen(ada, times=3)
         await settled(real, webhook, 3)
-        await real.store.replace_secret(
-            webhook, secret_of(webhook, new, now()), write(ada), old_expires_at=now() + timedelta(hours=1), most=5
-        )
+        async with real.writer(ada) as writer:
+            secret, ends = secret_of(webhook, new, now()), now() + timedelta(hours=1)
+            assert await writer.replace_secret(secret, old_expires_at=ends, most=5)
         await real.happen(ada, times=3)
         await settled(real, webhook, 6)
     receiver.verified("whsec_c2VjcmV0")
@@ -111,7 +113,7 @@ async def test_secrets_rotate_while_events_are_delivered(real: Stores, receiver:
 
 @pytest.mark.outage("a webhook's receiver")
 async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver: Receiver) -> None:
-    ada, eve = await real.caller(), await real.caller("Other", "eve")
+    ada, eve = real.caller(), real.caller("Other", "eve")
     receiver.hanging.add("/hang")
     hanging = [await real.webhook(eve, url=receiver.url("/hang")) for _ in range(4)]
     webhook = await real.webhook(ada, url=receiver.url())
@@ -129,7 +131,7 @@ async def test_a_receiver_that_hangs_holds_up_nobody_else(real: Stores, receiver
 
 
 async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: Receiver) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada, url=receiver.url())
     statuses = [500, 200, 410]
     receiver.answer = lambda _: web.Response(status=statuses.pop(0), text="no\0body")
@@ -147,18 +149,19 @@ async def test_refusals_are_repeated_and_a_410_disables(real: Stores, receiver: 
         DeliveryStatus.FAILED,
         DeliveryStatus.PENDING,
     ]
-    kept = await real.store.webhook(ada.company_id, webhook.id)
+    kept = await real.reader.webhook(ada.company_id, webhook.id)
     assert (kept.status, kept.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
     receiver.answer = lambda _: web.Response()
     enabled = replace(kept, status=WebhookStatus.ENABLED, disabled_reason=None, updated_at=now())
-    await real.store.change(kept, lambda _: enabled, write(ada))
+    async with real.writer(ada) as writer:
+        await writer.save(kept, enabled)
     async with working(real):
         assert {each.status for each in (await settled(real, webhook, 3))[::2]} == {DeliveryStatus.DELIVERED}
 
 
 async def test_webhooks_get_what_their_makers_may_see(real: Stores, receiver: Receiver) -> None:
-    ada = await real.caller()
-    bob, eve = await real.caller("Acme", "bob", "webhooks:write"), await real.caller("Other", "eve")
+    ada = real.caller()
+    bob, eve = real.caller("Acme", "bob", "webhooks:write"), real.caller("Other", "eve")
     webhooks = {name: await real.webhook(who, url=receiver.url(name)) for name, who in (("/ada", ada), ("/bob", bob))}
     await real.webhook(eve, url=receiver.url("/eve"))
     owners = (None, ada.user_id, bob.user_id, "")
@@ -173,18 +176,18 @@ async def test_webhooks_get_what_their_makers_may_see(real: Stores, receiver: Re
 
 @asynccontextmanager
 async def process(database_url: str, kafka: str, prefix: str) -> AsyncIterator[asyncio.subprocess.Process]:
-    """``python -m services.gateway webhooks``; killed without warning at the end, if it still runs."""
+    """``python -m services.timeline webhooks``; killed without warning at the end, if it still runs."""
     environment = {
         **{name: value for name, value in os.environ.items() if not name.startswith("AES_")},
-        "AES_GATEWAY_DATABASE_URL": database_url,
-        "AES_GATEWAY_PORT": str(choose_free()),
+        "AES_TIMELINE_DATABASE_URL": database_url,
+        "AES_TIMELINE_PORT": str(choose_free()),
         "AES_KAFKA_BOOTSTRAP_SERVERS": kafka,
         "AES_TOPIC_PREFIX": prefix,
         "AES_SIGNING_KEY": "k" * 40,
         "AES_SECRETS_KEY": base64.b64encode(b"k" * 32).decode(),
         "AES_OUTBOUND_NETWORKS": "127.0.0.0/8",
     }
-    command = (sys.executable, "-m", "services.gateway", "webhooks")
+    command = (sys.executable, "-m", "services.timeline", "webhooks")
     running = await asyncio.create_subprocess_exec(*command, env=environment, cwd=PROJECT_ROOT)
     try:
         yield running
@@ -196,10 +199,10 @@ async def process(database_url: str, kafka: str, prefix: str) -> AsyncIterator[a
 
 @pytest.mark.crash("a webhook worker")
 async def test_two_processes_of_which_one_is_killed_deliver_everything(
-    real: Stores, receiver: Receiver, kafka: str, topic_prefix: str
+    real: Stores, receiver: Receiver, database_url: str, kafka: str, topic_prefix: str
 ) -> None:
     await create_topics(kafka, topic_prefix)
-    ada = await real.caller()
+    ada = real.caller()
     paths = [f"/{number}" for number in range(8)]
     webhooks = [await real.webhook(ada, url=receiver.url(path)) for path in paths]
     subjects = [new_id() for _ in range(5)]
@@ -210,7 +213,7 @@ async def test_two_processes_of_which_one_is_killed_deliver_everything(
             expected[subject] += await real.happen(ada, subject, times=times)
 
     async with AsyncExitStack() as stack:
-        first, _ = [await stack.enter_async_context(process(real.database_url, kafka, topic_prefix)) for _ in range(2)]
+        first, _ = [await stack.enter_async_context(process(database_url, kafka, topic_prefix)) for _ in range(2)]
         await happen(4)
         await asyncio.gather(*(receiver.until(1, path, WITHIN) for path in paths))
         await happen(40)

@@ -9,7 +9,7 @@ import pytest
 from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.messages import Envelope
 from libs.eventing import PayloadReader, PoisonMessage, Record
-from services.gateway.domain.timeline import OWNER_UNKNOWN
+from services.timeline.domain.events import OWNER_UNKNOWN
 from services.timeline.entrypoints.log import TimelineEvents
 from tests.support.timeline import FakeTimeline
 

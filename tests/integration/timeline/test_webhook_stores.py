@@ -2,20 +2,23 @@
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import timedelta
-from functools import partial
 
 import pytest
 
 from libs.contracts.api.pages import Page
-from libs.contracts.errors import NotFound
+from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.commands.timeline import CreateWebhook, Redeliver, RotateWebhookSecret, SendTestEvent
+from libs.contracts.errors import Conflict
+from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
+from libs.contracts.events.timeline import WebhookDisabled, WebhookUpdated
 from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
 from libs.eventing import Outbox
 from libs.persistence import Database, Presence
 from libs.secrets import SecretCipher
-from services.gateway.administration import administration
-from services.gateway.domain.idempotency import IdempotentRequest, KeyReused
 from services.timeline.adapters.postgres.webhook_queue import PostgresWebhookQueue
 from services.timeline.domain.deliveries import (
     GIVE_UP_AFTER,
@@ -26,10 +29,11 @@ from services.timeline.domain.deliveries import (
     pending_delivery,
 )
 from services.timeline.domain.ports import ClaimedWebhook
-from services.timeline.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookStatus, WriterRevoked
-from tests.integration.gateway.webhooks.conftest import START, Stores, secret_of, write
+from services.timeline.domain.webhooks import Webhook, WebhookNotFound, WriterRevoked
+from tests.integration.timeline.conftest import START, Stores, secret_of
 from tests.support.waiting import until
 from tests.support.webhook_fakes import CIPHER
+from tests.support.webhook_world import sealed
 
 WORKER, OTHER = new_id(), new_id()
 # Seconds. Ends within no test, however slow the machine.
@@ -38,8 +42,8 @@ OK, DOWN = Answer(200, "fine\0"), Answer(None, "the host cannot be reached")
 SECOND = timedelta(seconds=1)
 
 
-def disabled(webhook: Webhook) -> Webhook:
-    return replace(webhook, status=WebhookStatus.DISABLED)
+class _TooMany(Exception):
+    """Rolls a transaction back."""
 
 
 async def held(stores: Stores, webhook: Webhook, worker: str = WORKER) -> ClaimedWebhook:
@@ -72,31 +76,31 @@ def ids(chains: Sequence[Sequence[DueDelivery]]) -> list[list[str]]:
 
 
 async def test_a_webhook_is_found_by_its_own_company_only(stores: Stores) -> None:
-    ada, bob = await stores.caller(), await stores.caller("Acme", "bob", "webhooks:read")
-    stranger = await stores.caller("Other", "eve")
+    ada, bob = stores.caller(), stores.caller("Acme", "bob", "webhooks:read")
+    stranger = stores.caller("Other", "eve")
     webhook = await stores.webhook(ada, "turn.*", "*")
-    assert await stores.store.webhook(ada.company_id, webhook.id) == webhook
-    assert await stores.store.webhook(stranger.company_id, webhook.id) is None
-    assert await stores.store.webhooks(ada, limit=10, offset=0) == Page([webhook], 1)
-    assert await stores.store.webhooks(bob, limit=10, offset=0) == Page([], 0)
-    assert await stores.store.webhooks(stranger, limit=10, offset=0) == Page([], 0)
+    assert await stores.reader.webhook(ada.company_id, webhook.id) == webhook
+    assert await stores.reader.webhook(stranger.company_id, webhook.id) is None
+    assert await stores.reader.webhooks(ada, limit=10, offset=0) == Page([webhook], 1)
+    assert await stores.reader.webhooks(bob, limit=10, offset=0) == Page([], 0)
+    assert await stores.reader.webhooks(stranger, limit=10, offset=0) == Page([], 0)
 
 
 async def test_a_company_has_no_more_than_it_may(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     for _ in range(10):
         await stores.webhook(ada)
-    with pytest.raises(TooManyWebhooks):
+    with pytest.raises(Conflict):
         await stores.webhook(ada)
-    page = await stores.store.webhooks(ada, limit=3, offset=0)
+    page = await stores.reader.webhooks(ada, limit=3, offset=0)
     kept, total = page.items, page.total
     assert (len(kept), total) == (3, 10)
-    await stores.store.delete(kept[0], write(ada))
+    await stores.delete(ada, kept[0])
     await stores.webhook(ada)
 
 
 async def test_events_before_the_webhook_are_not_picked_up(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     await stores.happen(ada)
     webhook = await stores.webhook(ada)
     await stores.queue.renew(WORKER, 60)
@@ -110,7 +114,7 @@ async def test_events_before_the_webhook_are_not_picked_up(stores: Stores) -> No
 
 
 async def test_one_worker_has_a_webhook_at_a_time(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada)
     for worker in (WORKER, OTHER):
@@ -125,7 +129,7 @@ async def test_one_worker_has_a_webhook_at_a_time(stores: Stores) -> None:
 
 
 async def test_companies_take_turns(stores: Stores) -> None:
-    ada, eve = await stores.caller(), await stores.caller("Other", "eve")
+    ada, eve = stores.caller(), stores.caller("Other", "eve")
     for _ in range(4):
         await stores.webhook(ada)
     own = await stores.webhook(eve)
@@ -139,7 +143,7 @@ async def test_companies_take_turns(stores: Stores) -> None:
 
 @pytest.mark.rule(32)
 async def test_the_cursor_moves_with_the_deliveries_and_once(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada, "thing.*")
     await stores.happen(ada, times=3)
     await stores.happen(ada, type="other.thing")
@@ -148,12 +152,12 @@ async def test_the_cursor_moves_with_the_deliveries_and_once(stores: Stores) -> 
     assert not await stores.queue.pick_up(WORKER, stale, [], cursor=99)
     again = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert again.cursor == await stores.timeline.head(ada.company_id)
-    total = (await stores.store.deliveries(webhook.id, limit=1, offset=0)).total
+    total = (await stores.reader.deliveries(webhook.id, limit=1, offset=0)).total
     assert total == 3
 
 
 async def test_a_chain_is_due_from_its_first_delivery_on(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     first, second = await stores.happen(ada, "a", times=7), await stores.happen(ada, "b", times=2)
     await pick_up(stores, webhook)
@@ -162,13 +166,13 @@ async def test_a_chain_is_due_from_its_first_delivery_on(stores: Stores) -> None
     assert ids(await due(stores, webhook)) == sorted([first[:5], [*second, *later]])
     assert ids(await due(stores, webhook, "a")) == [[*second, *later]]
     assert len(await due(stores, webhook, chains=1)) == 1
-    kept = (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items
+    kept = (await stores.reader.deliveries(webhook.id, limit=20, offset=0)).items
     assert sum(each.next_attempt_at is not None for each in kept) == 2
 
 
 @pytest.mark.rule(32)
 async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     first, second = await stores.happen(ada, "a", times=7), await stores.happen(ada, "b", times=2)
     await pick_up(stores, webhook)
@@ -178,7 +182,7 @@ async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
     assert ids(await due(stores, webhook)) == [first[5:]]
     failing = await stores.queue.claimed(WORKER, webhook.id, now=START)
     assert not failing.is_failing, "something got through"
-    kept = {each.event_id: each for each in (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items}
+    kept = {each.event_id: each for each in (await stores.reader.deliveries(webhook.id, limit=20, offset=0)).items}
     assert (kept[first[0]].status, kept[first[0]].last_status) == (DeliveryStatus.DELIVERED, 200)
     assert (kept[second[0]].status, kept[second[0]].attempts) == (DeliveryStatus.PENDING, 1)
     assert kept[second[0]].next_attempt_at == START + 5 * SECOND
@@ -186,7 +190,7 @@ async def test_outcomes_let_lanes_go_on(stores: Stores) -> None:
 
 
 async def test_what_another_worker_recorded_stays(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada)
     await pick_up(stores, webhook)
@@ -195,27 +199,27 @@ async def test_what_another_worker_recorded_stays(stores: Stores) -> None:
     assert await stores.queue.record(WORKER, webhook, [outcome_of(delivery, OK, START)], now=START)
     assert await stores.queue.record(WORKER, webhook, late, now=START)
     assert not await stores.queue.record(OTHER, webhook, late, now=START)
-    [kept] = (await stores.store.deliveries(webhook.id, limit=20, offset=0)).items
+    [kept] = (await stores.reader.deliveries(webhook.id, limit=20, offset=0)).items
     assert (kept.status, kept.attempts) == (DeliveryStatus.DELIVERED, 1)
 
 
 async def test_changes_at_the_same_time_are_all_kept(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await asyncio.gather(
         *(
-            stores.store.change(webhook, partial(replace, **{name: value}), write(ada))
+            stores.change(ada, webhook, **{name: value})
             for name, value in {"url": "https://example.org/", "description": "new", "event_types": ("turn.*",)}.items()
         ),
-        stores.store.change(webhook, disabled, write(ada)),
+        stores.change(ada, webhook, status="disabled"),
     )
-    kept = await stores.store.webhook(ada.company_id, webhook.id)
+    kept = await stores.reader.webhook(ada.company_id, webhook.id)
     assert (kept.url, kept.description, kept.event_types) == ("https://example.org/", "new", ("turn.*",))
     assert kept.status is WebhookStatus.DISABLED
 
 
 async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada, "a", times=2)
     await pick_up(stores, webhook)
@@ -224,14 +228,15 @@ async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
         now = START + attempt * GIVE_UP_AFTER / 5
         tried = replace(delivery, attempts=attempt)
         assert await stores.queue.record(WORKER, webhook, [outcome_of(tried, DOWN, now)], now=now)
-        (failing,) = (await stores.store.webhooks(ada, limit=1, offset=0)).items
+        (failing,) = (await stores.reader.webhooks(ada, limit=1, offset=0)).items
         assert failing.failing_since == START
-    found = await stores.store.webhook(ada.company_id, webhook.id)
+    found = await stores.reader.webhook(ada.company_id, webhook.id)
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
     assert await stores.queue.claimed(WORKER, webhook.id, now=now) is None
     enabled = replace(found, status=WebhookStatus.ENABLED, disabled_reason=None, failing_since=None, updated_at=now)
-    assert await stores.store.change(found, lambda _: enabled, write(ada)) == enabled
-    assert await stores.store.webhook(ada.company_id, webhook.id) == enabled
+    async with stores.writer(ada) as writer:
+        await writer.save(found, enabled)
+    assert await stores.reader.webhook(ada.company_id, webhook.id) == enabled
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
     (chain,) = await stores.queue.due(claimed, now=now, without=[], chains=5)
     assert [each.attempts for each in chain] == [6, 0]
@@ -239,15 +244,17 @@ async def test_a_webhook_is_given_up_and_enabled_again(stores: Stores) -> None:
 
 
 async def test_secrets_sign_until_they_expire(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada)
     for number in range(1, 5):
         secret = secret_of(webhook, f"whsec_{number}", START + number * SECOND)
-        added = await stores.store.replace_secret(
-            webhook, secret, write(ada), old_expires_at=START + timedelta(hours=1), most=4
-        )
-        assert added is (number < 4)
+        with suppress(_TooMany):
+            async with stores.writer(ada) as writer:
+                added = await writer.replace_secret(secret, old_expires_at=START + timedelta(hours=1), most=4)
+                assert added is (number < 4)
+                if not added:
+                    raise _TooMany
     claimed = await held(stores, webhook)
     texts = [CIPHER.decrypt(each.ciphertext, place=each.place) for each in claimed.secrets]
     assert texts == ["whsec_3", "whsec_2", "whsec_1", "whsec_c2VjcmV0"]
@@ -256,7 +263,7 @@ async def test_secrets_sign_until_they_expire(stores: Stores) -> None:
 
 
 async def test_secrets_are_encrypted_under_the_newest_key(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     new = SecretCipher([b"n" * 32, b"k" * 32])
     assert await stores.maintenance.secrets_not_under(CIPHER.current_id, after="", limit=5) == []
@@ -268,7 +275,7 @@ async def test_secrets_are_encrypted_under_the_newest_key(stores: Stores) -> Non
 
 
 async def test_old_deliveries_are_purged_but_for_those_that_wait(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook, other = await stores.webhook(ada), await stores.webhook(ada)
     await stores.happen(ada, "a", times=3)
     for each in (webhook, other):
@@ -278,16 +285,16 @@ async def test_old_deliveries_are_purged_but_for_those_that_wait(stores: Stores)
     weeks = {"keep": timedelta(days=7), "keep_pending": timedelta(days=30), "limit": 100}
     assert await stores.maintenance.purge(now=START + timedelta(days=6), **weeks) == 0
     assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 2
-    await stores.store.change(webhook, disabled, write(ada))
+    await stores.change(ada, webhook, status="disabled")
     assert await stores.maintenance.purge(now=START + timedelta(days=29), **weeks) == 0
     assert await stores.maintenance.purge(now=START + timedelta(days=31), **weeks) == 1
-    await stores.store.delete(other, write(ada))
+    await stores.delete(ada, other)
     assert await stores.maintenance.purge(now=START, **weeks) == 3
     assert (await stores.maintenance.backlog(now=START)).pending == 0
 
 
 async def test_the_backlog_is_measured(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada, "a", times=2)
     assert (await stores.maintenance.backlog(now=START)).events_behind == 2
@@ -297,7 +304,7 @@ async def test_the_backlog_is_measured(stores: Stores) -> None:
 
 
 async def test_a_webhook_that_fails_is_left_alone_while_it_rests(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada, "a")
     await stores.happen(ada, "b")
@@ -319,11 +326,11 @@ async def test_a_webhook_that_fails_is_left_alone_while_it_rests(stores: Stores)
 
 
 async def test_what_somebody_asked_for_is_due_while_a_webhook_rests(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada, "a")
     await pick_up(stores, webhook)
-    [delivered] = (await stores.store.deliveries(webhook.id, limit=1, offset=0)).items
+    [delivered] = (await stores.reader.deliveries(webhook.id, limit=1, offset=0)).items
     ((first,),) = await due(stores, webhook)
     await stores.queue.record(WORKER, webhook, [outcome_of(first, OK, START)], now=START)
     for subject in "bc":
@@ -338,8 +345,9 @@ async def test_what_somebody_asked_for_is_due_while_a_webhook_rests(stores: Stor
 
     asked = last - 15 * SECOND
     test = replace(delivered, id=new_id(), event_id=new_id(), type="webhook.test", next_attempt_at=asked)
-    await stores.store.add_test(replace(test, chain=test.id, position=0), b"{}", write(ada))
-    await stores.store.deliver_again(delivered, write(ada), now=asked)
+    async with stores.writer(ada) as writer:
+        await writer.add_test(replace(test, chain=test.id, position=0), b"{}")
+        await writer.deliver_again(webhook.id, delivered.id, now=asked)
     assert len(await stores.queue.claim(WORKER, now=now, limit=1)) == 1
     claimed = await stores.queue.claimed(WORKER, webhook.id, now=now)
     assert claimed.is_resting(now)
@@ -354,7 +362,7 @@ async def test_what_somebody_asked_for_is_due_while_a_webhook_rests(stores: Stor
 
 
 async def test_a_single_chain_that_fails_lets_no_webhook_rest(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada, "a", times=3)
     await pick_up(stores, webhook)
@@ -372,7 +380,7 @@ async def test_a_single_chain_that_fails_lets_no_webhook_rest(stores: Stores) ->
 
 
 async def test_a_webhook_that_failed_and_is_not_attempted_any_more_is_late(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada, "a")
     await stores.happen(ada, "b")
@@ -389,16 +397,18 @@ async def test_a_webhook_that_failed_and_is_not_attempted_any_more_is_late(store
 
 
 async def test_a_deleted_webhook_is_nobodys(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     await stores.happen(ada)
     claimed = await held(stores, webhook)
-    await stores.store.delete(webhook, write(ada))
+    await stores.delete(ada, webhook)
     assert not await stores.queue.pick_up(WORKER, claimed, [], cursor=1)
     assert not await stores.queue.record(WORKER, webhook, [], now=START)
-    assert await stores.store.change(webhook, disabled, write(ada)) is None
-    with pytest.raises(NotFound):
-        await stores.store.replace_secret(webhook, secret_of(webhook), write(ada), old_expires_at=START, most=5)
+    with pytest.raises(WebhookNotFound):
+        await stores.change(ada, webhook, status="disabled")
+    rotation = RotateWebhookSecret(webhook_id=webhook.id, secret=sealed("whsec_1", webhook.id), grace_seconds=0)
+    with pytest.raises(WebhookNotFound):
+        await stores.carry_out(ada, stores.webhooks.rotate_secret, rotation)
     assert await stores.queue.claim(OTHER, now=START, limit=10) == []
 
 
@@ -407,91 +417,130 @@ async def emitted(database: Database) -> list[tuple[str, str]]:
 
 
 async def test_every_change_has_its_event(real: Stores, database: Database) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada)
-    await real.store.change(webhook, disabled, write(ada))
-    later = START + timedelta(hours=1)
-    await real.store.replace_secret(webhook, secret_of(webhook), write(ada), old_expires_at=later, most=5)
-    await real.store.delete(webhook, write(ada))
-    names = ["created", "updated", "disabled", "updated", "deleted"]
-    assert await emitted(database) == [(f"aes.gateway.webhook.{name}.v1", ada.user_id) for name in names]
+    await real.change(ada, webhook, status="disabled")
+    rotation = RotateWebhookSecret(webhook_id=webhook.id, secret=sealed("whsec_1", webhook.id), grace_seconds=3600)
+    await real.carry_out(ada, real.webhooks.rotate_secret, rotation)
+    await real.delete(ada, webhook)
+    names = ["updated", "disabled", "updated", "deleted"]
+    assert await emitted(database) == [(f"aes.timeline.webhook.{name}.v1", ada.user_id) for name in names]
 
 
-async def test_revoking_a_key_disables_its_webhooks_and_rotating_it_does_not(real: Stores) -> None:
-    ada = await real.caller()
-    webhook = await real.webhook(ada)
-    async with administration(real.database_url) as gateway:
-        successor = (await gateway.rotate_key(ada.key_id, grace_seconds=60)).key
-        moved = await real.store.webhook(ada.company_id, webhook.id)
-        assert (moved.status, moved.key_id) == (WebhookStatus.ENABLED, successor.id)
-        await gateway.revoke_key(ada.key_id)
-        assert (await real.store.webhook(ada.company_id, webhook.id)).status is WebhookStatus.ENABLED
-        await gateway.revoke_key(successor.id)
-    found = await real.store.webhook(ada.company_id, webhook.id)
+def replaced(caller: Identity, successor: str) -> ApiKeyCreated:
+    return ApiKeyCreated(key_id=successor, prefix="aes_", user_id=caller.user_id, replaces=caller.key_id)
+
+
+def creation() -> CreateWebhook:
+    return CreateWebhook(
+        url="https://example.com/", event_types=("*",), description="", status=WebhookStatus.ENABLED,
+        secret=sealed("whsec_1", new_id()),
+    )  # fmt: skip
+
+
+LATER = START + SECOND
+
+
+async def test_revoking_a_key_disables_its_webhooks_and_rotating_it_does_not(stores: Stores) -> None:
+    ada, successor = stores.caller(), new_id()
+    webhook = await stores.webhook(ada)
+    assert await stores.react(ada, stores.webhooks.key_created, replaced(ada, successor)) == []
+    moved = await stores.reader.webhook(ada.company_id, webhook.id)
+    assert (moved.status, moved.key_id) == (WebhookStatus.ENABLED, successor)
+    assert await stores.react(ada, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=ada.key_id)) == []
+    assert (await stores.reader.webhook(ada.company_id, webhook.id)).status is WebhookStatus.ENABLED
+    [disabled] = await stores.react(ada, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=successor))
+    assert disabled == WebhookDisabled(webhook_id=webhook.id, user_id=ada.user_id, reason="key_revoked")
+    found = await stores.reader.webhook(ada.company_id, webhook.id)
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.KEY_REVOKED)
 
 
-async def test_no_webhook_comes_to_stand_on_a_revoked_key(real: Stores) -> None:
-    ada, other = await real.caller(), await real.caller()
-    webhook = await real.webhook(ada)
-    async with administration(real.database_url) as gateway:
-        await gateway.revoke_key(other.key_id)
+async def test_a_rotation_that_is_heard_of_after_a_revocation_has_the_same_end(stores: Stores) -> None:
+    """Events about two keys may come in either order."""
+    ada, bob = stores.caller(), stores.caller("Acme", "bob")
+    kept, ended = await stores.webhook(ada), await stores.webhook(bob)
+    of_old = ApiKeyRevoked(key_id=ada.key_id)
+    await stores.react(ada, stores.webhooks.key_revoked, of_old, LATER)
+    [enabled] = await stores.react(ada, stores.webhooks.key_created, replaced(ada, successor := new_id()))
+    assert isinstance(enabled, WebhookUpdated)
+    found = await stores.reader.webhook(ada.company_id, kept.id)
+    assert (found.status, found.disabled_reason, found.key_id) == (WebhookStatus.ENABLED, None, successor)
+    gone = new_id()
+    await stores.react(bob, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=gone), LATER)
+    [disabled] = await stores.react(bob, stores.webhooks.key_created, replaced(bob, gone))
+    assert isinstance(disabled, WebhookDisabled)
+    found = await stores.reader.webhook(bob.company_id, ended.id)
+    assert (found.status, found.disabled_reason, found.key_id) == ("disabled", "key_revoked", gone)
+
+
+async def test_what_was_made_with_a_replaced_key_afterwards_ends_with_it(stores: Stores) -> None:
+    ada = stores.caller()
+    webhook = await stores.webhook(ada)
+    await stores.react(ada, stores.webhooks.key_created, replaced(ada, new_id()), START - SECOND)
+    assert (await stores.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
+
+
+async def test_no_webhook_comes_to_stand_on_a_revoked_key(stores: Stores) -> None:
+    ada, other = stores.caller(), stores.caller()
+    webhook = await stores.change(ada, await stores.webhook(ada), status="disabled")
+    await stores.react(other, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=other.key_id))
     with pytest.raises(WriterRevoked):
-        await real.webhook(other)
+        await stores.carry_out(other, stores.webhooks.create, creation(), None)
     with pytest.raises(WriterRevoked):
-        await real.store.change(webhook, partial(replace, key_id=other.key_id), write(other))
-    assert (await real.store.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
+        await stores.change(other, webhook, status="enabled")
+    assert (await stores.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
+
+
+async def test_a_webhook_that_is_made_while_its_key_is_revoked_does_not_stay_enabled(real: Stores) -> None:
+    """Whichever of both transactions has the key first, the other one waits for its end."""
+    ada = real.caller()
+    revoked = ApiKeyRevoked(key_id=ada.key_id)
+    creations = [real.carry_out(ada, real.webhooks.create, creation(), None) for _ in range(5)]
+    results = await asyncio.gather(
+        *creations, real.react(ada, real.webhooks.key_revoked, revoked), return_exceptions=True
+    )
+    assert all(isinstance(each, list | WriterRevoked) for each in results), results
+    page = await real.reader.webhooks(ada, limit=10, offset=0)
+    assert {each.status for each in page.items} <= {WebhookStatus.DISABLED}
 
 
 async def test_a_pending_delivery_begins_anew_and_its_chain_goes_on_without_it(stores: Stores) -> None:
-    ada = await stores.caller()
+    ada = stores.caller()
     webhook = await stores.webhook(ada)
     first, second, third = await stores.happen(ada, "a", times=3)
     await pick_up(stores, webhook)
     ((tried, *_),) = await due(stores, webhook)
     await stores.queue.record(WORKER, webhook, [outcome_of(tried, DOWN, START)], now=START)
-    listed = (await stores.store.deliveries(webhook.id, limit=5, offset=0)).items
+    listed = (await stores.reader.deliveries(webhook.id, limit=5, offset=0)).items
     by_event = {delivery.event_id: delivery for delivery in listed}
     # The last waits for those before it, the first for its next attempt.
     for event_id in (third, first):
-        await stores.store.deliver_again(by_event[event_id], write(ada), now=START)
+        async with stores.writer(ada) as writer:
+            await writer.deliver_again(webhook.id, by_event[event_id].id, now=START)
     assert ids(await due(stores, webhook)) == sorted([[first], [second], [third]])
-    begun = await stores.store.delivery(webhook.id, by_event[first].id)
+    begun = await stores.reader.delivery(webhook.id, by_event[first].id)
     assert (begun.status, begun.attempts, begun.next_attempt_at) == ("pending", 0, START)
 
 
-async def test_a_delivery_that_begins_anew_uses_its_idempotency_key(real: Stores) -> None:
-    ada = await real.caller()
-    webhook = await real.webhook(ada)
-    await real.happen(ada)
-    await pick_up(real, webhook)
-    [pending] = (await real.store.deliveries(webhook.id, limit=5, offset=0)).items
-    request = IdempotentRequest(
-        company_id=ada.company_id, principal_id=ada.user_id, method="POST", path="/again", key="k", body_hash=b"h"
-    )
-    again = replace(write(ada), request=request)
-    await real.store.deliver_again(pending, again, now=START)
-    with pytest.raises(KeyReused):
-        await real.store.deliver_again(pending, again, now=START)
-
-
 async def test_a_deleted_webhook_gets_no_more_deliveries(real: Stores, database: Database) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada)
     (event_id,) = await real.happen(ada)
     await pick_up(real, webhook)
-    [delivery] = (await real.store.deliveries(webhook.id, limit=5, offset=0)).items
-    await real.store.delete(webhook, write(ada))
-    test = replace(delivery, id=new_id(), event_id=new_id(), type="webhook.test")
-    with pytest.raises(NotFound):
-        await real.store.add_test(test, b"{}", write(ada))
-    with pytest.raises(NotFound):
-        await real.store.deliver_again(delivery, write(ada), now=START)
+    [delivery] = (await real.reader.deliveries(webhook.id, limit=5, offset=0)).items
+    await real.delete(ada, webhook)
+    again = Redeliver(webhook_id=webhook.id, delivery_id=delivery.id)
+    for handler, command in (
+        (real.webhooks.send_test, SendTestEvent(webhook_id=webhook.id)),
+        (real.webhooks.deliver_again, again),
+    ):
+        with pytest.raises(WebhookNotFound):
+            await real.carry_out(ada, handler, command)
     assert await database.execute("SELECT event_id FROM webhook_deliveries") == [(event_id,)]
 
 
 async def test_two_workers_claim_no_webhook_twice(real: Stores) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhooks = [await real.webhook(ada) for _ in range(10)]
     await real.happen(ada)
     workers = [new_id() for _ in range(5)]
@@ -503,7 +552,7 @@ async def test_two_workers_claim_no_webhook_twice(real: Stores) -> None:
 
 
 async def test_a_dead_workers_webhooks_are_claimed_when_its_lease_ends(real: Stores, database: Database) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada)
     await real.happen(ada)
     await real.queue.renew(WORKER, LEASE)
@@ -517,12 +566,12 @@ async def test_a_dead_workers_webhooks_are_claimed_when_its_lease_ends(real: Sto
 
 @pytest.mark.failover("webhooks")
 async def test_the_webhooks_of_a_killed_process_are_claimed_before_its_lease_ends(
-    real: Stores, database: Database
+    real: Stores, database: Database, database_url: str
 ) -> None:
-    ada = await real.caller()
+    ada = real.caller()
     webhook = await real.webhook(ada)
     await real.happen(ada)
-    killed, other = [Presence(real.database_url, name="test", grace=0.2) for _ in range(2)]
+    killed, other = [Presence(database_url, name="test", grace=0.2) for _ in range(2)]
     dying, living = [PostgresWebhookQueue(database, Outbox(database), each) for each in (killed, other)]
     tasks = [asyncio.create_task(each.run()) for each in (killed, other)]
     await asyncio.gather(killed.held.wait(), other.held.wait())

@@ -1,4 +1,4 @@
-"""The timeline filled by the gateway's own processes, on the real broker and database."""
+"""The timeline filled by its processes, on the real broker and database."""
 
 import asyncio
 import os
@@ -16,14 +16,14 @@ from libs.contracts.events.artifacts import ArtifactReady
 from libs.contracts.events.runtime import TurnCancelled, TurnStarted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
+from libs.contracts.timeline import TimelineFilter
 from libs.contracts.timestamps import format_time
 from libs.eventing import KafkaBus, Producer, create_topics
 from libs.persistence import Database
 from libs.service_defaults import Service
-from services.gateway.bootstrap import build_timeline
-from services.gateway.domain.timeline import TimelineFilter
-from services.gateway.settings import GatewaySettings
 from services.timeline.adapters.postgres.timeline import PostgresTimeline
+from services.timeline.bootstrap import build_log
+from services.timeline.settings import TimelineSettings
 from tests.integration.gateway.conftest import SIGNING_KEY, until_ready
 from tests.support.waiting import until
 
@@ -31,7 +31,7 @@ COMPANIES = [f"company-{number}" for number in range(4)]
 
 
 class Installation:
-    """A bus, a database, and processes of role ``timeline`` on them."""
+    """A bus, a database, and processes of role ``log`` on them."""
 
     def __init__(self, kafka: str, prefix: str, database_url: str, database: Database, producer: Producer) -> None:
         self.timeline = PostgresTimeline(database)
@@ -43,14 +43,14 @@ class Installation:
 
     async def start(self) -> int:
         kafka, prefix, url = self._given
-        settings = GatewaySettings(
+        settings = TimelineSettings(
             kafka_bootstrap_servers=kafka, topic_prefix=prefix, signing_key=SIGNING_KEY, auto_migrate=True,
             database_url=SecretStr(url), port=choose_free(), shutdown_grace_seconds=5,
         )  # fmt: skip
-        service = build_timeline(settings)
+        service = build_log(settings)
         self._started += 1
         number = self._started
-        self._running[number] = (service, asyncio.create_task(service.run(frozenset({"timeline"}))))
+        self._running[number] = (service, asyncio.create_task(service.run(frozenset({"log"}))))
         await until_ready(service)
         return number
 
@@ -62,8 +62,8 @@ class Installation:
             "AES_KAFKA_BOOTSTRAP_SERVERS": kafka,
             "AES_TOPIC_PREFIX": prefix,
             "AES_SIGNING_KEY": SIGNING_KEY.get_secret_value(),
-            "AES_GATEWAY_DATABASE_URL": url,
-            "AES_GATEWAY_PORT": str(choose_free()),
+            "AES_TIMELINE_DATABASE_URL": url,
+            "AES_TIMELINE_PORT": str(choose_free()),
         }
 
     async def stop(self, number: int) -> None:
@@ -205,7 +205,7 @@ async def test_what_cannot_be_read_does_not_stop_the_rest(installation: Installa
 
 
 class KilledProcess:
-    """A process of role ``timeline`` that ends by SIGKILL only."""
+    """A process of role ``log`` that ends by SIGKILL only."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._environment = environment
@@ -213,7 +213,7 @@ class KilledProcess:
 
     async def start(self) -> None:
         self._process = await asyncio.create_subprocess_exec(
-            sys.executable, "-m", "services.gateway", "timeline",
+            sys.executable, "-m", "services.timeline", "log",
             env=self._environment, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.DEVNULL,
         )  # fmt: skip
 

@@ -15,10 +15,11 @@ import orjson
 import pytest
 
 from libs.contracts.messages import Envelope
+from libs.contracts.timeline import TimelineFilter
 from libs.contracts.timestamps import now_text
 from libs.eventing import BatchConsumer, DeadLetters, OffsetMove, Partition, PayloadReader, Record
 from libs.eventing._bus import Assignment
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.entrypoints.log import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryConsumer
 from tests.support.seeds import seeds

@@ -8,9 +8,9 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.timeline import TimelineFilter
 from libs.eventing import OffsetMove, Partition, PoisonMessage
 from libs.persistence import Database
-from services.gateway.domain.timeline import TimelineFilter
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from services.timeline.adapters.postgres.timeline import PostgresTimeline

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.api.usage import UsageGroup
 from libs.contracts.identifiers import new_id
 from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
@@ -16,7 +17,7 @@ from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from services.timeline.adapters.postgres.usage import PostgresUsage
-from services.timeline.domain.usage import UsageGroup, UsagePage, UsageSpan
+from services.timeline.domain.usage import UsagePage, UsageSpan
 from tests.support.timeline import COMPANY, event
 from tests.support.usage import turn_usage
 

@@ -6,12 +6,12 @@ import json
 
 import pytest
 
+from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
 from libs.secrets import SecretCipher
 from services.timeline.domain.deliveries import DeliveryStatus
-from services.timeline.domain.webhooks import DisabledReason, WebhookStatus
 from tests.support.waiting import until
 from tests.support.webhook_fakes import Received
-from tests.support.webhook_world import WebhookWorld, caller, settled, verified, write
+from tests.support.webhook_world import WebhookWorld, caller, settled, verified
 
 pytestmark = pytest.mark.virtual_time
 HOUR, DAY = 3600.0, 86_400.0
@@ -116,12 +116,12 @@ async def test_a_test_and_what_is_delivered_again_do_not_wait_for_a_rest(world: 
     await world.settle()
     assert len(world.received(issued.webhook)) == asked, "it rests"
 
-    test = await world.webhooks.send_test(write(caller()), issued.webhook.id)
+    test = await world.send_test(issued.webhook)
     await world.settle()
     assert world.received_ids(issued.webhook)[asked] == test.event_id
 
     asked = len(world.received(issued.webhook))
-    await world.webhooks.deliver_again(write(caller()), issued.webhook.id, delivered.id)
+    await world.deliver_again(issued.webhook, delivered)
     await world.settle()
     assert world.received_ids(issued.webhook)[asked] == first
 
@@ -140,7 +140,7 @@ async def test_a_test_is_sent_though_calls_fail_that_were_under_way_when_it_was_
     assert world.endpoints.under_way > 0
     asked = len(world.received(issued.webhook))
 
-    test = await world.webhooks.send_test(write(caller()), issued.webhook.id)
+    test = await world.send_test(issued.webhook)
     await world.happen()
     world.endpoints.hanging.clear()
     world.endpoints.let_go.set()
@@ -235,7 +235,7 @@ async def test_a_webhook_that_answers_410_is_disabled_at_once(world: WebhookWorl
     assert found is not None
     assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
     assert len(world.received(issued.webhook)) == 1
-    assert ("disabled:gone", issued.webhook.id) in world.store.events
+    assert (DisabledReason.GONE, issued.webhook.id) in world.store.given_up
 
 
 async def test_a_webhook_that_got_nothing_for_five_days_is_disabled(world: WebhookWorld) -> None:
@@ -253,7 +253,7 @@ async def test_a_webhook_that_got_nothing_for_five_days_is_disabled(world: Webho
     after = await world.store.webhook("company-1", issued.webhook.id)
     assert after is not None
     assert (after.status, after.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
-    assert world.store.events.count(("disabled:unreachable", issued.webhook.id)) == 1
+    assert world.store.given_up == [(DisabledReason.UNREACHABLE, issued.webhook.id)]
 
 
 async def test_one_delivery_within_five_days_keeps_a_webhook(world: WebhookWorld) -> None:

@@ -10,18 +10,20 @@ import pytest
 from pydantic import SecretStr
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.timeline import EVENT_FIELDS, RecordedEvent, TimelineFilter
 from libs.contracts.timestamps import format_time
 from libs.eventing import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
-from services.gateway.adapters.postgres import timeline as adapter
-from services.gateway.bootstrap import build_timeline
-from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent, TimelineFilter
-from services.gateway.settings import GatewaySettings
+from services.gateway.domain.timeline import TimelineEvent
+from services.timeline.adapters.postgres import timeline as adapter
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from services.timeline.adapters.postgres.timeline import PostgresTimeline
+from services.timeline.bootstrap import build_log
+from services.timeline.domain.events import OWNER_UNKNOWN
+from services.timeline.domain.ports import Timeline
 from services.timeline.entrypoints.log import TimelineLog
+from services.timeline.settings import TimelineSettings
 from tests.integration.gateway.conftest import SIGNING_KEY
 from tests.support.explained import ExplainedDatabase
 from tests.support.timeline import COMPANY, FakeTimeline, event
@@ -58,6 +60,11 @@ def timeline(stores: tuple[TimelineLog, Timeline]) -> Timeline:
     return stores[1]
 
 
+def recorded(event: RecordedEvent) -> RecordedEvent:
+    """As it is stored, whoever has it."""
+    return RecordedEvent(**{name: getattr(event, name) for name in (*EVENT_FIELDS, "data")})
+
+
 async def put(log: TimelineLog, *events: TimelineEvent) -> None:
     await log.store(events, {})
 
@@ -73,7 +80,7 @@ async def test_positions_count_the_events_of_each_company(log: TimelineLog, time
     assert await log.store([others[2], *own[3:]], {}) == 3
 
     read = (await timeline.page(EVERYTHING, after=0, limit=100)).events
-    assert read == [replace(each, position=place) for place, each in enumerate(own, 1)]
+    assert list(map(recorded, read)) == [recorded(replace(each, position=place)) for place, each in enumerate(own, 1)]
     assert await timeline.head(COMPANY) == 5
     assert await timeline.head("company-2") == 3
     assert await timeline.head("company-3") == 0
@@ -130,8 +137,8 @@ def explained_log(database: Database) -> tuple[PostgresTimelineLog, ExplainedDat
 async def test_storing_does_not_read_the_companys_other_events_on_a_new_day(database_url: str) -> None:
     """Also when the partition was analyzed while it was empty, as PostgreSQL then takes it for empty for a minute."""
     url, servers = SecretStr(database_url), "127.0.0.1:9"
-    settings = GatewaySettings(database_url=url, kafka_bootstrap_servers=servers, signing_key=SIGNING_KEY)
-    database = build_timeline(settings).database
+    settings = TimelineSettings(database_url=url, kafka_bootstrap_servers=servers, signing_key=SIGNING_KEY)
+    database = build_log(settings).database
     await database.open()
     try:
         log, explained = explained_log(database)
