@@ -9,7 +9,8 @@ import orjson
 
 from libs.contracts.events.runtime import TURN_ENDS
 from libs.contracts.messages import Envelope, public_name
-from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
+from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, Record
+from libs.eventing.messages import PayloadReader
 from services.timeline.domain.events import OWNER_UNKNOWN, NewEvent
 from services.timeline.domain.usage import TurnUsage, turn_usage
 
@@ -50,7 +51,7 @@ class TimelineEvents:
         return await self.log.offsets(topics)
 
     def read(self, record: Record) -> PublishedEvent | None:
-        envelope = envelope_of(record)
+        envelope = record.envelope()
         if not envelope.company_id:
             return None
         return PublishedEvent(envelope, None if envelope.data_ref is not None else event_of(envelope, record.value))

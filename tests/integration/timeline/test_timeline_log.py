@@ -12,7 +12,7 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.timeline import EVENT_FIELDS, RecordedEvent, TimelineFilter
 from libs.contracts.timestamps import format_time
-from libs.eventing import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.adapters.postgres import timeline as adapter

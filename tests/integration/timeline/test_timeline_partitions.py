@@ -9,7 +9,7 @@ import pytest
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.timeline import TimelineFilter
-from libs.eventing import OffsetMove, Partition, PoisonMessage
+from libs.eventing.bus import OffsetMove, Partition, PoisonMessage
 from libs.persistence import Database
 from services.timeline.adapters.postgres.log import PostgresTimelineLog
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions

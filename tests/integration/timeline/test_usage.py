@@ -11,7 +11,7 @@ import pytest
 
 from libs.contracts.api.usage import UsageGroup
 from libs.contracts.identifiers import new_id
-from libs.eventing import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.domain.timeline import TimelineEvent
 from services.timeline.adapters.postgres.log import PostgresTimelineLog

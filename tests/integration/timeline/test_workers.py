@@ -16,7 +16,7 @@ from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
 from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
 from libs.contracts.identifiers import new_id
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within
 from services.timeline.adapters.webhook_http import HttpWebhookClient

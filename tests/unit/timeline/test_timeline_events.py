@@ -8,7 +8,8 @@ import pytest
 
 from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.messages import Envelope
-from libs.eventing import PayloadReader, PoisonMessage, Record
+from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.messages import PayloadReader
 from services.timeline.domain.events import OWNER_UNKNOWN
 from services.timeline.entrypoints.log import TimelineEvents
 from tests.support.timeline import FakeTimeline
