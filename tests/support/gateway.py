@@ -246,7 +246,7 @@ class FakeUpstreams:
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         if (turn := self.bus.turn(path, params)) is not None:
             return turn
-        if upstream == "timeline" and self.bus.timeline is not None:
+        if upstream == "timeline" and self.bus.timeline is not None and (method, upstream, path) not in self.answers:
             return await self.bus.timeline.answer(method, path, identity, params, body)
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
         status, answer = self.answers.get((method, upstream, path), missing)
