@@ -218,7 +218,7 @@ class ModelStub:
         return "You said: " + (content if isinstance(content, str) else orjson.dumps(content).decode())
 
     def _halfway(self, flags: frozenset[str]) -> asyncio.Event | None:
-        """What a streamed text waits for when half of it is out."""
+        """The event on which a streamed text waits in its middle."""
         return None
 
     async def _stream(

@@ -193,29 +193,32 @@ OBSERVE = """() => {
 
 
 @pytest.mark.slow(covered_by="test_an_answer_goes_on_after_a_reload_in_the_middle_of_it")
-def test_nothing_jumps_while_text_streams(open_page: Open, agent: Agent) -> None:
-    name = agent(model="openai:stub-tool-echo-slow-1500", tools=["calculator"])
+def test_nothing_jumps_while_text_streams(open_page: Open, agent: Agent, model: HeldModel) -> None:
+    name = agent(model="openai:stub-tool-echo-halt-slow-1500", tools=["calculator"])
     page = open_page("chat/")
     begin(page, name, "short")
     ends = page.get_by_role("log").get_by_role("link", name="Timeline")
     expect(ends).to_have_count(1)
-    say(page, LONG)
-    expect(page.get_by_role("article")).to_have_count(2)
-    expect(page.get_by_role("textbox", name="Message")).to_have_value("")
-    page.evaluate(OBSERVE)
+    with model.held():
+        say(page, LONG)
+        expect(page.get_by_role("article")).to_have_count(2)
+        expect(page.get_by_role("textbox", name="Message")).to_have_value("")
+        page.evaluate(OBSERVE)
     expect(ends).to_have_count(2)
     expect(page.get_by_role("log")).to_contain_text("Paragraph 11")
     assert page.evaluate("moved") == []
 
 
-def test_an_answer_goes_on_after_a_reload_in_the_middle_of_it(open_page: Open, agent: Agent) -> None:
-    name = agent(model="openai:stub-echo-slow-4000")
+def test_an_answer_goes_on_after_a_reload_in_the_middle_of_it(open_page: Open, agent: Agent, model: HeldModel) -> None:
+    name = agent(model="openai:stub-echo-halt-slow-1500")
     page = open_page("chat/")
-    begin(page, name, LONG)
-    reply = page.get_by_role("log").get_by_role("article").locator(".markdown")
-    expect(reply).to_contain_text("Paragraph 1,")
-    expect(page.locator("article[aria-busy=true]")).to_be_visible()
-    page.reload()
+    with model.held():
+        begin(page, name, LONG)
+        reply = page.get_by_role("log").get_by_role("article").locator(".markdown")
+        expect(reply).to_contain_text("Paragraph 1,")
+        expect(page.locator("article[aria-busy=true]")).to_be_visible()
+        page.reload()
+        expect(page.locator("article[aria-busy=true]")).to_be_visible()
     expect(page.locator("article[aria-busy=false]")).to_be_visible()
     expect(reply).to_have_count(1)
     expect(reply.locator("> p")).to_have_text([re.compile(f"Paragraph {n},") for n in range(12)])

@@ -89,6 +89,8 @@ def test_rows_and_spans_are_reached_by_keyboard(open_page: Open, http: httpx.Cli
     correlation = unique("keys")
     execute(http, session_of(http), "hello", correlation)
     page = open_page(f"timeline/?correlation_id={correlation}")
+    # Rows come as they are written to the timeline.
+    expect(page.get_by_role("row").filter(has_text="turn.completed")).to_be_visible()
     first = page.get_by_role("row").first
     first.focus()
     page.keyboard.press("End")
