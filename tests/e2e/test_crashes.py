@@ -247,8 +247,9 @@ async def test_a_server_killed_while_turns_run(
         await load.start(plain=8, with_tool=2)
         killed = breakable.kill(part)
     # The answers come while there is no broker to tell of them, or no database to keep them.
-    await load.check(event_log)
+    await asyncio.gather(*load.callers)
     await asyncio.to_thread(breakable.wait_replaced, part, killed)
+    await load.check(event_log)
     if part == "kafka":
         assert all(len(model.asked(text)) == 1 for text in load.texts[:8])
     await check_goes_on(api, load.sessions[0])
