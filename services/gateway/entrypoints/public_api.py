@@ -37,6 +37,7 @@ from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.load_shedding import LoadShedding
 from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
@@ -45,7 +46,6 @@ from services.gateway.use_cases.reading.feeds import Feeds
 from services.gateway.use_cases.reading.turn_history import TurnHistory
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
-from services.gateway.use_cases.shed_load import LoadShedding
 from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks.webhooks import Webhooks
 
