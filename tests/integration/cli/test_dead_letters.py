@@ -15,8 +15,11 @@ from cli import dlq as command
 from cli.installation import BusAddress
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
+from libs.eventing import KafkaBus, KafkaConnection
+from libs.eventing.administration import create_topics
+from libs.eventing.bus import Record
 from libs.eventing.dead_letters import (
+    DeadLetters,
     DeadLetterSession,
     ReplayOvertaken,
     dead_letter_topic_named,

@@ -17,7 +17,7 @@ from pydantic import SecretStr
 
 from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from libs.service_defaults import Service
 from services.gateway.administration import administration
 from services.gateway.bootstrap import MIGRATIONS, build

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime, timedelta
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import OffsetMove, Partition, PoisonMessage
+from libs.eventing.bus import OffsetMove, Partition, PoisonMessage
 from libs.persistence import Database
 from services.gateway.adapters.postgres.timeline import PostgresTimeline
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog

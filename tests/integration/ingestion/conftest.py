@@ -16,7 +16,8 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import OutboxMessage, Record
+from libs.eventing.bus import Record
+from libs.eventing.messages import OutboxMessage
 from libs.objects import LocalObjects
 from libs.persistence import migrate
 from libs.service_defaults import Service

@@ -16,7 +16,8 @@ from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.events.registry import AgentCreated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import envelope_from
-from libs.eventing import IdentitySigner, KafkaBus, create_topics
+from libs.eventing import IdentitySigner, KafkaBus
+from libs.eventing.administration import create_topics
 from libs.persistence import Database
 from tests.support.registry import command_envelope, configuration
 from tests.support.waiting import until

@@ -16,8 +16,10 @@ import pytest
 
 from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import now_text
-from libs.eventing import BatchConsumer, DeadLetters, OffsetMove, Partition, PayloadReader, Record
-from libs.eventing._bus import Assignment
+from libs.eventing.batches import BatchConsumer
+from libs.eventing.bus import Assignment, OffsetMove, Partition, Record
+from libs.eventing.dead_letters import DeadLetters
+from libs.eventing.messages import PayloadReader
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryConsumer
