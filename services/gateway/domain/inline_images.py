@@ -15,7 +15,7 @@ from libs.contracts.api.file_types import TYPES
 _MOST: Final = 50
 _EXTENSIONS: Final = ("png", "jpg", "gif", "webp", "bmp")
 _HEAD: Final = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
-_STAND_IN: Final = re.compile(r"data:image/[a-z]+;sha256,[0-9a-f]{64}")
+_SHORT_URL: Final = re.compile(r"data:image/[a-z]+;sha256,[0-9a-f]{64}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class InlineImages:
 
 def stands_for_image(url: str) -> bool:
     """Whether the URL may be one that ``InlineImages.take`` has returned."""
-    return _STAND_IN.fullmatch(url) is not None
+    return _SHORT_URL.fullmatch(url) is not None
 
 
 def _decoded(given: str) -> bytes:

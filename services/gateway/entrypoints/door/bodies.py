@@ -40,7 +40,7 @@ class _Body(RequestBody):
         self.body_schema = schema
         self.request_body = {"required": required, "content": _content(examples)}
         self._required = required
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
 
     async def _values(self, request: Request) -> Any:
         raw = await self._raw(request)
@@ -53,7 +53,7 @@ class _Body(RequestBody):
         return values
 
     async def _raw(self, request: Request) -> bytes:
-        return await read_body(request.receive, request.headers, self._most_bytes)
+        return await read_body(request.receive, request.headers, self.most_bytes)
 
     async def _decoded(self, request: Request, raw: bytes, media_type: str) -> Any:  # noqa: ARG002
         return await decode_body(raw, media_type)

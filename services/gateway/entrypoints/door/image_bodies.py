@@ -12,7 +12,7 @@ from libs.contracts.errors import ErrorDetail, RateLimited, TooLarge, Validation
 from libs.fairness import FairSemaphore, QueueFull
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.inline_images import InlineImages
-from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject, read_body
+from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject, decode_body, read_body
 from services.gateway.entrypoints.door.streams import held_by
 
 MOST_WITH_IMAGES: Final = 20 * 1024 * 1024
@@ -130,25 +130,23 @@ def find_image_url(part: dict[str, Any]) -> Found | None:
     return Found(text, place, lambda url: holder.__setitem__(name, url))
 
 
-class ParsedBodyWithImages(ParsedBody[M]):
-    """Dependency: as ``ParsedBody``, for OpenAI's messages. ``most_bytes`` are those beside the images."""
+class _WithImages:
+    """``most_bytes`` are those beside the images."""
+
+    most_bytes: int
 
     async def _raw(self, request: Request) -> bytes:
-        return await read_with_images(request, self._most_bytes)
+        return await read_with_images(request, self.most_bytes)
 
     async def _decoded(self, request: Request, raw: bytes, media_type: str) -> Any:
-        values = await super()._decoded(request, raw, media_type)
-        await take_out_images(request, values, len(raw), self._most_bytes, _OF_OPENAI, find_image_url)
+        values = await decode_body(raw, media_type)
+        await take_out_images(request, values, len(raw), self.most_bytes, _OF_OPENAI, find_image_url)
         return values
 
 
-class ParsedObjectWithImages(ParsedObject):
-    """Dependency: as ``ParsedObject``, for OpenAI's messages. ``most_bytes`` are those beside the images."""
+class ParsedBodyWithImages(_WithImages, ParsedBody[M]):
+    """Dependency: as ``ParsedBody``, for OpenAI's messages."""
 
-    async def _raw(self, request: Request) -> bytes:
-        return await read_with_images(request, self._most_bytes)
 
-    async def _decoded(self, request: Request, raw: bytes, media_type: str) -> Any:
-        values = await super()._decoded(request, raw, media_type)
-        await take_out_images(request, values, len(raw), self._most_bytes, _OF_OPENAI, find_image_url)
-        return values
+class ParsedObjectWithImages(_WithImages, ParsedObject):
+    """Dependency: as ``ParsedObject``, for OpenAI's messages."""
