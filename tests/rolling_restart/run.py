@@ -19,7 +19,7 @@ from tests.rolling_restart.load import Load
 from tests.rolling_restart.spread import Spread
 from tests.rolling_restart.targets import SERVICES, Target
 
-_OUTBOX_SECONDS = 60.0
+_OUTBOX_SECONDS = 180.0
 # Every third drain is one whose processes are killed before they have given up their work.
 _DRAIN_GRACE = (12.0, 12.0, 1.0)
 _BUSY = "while True: pass"
@@ -202,7 +202,7 @@ def _describe(outcome: Outcome, number: int, process: str) -> str:
 
 
 async def _outbox(spread: Spread, processes: list[tuple[str, str]]) -> list[str]:
-    """Events that nobody has sent a minute after the end."""
+    """Events that nobody has sent three minutes after the end."""
     deadline = time.monotonic() + _OUTBOX_SECONDS
     while True:
         waiting = {process: await asyncio.to_thread(spread.waiting, process) for _, process in processes}
