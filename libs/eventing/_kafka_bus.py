@@ -7,12 +7,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-<<<<<<< HEAD
-from libs.eventing._bus import Assignment, Partition
 from libs.eventing._kafka_connection import BrokerArrival, KafkaConnection
-=======
-from libs.eventing._kafka_connection import KafkaConnection
->>>>>>> main
 from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer

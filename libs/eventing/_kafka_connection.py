@@ -113,26 +113,6 @@ def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
     return "in the clear" not in record.getMessage()
 
 
-<<<<<<< HEAD
-async def connection_diagnostics(connection: KafkaConnection) -> str | None:
-    """Tries one connection and says why the first broker refuses it; None when it accepts.
-
-    aiokafka's clients only report that they could not connect.
-    """
-    options = connection.options()
-    server = options.pop("bootstrap_servers").split(",")[0].strip()
-    host, _, port = server.rpartition(":")
-    try:
-        async with asyncio.timeout(_DIAGNOSTICS_SECONDS):
-            opened = await create_conn(host.strip("[]"), int(port), **options)
-    except TimeoutError:
-        return f"{server} does not answer"
-    except (KafkaError, OSError, ValueError) as problem:
-        return f"{server}: {str(problem) or type(problem).__name__}"
-    opened.close()
-    return None
-
-
 class BrokerArrival:
     """Holds the first connections of a process back until a broker listens, or for ``seconds``.
 
@@ -166,8 +146,6 @@ class BrokerArrival:
         return False
 
 
-=======
->>>>>>> main
 class KafkaSettings(BaseSettings):
     """Rejects wrong combinations and names the variable to change."""
 

@@ -10,12 +10,8 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
-<<<<<<< HEAD
-from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
 from libs.eventing._kafka_connection import BrokerArrival
-=======
 from libs.eventing.bus import Assignment, BusUnavailable, Headers, Partition, Record
->>>>>>> main
 
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0

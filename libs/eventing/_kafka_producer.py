@@ -22,13 +22,8 @@ from aiokafka.errors import (
 )
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-<<<<<<< HEAD
-from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
-from libs.eventing._kafka_connection import BrokerArrival, KafkaConnection, connection_diagnostics
-=======
-from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing._kafka_connection import BrokerArrival, KafkaConnection
 from libs.eventing.bus import BusUnavailable, Headers, MessageRefused
->>>>>>> main
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.kafka")
