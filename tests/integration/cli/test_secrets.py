@@ -18,7 +18,6 @@ from deploy.local.home import Home
 from libs.contracts.api import webhooks
 from libs.contracts.api.toolsets import secret_place
 from libs.contracts.identifiers import new_id
-from libs.persistence import migrate
 from libs.secrets import SecretCipher
 from services.registry.bootstrap import MIGRATIONS as REGISTRY
 from services.timeline.bootstrap import MIGRATIONS as TIMELINE
@@ -30,10 +29,11 @@ OLD, NEW, LOST, STORED = b"o" * 32, b"n" * 32, b"l" * 32, b"s" * 32
 @pytest.fixture
 def databases(infrastructure: Infrastructure, topic_prefix: str) -> Iterator[dict[str, str]]:
     names = {service: f"test_{topic_prefix.strip('-')}_{service}" for service in ("timeline", "registry")}
-    urls = {service: asyncio.run(infrastructure.create_database(name)) for service, name in names.items()}
-    migrate(urls["timeline"], TIMELINE)
-    migrate(urls["registry"], REGISTRY)
-    yield urls
+    migrations = {"timeline": TIMELINE, "registry": REGISTRY}
+    yield {
+        service: asyncio.run(infrastructure.create_migrated(name, migrations[service]))
+        for service, name in names.items()
+    }
     for name in names.values():
         asyncio.run(infrastructure.drop_database(name))
 
