@@ -8,7 +8,8 @@ from statistics import quantiles
 import pytest
 
 from libs.contracts.errors import RateLimited
-from services.gateway.use_cases.shed_load import LEAST_PER_SECOND, TICK_SECONDS, LoadShedding
+from services.gateway.use_cases.load_shedding import LEAST_PER_SECOND, TICK_SECONDS, LoadShedding
+from tests.support.waiting import elapse
 
 LATE, IN_TIME = 0.05, 0.0
 
@@ -210,10 +211,10 @@ async def test_the_event_loop_is_watched_while_companies_share_it(monkeypatch: p
     monkeypatch.setattr(load, "observe", late.append)
     watching = asyncio.create_task(load.run())
     await load.admit("quiet")
-    await asyncio.sleep(10 * TICK_SECONDS)
+    await elapse(10 * TICK_SECONDS)
     assert not late
     await load.admit("flood")
-    await asyncio.sleep(10.5 * TICK_SECONDS)
+    await elapse(10.5 * TICK_SECONDS)
     assert late == pytest.approx([0.0] * 10, abs=0.001)
     watching.cancel()
 

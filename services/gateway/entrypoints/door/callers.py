@@ -17,9 +17,9 @@ from services.gateway.domain.accounts import Principal, is_secret
 from services.gateway.domain.limits import REQUESTS
 from services.gateway.entrypoints.door.queries import query_values
 from services.gateway.entrypoints.door.routes import reads_body
+from services.gateway.use_cases.load_shedding import LoadShedding
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
-from services.gateway.use_cases.shed_load import LoadShedding
 
 API_KEY: Final = APIKeyHeader(
     name="x-api-key",
