@@ -15,7 +15,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.engines import EngineUnavailable
-from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
+from services.ingestion.use_cases.index_care import InspectArtifactIndexes
 from tests.support.artifact_world import World, person
 from tests.support.office_files import xls, xlsx
 
