@@ -36,8 +36,7 @@ from benchmarks.stack import Say, own_home, stack_postgres
 from benchmarks.turns import FULL, Bench, open_bench
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from libs.eventing import Outbox
-from libs.eventing._retention import Retention
+from libs.eventing import Outbox, Retention
 from libs.persistence import Database
 from libs.quotas import CompanyAmounts, CompanyLimits
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions

@@ -11,7 +11,7 @@ from cli.terminal import Json, failures_explained, note, print_json, print_table
 from deploy.local.errors import StackError
 from libs.contracts.errors import NotFound, ServiceError
 from libs.contracts.timestamps import format_time
-from libs.eventing import BusUnavailable
+from libs.eventing.bus import BusUnavailable
 from libs.eventing.dead_letters import (
     DeadLetterSession,
     ReplayOutcome,

@@ -8,7 +8,8 @@ import typer
 from cli.installation import named_bus
 from cli.terminal import Json, failures_explained, note, print_json
 from deploy.local.errors import StackError
-from libs.eventing import BusUnavailable, Replication, create_topics
+from libs.eventing.administration import Replication, create_topics
+from libs.eventing.bus import BusUnavailable
 
 app = typer.Typer(no_args_is_help=True, add_completion=False)
 Replicas = Annotated[

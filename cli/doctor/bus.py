@@ -14,7 +14,7 @@ from aiokafka.errors import for_code
 from cli.doctor.findings import Check, Finding, compare_clocks, failed, ok, skipped, warning
 from cli.installation import BusAddress
 from libs.contracts.topics import with_dead_letters
-from libs.eventing import Replication, kafka_admin
+from libs.eventing.administration import Replication, kafka_admin
 
 _REACH = (
     "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how "

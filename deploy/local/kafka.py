@@ -182,7 +182,7 @@ class Kafka(ManagedProcess):
 async def create_topics(kafka: Kafka, prefix: str) -> None:
     # Imported late: the Kafka client takes a while to load and only this step needs it.
     from libs.eventing import KafkaSettings
-    from libs.eventing import create_topics as create
+    from libs.eventing.administration import create_topics as create
 
     await create(KafkaSettings.model_validate(kafka.settings).kafka(), prefix)
 

@@ -9,9 +9,8 @@ import structlog
 
 from libs.contracts.errors import cause_of
 from libs.eventing import _metrics as metrics
-from libs.eventing._bus import BusUnavailable, Overtaken, Record
-from libs.eventing._dead_letters import DeadLetters
-from libs.eventing._messages import PoisonMessage
+from libs.eventing.bus import BusUnavailable, Overtaken, PoisonMessage, Record
+from libs.eventing.dead_letters import DeadLetters
 from libs.persistence import is_unreachable
 from libs.retry import RetryPolicy
 

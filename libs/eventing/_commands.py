@@ -15,11 +15,11 @@ from libs.contracts.messages import Command, CommandContext, CommandRejected, Dr
 from libs.contracts.timestamps import parse_time
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
-from libs.eventing._bus import Record
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import COMMAND_LIFETIME, PoisonMessage, envelope_of, process_span
 from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._revoked_keys import RevokedKeys
+from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.messages import COMMAND_LIFETIME, process_span
 from libs.persistence import Database
 from libs.tracing import current_traceparent
 
@@ -38,15 +38,6 @@ HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
 """Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
 """Whether a service knows the command with this id, if it is that company's."""
-
-
-async def enter_commands(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
-    """Notes commands in the transaction of their effects, for handlers of ``handle_raw`` that take several at once.
-
-    When ``check`` of the result raises, the transaction is to be rolled back and each command tried alone.
-    """
-    given = [(command.command_id, command.identity.company_id) for command in commands]
-    return await inbox.enter_all(transaction.connection, _CONSUMER, given)
 
 
 class CommandRouter:
@@ -118,6 +109,15 @@ class CommandRouter:
         """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
         self._routes[command_type.TYPE] = (command_type, handler)
 
+    @staticmethod
+    async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
+        """Notes commands in the transaction of their effects, for handlers of ``handle_raw`` that take several at once.
+
+        When ``check`` of the result raises, the transaction is to be rolled back and each command tried alone.
+        """
+        given = [(command.command_id, command.identity.company_id) for command in commands]
+        return await inbox.enter_all(transaction.connection, _CONSUMER, given)
+
     @asynccontextmanager
     async def _entered(self, context: CommandContext) -> AsyncIterator[Transaction]:
         """A transaction with the command's inbox row. Raises ``AlreadyProcessed``."""
@@ -138,7 +138,7 @@ class CommandRouter:
 
     async def deliver(self, record: Record) -> None:
         """Carry out the command in a record. Raises ``PoisonMessage`` when it can never be carried out."""
-        envelope = envelope_of(record)
+        envelope = record.envelope()
         if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
             return
@@ -167,7 +167,7 @@ class CommandRouter:
     async def give_up(self, record: Record, cause: str) -> None:
         """Reject a command that is dead-lettered, if it can be read."""
         try:
-            envelope = envelope_of(record)
+            envelope = record.envelope()
             context = self._context(envelope, record.value)
         except PoisonMessage:
             return

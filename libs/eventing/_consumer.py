@@ -7,10 +7,10 @@ from typing import Final, NamedTuple, Protocol
 
 import structlog
 
-from libs.eventing import _metrics as metrics
 from libs.eventing._attempts import Attempts, GivenUp
-from libs.eventing._bus import Bus, BusUnavailable, Consumer, Partition, Record
-from libs.eventing._dead_letters import DeadLetters
+from libs.eventing.bus import Bus, BusUnavailable, Consumer, Partition, Record
+from libs.eventing.dead_letters import DeadLetters
+from libs.eventing.lag import set_lag
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.consumer")
@@ -152,7 +152,7 @@ class ConsumerLoop:
             first = tracker.first_unfinished if tracker is not None else None
             behind[partition.topic] += max(end - (position if first is None else first), 0)
         for topic, messages in behind.items():
-            metrics.set_lag(self.group, topic, messages)
+            set_lag(self.group, topic, messages)
 
     async def _consume(self, consumer: Consumer) -> None:
         loop = asyncio.get_running_loop()

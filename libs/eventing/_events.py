@@ -9,9 +9,9 @@ from pydantic import ValidationError
 from libs.contracts.messages import Command, CommandRejected, Envelope, Event, MessageContext
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
-from libs.eventing._bus import Record
-from libs.eventing._messages import PayloadReader, PoisonMessage, envelope_of, process_span
 from libs.eventing._outbox import Outbox, Transaction
+from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.messages import PayloadReader, process_span
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.events")
@@ -45,7 +45,7 @@ class EventRouter:
 
     async def deliver(self, record: Record) -> None:
         """React to the event in a record; unknown types are ignored. Raises ``PoisonMessage``."""
-        envelope = envelope_of(record)
+        envelope = record.envelope()
         if envelope.type not in self._routes:
             return
         structlog.contextvars.bind_contextvars(correlation_id=envelope.correlation_id, event_id=envelope.id)

@@ -7,11 +7,11 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._bus import Assignment, Partition
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
+from libs.eventing.bus import Assignment, Partition
 
 # After a rebalance the next fetch waits for the one before it.
 _FETCH_WAIT_MS: Final = 500
@@ -24,7 +24,7 @@ class KafkaBus:
     """Producers and readers of one cluster.
 
     ``prefix`` goes before every topic and group, so that several installations share a cluster. ``process`` is the
-    number of this process in its groups.
+    number of this process in its groups, and ``member_id`` the client id by which its members are known.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class KafkaBus:
         self._connection = KafkaConnection.of(connection)
         self._prefix = prefix
         self._client_id = client_id
-        self._member_id = client_id if process is None else member_client_id(client_id, process)
+        self.member_id = client_id if process is None else member_client_id(client_id, process)
 
     def groups(self) -> KafkaGroups:
         return KafkaGroups(self._connection, prefix=self._prefix, client_id=self._client_id)
@@ -67,7 +67,7 @@ class KafkaBus:
         return AIOKafkaConsumer(
             *topics,
             **self._connection.options(),
-            client_id=self._client_id if group is None else self._member_id,
+            client_id=self._client_id if group is None else self.member_id,
             group_id=group,
             enable_auto_commit=False,
             auto_offset_reset=reset,

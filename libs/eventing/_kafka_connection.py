@@ -13,7 +13,7 @@ from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from libs.eventing._bus import BusUnavailable
+from libs.eventing.bus import BusUnavailable
 
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
@@ -83,6 +83,24 @@ class KafkaConnection:
             given["sasl_plain_password"] = self.password
         return given
 
+    async def refusal(self) -> str | None:
+        """Tries one connection and says why the first broker refuses it; None when it accepts.
+
+        aiokafka's clients only report that they could not connect.
+        """
+        options = self.options()
+        server = options.pop("bootstrap_servers").split(",")[0].strip()
+        host, _, port = server.rpartition(":")
+        try:
+            async with asyncio.timeout(_DIAGNOSTICS_SECONDS):
+                opened = await create_conn(host.strip("[]"), int(port), **options)
+        except TimeoutError:
+            return f"{server} does not answer"
+        except (KafkaError, OSError, ValueError) as problem:
+            return f"{server}: {str(problem) or type(problem).__name__}"
+        opened.close()
+        return None
+
 
 def is_bus_outage(problem: BaseException) -> bool:
     """Whether the broker is what failed: its clients go on by themselves when it is back."""
@@ -91,25 +109,6 @@ def is_bus_outage(problem: BaseException) -> bool:
 
 def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
     return "in the clear" not in record.getMessage()
-
-
-async def connection_diagnostics(connection: KafkaConnection) -> str | None:
-    """Tries one connection and says why the first broker refuses it; None when it accepts.
-
-    aiokafka's clients only report that they could not connect.
-    """
-    options = connection.options()
-    server = options.pop("bootstrap_servers").split(",")[0].strip()
-    host, _, port = server.rpartition(":")
-    try:
-        async with asyncio.timeout(_DIAGNOSTICS_SECONDS):
-            opened = await create_conn(host.strip("[]"), int(port), **options)
-    except TimeoutError:
-        return f"{server} does not answer"
-    except (KafkaError, OSError, ValueError) as problem:
-        return f"{server}: {str(problem) or type(problem).__name__}"
-    opened.close()
-    return None
 
 
 class KafkaSettings(BaseSettings):

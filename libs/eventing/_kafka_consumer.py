@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
-from libs.eventing._bus import Assignment, BusUnavailable, Headers, Partition, Record
+from libs.eventing.bus import Assignment, BusUnavailable, Headers, Partition, Record
 
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0

@@ -11,8 +11,8 @@ from aiokafka.errors import KafkaError, for_code
 from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.group import LeaveGroupRequest
 
-from libs.eventing._bus import BusUnavailable
 from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing.bus import BusUnavailable
 
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0

@@ -22,8 +22,8 @@ from aiokafka.errors import (
 )
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._bus import BusUnavailable, Headers, MessageRefused
-from libs.eventing._kafka_connection import KafkaConnection, connection_diagnostics
+from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing.bus import BusUnavailable, Headers, MessageRefused
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.kafka")
@@ -94,7 +94,7 @@ class KafkaProducer:
     async def _reason(self, problem: Exception) -> str:
         # About a wrong password or certificate the client itself says only that it could not connect.
         secured = self._connection.security_protocol != "plaintext"
-        return (await connection_diagnostics(self._connection) if secured else None) or repr(problem)
+        return (await self._connection.refusal() if secured else None) or repr(problem)
 
     async def stop(self) -> None:
         if self._connecting is not None:

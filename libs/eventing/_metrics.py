@@ -4,7 +4,7 @@ from functools import cache
 from time import perf_counter
 from typing import Final
 
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Histogram
 
 _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 _COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
@@ -19,7 +19,6 @@ _RETRIES: Final = Counter(
     "aes_message_retries_total", "Failed attempts at a message that are repeated.", ["group", "cause"]
 )
 _DEAD: Final = Counter("aes_dead_letters_total", "Messages given up and kept as dead letters.", ["consumer", "topic"])
-_LAG: Final = Gauge("aes_consumer_lag_messages", "Unfinished messages of the partitions read here.", ["group", "topic"])
 SWEPT: Final = Counter(
     "aes_outbox_swept_total", "Messages that another process has left, or could not send in time.", ["service"]
 )
@@ -30,11 +29,6 @@ PURGE_FAILURES: Final = Counter(
     ["service", "table"],
 )
 PARKED: Final = Counter("aes_outbox_parked_total", "Messages that the broker refused for good.", ["service"])
-
-
-def set_lag(group: str, topic: str, messages: int) -> None:
-    """Set the number of unfinished messages in the partitions of this member."""
-    _LAG.labels(group, topic).set(messages)
 
 
 class CommandMeasurement:
@@ -84,8 +78,3 @@ def retried(group: str, *, outage: bool) -> None:
 def dead_letters(consumer: str, topic: str) -> Counter:
     """Created at start: Prometheus does not see the rise of a counter that first appears as 1."""
     return _DEAD.labels(consumer, topic)
-
-
-def count_removed(service: str, table: str, rows: int) -> None:
-    """Counts rows that were removed after their time by others than ``Retention``."""
-    PURGED.labels(service, table).inc(rows)

@@ -8,7 +8,7 @@ from heapq import merge
 from operator import attrgetter
 from typing import Final, Generic, TypeVar
 
-from libs.eventing._bus import Partition
+from libs.eventing.bus import Partition
 
 T = TypeVar("T")
 # Half of the second that the order is promised for: the other half is for clocks and the way of a fetch's answer.

@@ -12,8 +12,8 @@ from psycopg.rows import TupleRow, class_row
 
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Draft, Event, MessageContext
-from libs.eventing._messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.eventing._relay import Relay
+from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 

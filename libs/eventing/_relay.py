@@ -19,9 +19,9 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Envelope, command_models
 from libs.contracts.timestamps import format_time
 from libs.eventing import _metrics as metrics
-from libs.eventing._bus import BusUnavailable, MessageRefused, Producer, problem_of
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import (
+from libs.eventing.bus import BusUnavailable, MessageRefused, Producer, problem_of
+from libs.eventing.messages import (
     COMMAND_LIFETIME,
     OUTBOX_COLUMNS,
     OutboxMessage,
@@ -33,8 +33,6 @@ from libs.eventing._messages import (
 from libs.persistence import Database, Parameters, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-# Each request to the broker costs every reader an answer and a request.
-_LINGER_SECONDS: Final = 0.01
 # Marks cost an UPDATE each; in bulk they cost next to nothing, and one that is lost only means a second delivery.
 _MARK_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
@@ -110,6 +108,9 @@ class Relay:
     ``waiting`` is the number of unpublished messages at the last look, ``oldest`` the age of the first in seconds.
     """
 
+    # Each request to the broker costs every reader an answer and a request.
+    LINGER_SECONDS: Final = 0.01
+
     def __init__(self, database: Database, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
         self.waiting = 0
         self.oldest = 0.0
@@ -160,7 +161,7 @@ class Relay:
         if outcome:
             self.send_now()
         elif self._queue and self._lingering is None:
-            self._lingering = asyncio.get_running_loop().call_later(_LINGER_SECONDS, self._send_queue.set)
+            self._lingering = asyncio.get_running_loop().call_later(self.LINGER_SECONDS, self._send_queue.set)
 
     def send_now(self) -> None:
         """End the linger of queued messages."""

@@ -16,11 +16,11 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Envelope, MalformedEnvelope, Received, envelope_from
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
-from libs.eventing._bus import Bus, BusUnavailable, MessageRefused, Producer, Record
-from libs.eventing._event_queue import EventQueue
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
 from libs.eventing._tail_reader import TailReader
+from libs.eventing.bus import Bus, BusUnavailable, MessageRefused, Producer, Record
+from libs.eventing.event_queue import EventQueue
+from libs.eventing.messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
 from libs.tracing import current_traceparent
 
 _log = structlog.get_logger("eventing.request_reply")

@@ -206,6 +206,10 @@ class Retention:
         purge = partial(expiry.purge, days=expiry.days or days, limit=self._rows)
         self._purges[expiry.table] = purge, expiry.goes_by_age
 
+    def count_removed(self, table: str, rows: int) -> None:
+        """Counts rows of the service that others removed after their time."""
+        metrics.PURGED.labels(self._service, table).inc(rows)
+
     def know(self, *entities: EntityTable) -> None:
         """Has numbers of events deleted whose subjects are in none of these tables, which have all that has numbers."""
         self._entities += entities

@@ -7,8 +7,8 @@ import structlog
 from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.messages import MalformedEnvelope, envelope_from
 from libs.contracts.topics import GATEWAY_EVENTS
-from libs.eventing._bus import Bus, Record
 from libs.eventing._tail_reader import TailReader
+from libs.eventing.bus import Bus, Record
 
 _log = structlog.get_logger("eventing.revoked_keys")
 _REMEMBERED: Final = 100_000

@@ -6,7 +6,7 @@ from typing import Final
 
 import structlog
 
-from libs.eventing._bus import Bus, BusUnavailable, Partition, Record, Tail
+from libs.eventing.bus import Bus, BusUnavailable, Partition, Record, Tail
 from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("eventing.tail_reader")

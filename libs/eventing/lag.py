@@ -7,12 +7,19 @@ from typing import Any, Final
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.coordinator.protocol import ConsumerProtocolMemberAssignment
+from prometheus_client import Gauge
 
 from libs.contracts.topics import TOPICS
-from libs.eventing._admin import kafka_admin_and_consumer
 from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing.administration import kafka_admin_and_consumer
 
+_LAG: Final = Gauge("aes_consumer_lag_messages", "Unfinished messages of the partitions read here.", ["group", "topic"])
 _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
+
+
+def set_lag(group: str, topic: str, messages: int) -> None:
+    """Sets the number of unfinished messages in the partitions of this member."""
+    _LAG.labels(group, topic).set(messages)
 
 
 @dataclass(frozen=True, slots=True)

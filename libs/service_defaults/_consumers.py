@@ -7,17 +7,10 @@ from typing import Any, Final
 
 import structlog
 
-from libs.eventing import (
-    BatchConsumer,
-    BatchHandler,
-    BusUnavailable,
-    CommandRouter,
-    ConsumerLoop,
-    DeadLetters,
-    EventRouter,
-    KafkaBus,
-    Producer,
-)
+from libs.eventing import CommandRouter, ConsumerLoop, EventRouter, KafkaBus
+from libs.eventing.batches import BatchConsumer, BatchHandler
+from libs.eventing.bus import BusUnavailable, Producer
+from libs.eventing.dead_letters import DeadLetters
 from libs.service_defaults._departures import Departures
 from libs.service_defaults._health import Check, Readiness
 from libs.service_defaults._supervision import Hook, supervised, unless_stopped

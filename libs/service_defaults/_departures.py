@@ -5,7 +5,8 @@ from typing import Final
 
 import structlog
 
-from libs.eventing import BusUnavailable, KafkaGroups
+from libs.eventing import KafkaBus
+from libs.eventing.bus import BusUnavailable
 from libs.persistence import Presence
 from libs.retry import RetryPolicy
 
@@ -16,8 +17,8 @@ _RETRIES: Final = RetryPolicy(first=0.5, longest=5.0)
 class Departures:
     """Every process of the service does it, for the groups that it is in itself."""
 
-    def __init__(self, groups: KafkaGroups, presence: Presence) -> None:
-        self._groups = groups
+    def __init__(self, bus: KafkaBus, presence: Presence) -> None:
+        self._groups = bus.groups()
         self._presence = presence
         self._watched: list[str] = []
         self._woken = asyncio.Event()

@@ -10,7 +10,8 @@ from starlette.responses import Response
 from libs.contracts.errors import AuthenticationFailed, NotFound, PermissionDenied
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Envelope, Received, envelope_from_attributes
-from libs.eventing import CommandRouter, IdentitySigner, Outbox, OutboxMessage
+from libs.eventing import CommandRouter, IdentitySigner, Outbox
+from libs.eventing.messages import OutboxMessage
 from libs.quotas import CompanyAmounts
 
 BEARER: Final = "Bearer "

@@ -10,7 +10,6 @@ from fastapi import FastAPI
 from prometheus_client import Gauge
 
 from libs.eventing import (
-    BatchHandler,
     CommandRouter,
     EntityTable,
     EventRouter,
@@ -18,11 +17,12 @@ from libs.eventing import (
     IdentitySigner,
     KafkaBus,
     Outbox,
-    PayloadReader,
     Relay,
     Retention,
     RevokedKeys,
 )
+from libs.eventing.batches import BatchHandler
+from libs.eventing.messages import PayloadReader
 from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
 from libs.quotas import CompanyAmounts
 from libs.service_defaults._consumers import Consumers
@@ -89,7 +89,7 @@ class Service:
         self.calls = UpstreamClient(settings.addresses(), self.signer)
         self.payloads = PayloadReader(self.calls.payload)
         self.readiness = Readiness()
-        self.departures = Departures(self.bus.groups(), self.presence)
+        self.departures = Departures(self.bus, self.presence)
         self.consumers = Consumers(name, self.bus, self.producer, self.readiness, self.departures)
         self.consumers.add("commands", self.commands, after=self.revoked_keys.wait)
         self.http = self._http_app()

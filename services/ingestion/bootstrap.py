@@ -200,7 +200,7 @@ def _add_ingestion(
     streams = IngestionStreams(
         kafka=settings.kafka(),
         prefix=settings.topic_prefix,
-        process=service.presence.number,
+        member_id=service.bus.member_id,
         items=ingest,
         run=advance,
         batches=settings.streams_batches,

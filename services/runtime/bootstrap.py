@@ -9,7 +9,7 @@ import structlog
 
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
-from libs.eventing import Outbox, count_removed
+from libs.eventing import Outbox
 from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
@@ -88,7 +88,6 @@ _RENEWALS_PER_LEASE = 3
 # The commit that the reconciler is told of beforehand takes milliseconds; the second pass is for a slow one.
 _RECONCILE_AFTER = (0.02, 0.25)
 _EXPIRY_SECONDS = 2.0
-_REMOVED = partial(count_removed, "runtime", "sessions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +246,8 @@ def _run_in_background(service: Service, worker: Worker) -> None:
     service.on_start(worker.prices.begin)
     service.background("runtime.prices", worker.prices.run)
     service.count_amounts(worker.amounts)
-    expire_sessions = ExpireSessions(begin, open_writer, _REMOVED)
+    on_removed = partial(service.retention.count_removed, "sessions")
+    expire_sessions = ExpireSessions(begin, open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(begin, open_writer, worker.handlers.retention, on_removed=_REMOVED)
+    remove = RemoveOldSessions(begin, open_writer, worker.handlers.retention, on_removed=on_removed)
     service.background("runtime.retention", lambda: keep_retention(remove))

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from libs import eventing
 from libs.service_defaults import RELEASE
 
 ROOT = Path(__file__).parents[2]
@@ -81,3 +82,35 @@ def test_the_migrations_of_a_service_form_one_chain(service: str) -> None:
 
 def test_processes_tell_the_release_of_the_project() -> None:
     assert tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"] == RELEASE
+
+
+def private_modules(file: Path) -> list[str]:
+    """Private modules of libraries that the file imports, as ``eventing._relay``."""
+    found: list[str] = []
+    for node in ast.walk(ast.parse(file.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.module is not None and node.level == 0:
+            found += [f"{node.module}.{each.name}" for each in node.names]
+        elif isinstance(node, ast.Import):
+            found += [each.name for each in node.names]
+    return [name.removeprefix("libs.") for name in found if re.match(r"libs\.\w+(\.\w+)*\._", name)]
+
+
+def test_a_library_is_used_by_its_public_modules() -> None:
+    """Tests of a library's own room may look inside; of other libraries than the bus, every test may."""
+    outside: list[str] = []
+    for file in python_files("benchmarks", "cli", "deploy", "libs", "services", "tests", "tools"):
+        path = file.relative_to(ROOT)
+        for module in private_modules(file):
+            library = module.partition(".")[0]
+            is_own = path.parts[:2] == ("libs", library) or (path.parts[0] == "tests" and path.parts[2] == library)
+            if not is_own and (path.parts[0] != "tests" or library == "eventing"):
+                outside.append(f"{path}: {module}")
+    assert outside == []
+
+
+def test_the_library_of_the_bus_has_twenty_names() -> None:
+    assert len(eventing.__all__) <= 20
+
+
+def python_files(*folders: str) -> list[Path]:
+    return [file for folder in folders for file in sorted((ROOT / folder).rglob("*.py"))]

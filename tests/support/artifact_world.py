@@ -22,7 +22,9 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Command, Envelope, Event
 from libs.contracts.topics import INGESTION_COMMANDS
-from libs.eventing import IdentitySigner, OutboxMessage, Record
+from libs.eventing import IdentitySigner
+from libs.eventing.bus import Record
+from libs.eventing.messages import OutboxMessage
 from libs.objects import ObjectStore, open_store
 from libs.service_defaults import Caller, Service
 from libs.service_defaults._http_server import HttpServer

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from libs.eventing import OffsetMove, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing.bus import OffsetMove, Overtaken, Partition, PoisonMessage, Record
 
 
 @dataclass

@@ -3,8 +3,7 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-from libs.eventing import Bus, Record
-from libs.eventing._bus import Partition
+from libs.eventing.bus import Bus, Partition, Record
 from tests.support.waiting import until
 
 

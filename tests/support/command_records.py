@@ -7,7 +7,8 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Envelope
 from libs.contracts.timestamps import format_time
-from libs.eventing import IdentitySigner, Record
+from libs.eventing import IdentitySigner
+from libs.eventing.bus import Record
 
 SIGNING_KEY = "k" * 40
 ALICE = Identity(company_id="company-1", user_id="alice", key_id="key-1", scopes=frozenset({"runtime:execute"}))

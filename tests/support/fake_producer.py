@@ -5,8 +5,7 @@ from asyncio import Future
 from collections.abc import Callable, Collection
 
 from libs.contracts.messages import Envelope, envelope_from
-from libs.eventing import BusUnavailable, MessageRefused
-from libs.eventing._bus import Headers
+from libs.eventing.bus import BusUnavailable, Headers, MessageRefused
 
 
 class FakeProducer:

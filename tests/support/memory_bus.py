@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._bus import Assignment, BusUnavailable, Headers, MessageRefused, Partition, Record
+from libs.eventing.bus import Assignment, BusUnavailable, Headers, MessageRefused, Partition, Record
 
 
 class MemoryBus:

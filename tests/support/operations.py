@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from libs.contracts.errors import NotFound
-from libs.eventing import BusUnavailable
+from libs.eventing.bus import BusUnavailable
 from libs.eventing.dead_letters import (
     DeadLetter,
     DeadLetterTopic,

@@ -26,7 +26,8 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, Envelope, Event, envelope_from
 from libs.contracts.timestamps import format_time
-from libs.eventing import CommandRouter, IdentitySigner, Outbox, Record, Relay
+from libs.eventing import CommandRouter, IdentitySigner, Outbox, Relay
+from libs.eventing.bus import Record
 from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads

@@ -6,7 +6,7 @@ from typing import Any
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import now_text
-from libs.eventing import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Overtaken, Partition
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
 
 COMPANY = "company-1"

@@ -1,4 +1,4 @@
-"""Dead letters, for operators to inspect and replay."""
+"""Dead letters: messages that could not be processed, kept with the reason for operators to inspect and replay."""
 
 from libs.eventing.dead_letters._letter import DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
 from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken
@@ -9,11 +9,13 @@ from libs.eventing.dead_letters._session import (
     dead_letter_topics,
     open_dead_letters,
 )
+from libs.eventing.dead_letters._writer import DeadLetters
 
 __all__ = [
     "DeadLetter",
     "DeadLetterSession",
     "DeadLetterTopic",
+    "DeadLetters",
     "MetadataTooLong",
     "Replay",
     "ReplayOffsets",

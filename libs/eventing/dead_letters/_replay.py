@@ -13,13 +13,7 @@ from aiokafka.structs import OffsetAndMetadata
 from libs.contracts.errors import Conflict
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from libs.eventing._kafka_connection import KafkaConnection
-from libs.eventing.dead_letters._letter import (
-    REPLAY_GROUP,
-    DeadLetter,
-    DeadLetterTopic,
-    MetadataTooLong,
-    ReplayOffsets,
-)
+from libs.eventing.dead_letters._letter import REPLAY_GROUP, DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
 
 if TYPE_CHECKING:
     from libs.eventing.dead_letters._session import DeadLetterSession, TopicContent

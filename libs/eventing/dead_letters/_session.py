@@ -13,8 +13,8 @@ from aiokafka.errors import KafkaError
 
 from libs.contracts.errors import NotFound
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, dead_letter_name, with_dead_letters
-from libs.eventing._admin import kafka_admin_and_consumer
 from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing.administration import kafka_admin_and_consumer
 from libs.eventing.dead_letters._letter import REPLAY_GROUP, DeadLetter, DeadLetterTopic, ReplayOffsets
 from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, open_producer
 from libs.retry import RetryPolicy

@@ -8,7 +8,8 @@ from typing import Any, Final, Protocol
 import orjson
 
 from libs.contracts.messages import Envelope, public_name
-from libs.eventing import OffsetMove, Partition, PayloadReader, PoisonMessage, Record, envelope_of
+from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, Record
+from libs.eventing.messages import PayloadReader
 from services.gateway.domain.timeline import OWNER_UNKNOWN, TimelineEvent
 from services.gateway.domain.turn_ends import END_NAMES
 from services.gateway.domain.usage import TurnUsage, turn_usage
@@ -49,7 +50,7 @@ class TimelineEvents:
         return await self.log.offsets(topics)
 
     def read(self, record: Record) -> PublishedEvent | None:
-        envelope = envelope_of(record)
+        envelope = record.envelope()
         if not envelope.company_id:
             return None
         return PublishedEvent(envelope, None if envelope.data_ref is not None else event_of(envelope, record.value))

@@ -12,7 +12,7 @@ import structlog
 
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
-from libs.eventing import BusUnavailable
+from libs.eventing.bus import BusUnavailable
 from libs.eventing.lag import GroupLag
 from services.gateway.domain.operations import ReplicaHealth, view_of
 

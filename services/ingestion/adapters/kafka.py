@@ -11,7 +11,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import BusUnavailable, Producer
+from libs.eventing.bus import BusUnavailable, Producer
 from services.ingestion.domain.runs import Due, RunKey, encode_work
 
 _log = structlog.get_logger(__name__)

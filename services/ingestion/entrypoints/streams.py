@@ -20,7 +20,8 @@ from faust.types.auth import CredentialsT
 
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaConnection, member_client_id, set_lag
+from libs.eventing import KafkaConnection
+from libs.eventing.lag import set_lag
 from libs.fairness import FairSemaphore
 from services.ingestion.domain.runs import ItemKey, RunKey, WorkKey, decode_work
 from services.ingestion.entrypoints.watchdog import end_process
@@ -42,7 +43,7 @@ class IngestionStreams:
         *,
         kafka: KafkaConnection,
         prefix: str,
-        process: int,
+        member_id: str,
         items: Callable[[Sequence[ItemKey]], Awaitable[None]],
         run: Callable[[RunKey], Awaitable[None]],
         batches: int,
@@ -50,7 +51,7 @@ class IngestionStreams:
         end: Callable[[], None] = end_process,
     ) -> None:
         """Handles up to ``batches`` messages of a company at once, so that one is parsed while another is written, and
-        one more of another company. ``process`` is the number of this process in its group.
+        one more of another company. ``member_id``: the client id of this process in its group.
         """
         self._items = items
         self._run = run
@@ -61,7 +62,7 @@ class IngestionStreams:
         self._end = end
         self._stopping = False
         self.joined = False
-        self.app = _application(kafka, prefix, process)
+        self.app = _application(kafka, prefix, member_id)
         self.app.on_partitions_assigned.connect(self._assigned)
         topic = self.app.topic(prefix + INGESTION_WORK.name, value_serializer="raw", key_serializer="raw")
         self.app.agent(topic, name=f"{prefix}ingestion.work", concurrency=_ACTORS)(self._act)
@@ -163,7 +164,7 @@ def _credentials(kafka: KafkaConnection) -> CredentialsT | None:
     return faust.SSLCredentials(kafka.tls) if kafka.encrypted else None
 
 
-def _application(kafka: KafkaConnection, prefix: str, process: int) -> faust.App:
+def _application(kafka: KafkaConnection, prefix: str, member_id: str) -> faust.App:
     # They log every component that starts.
     for library in ("faust", "mode"):
         logging.getLogger(library).setLevel(logging.WARNING)
@@ -187,5 +188,5 @@ def _application(kafka: KafkaConnection, prefix: str, process: int) -> faust.App
         broker_commit_livelock_soft_timeout=_LONGEST_SECONDS,
         broker_session_timeout=10.0,
         broker_heartbeat_interval=1.0,
-        broker_client_id=member_client_id("aes-ingestion-worker", process),
+        broker_client_id=member_id,
     )

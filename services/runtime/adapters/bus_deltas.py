@@ -9,7 +9,8 @@ import structlog
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
 from libs.contracts.timestamps import now_text
-from libs.eventing import BusUnavailable, MessageRefused, Outbox, Producer
+from libs.eventing import Outbox
+from libs.eventing.bus import BusUnavailable, MessageRefused, Producer
 from services.runtime.domain.turns import ClaimedTurn
 
 _log = structlog.get_logger("runtime.deltas")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from cli.doctor import command
 from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from libs.persistence import migrate
 from libs.secrets import SecretCipher
 from services.gateway.bootstrap import MIGRATIONS as GATEWAY_MIGRATIONS

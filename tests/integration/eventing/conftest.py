@@ -17,7 +17,9 @@ from pydantic import SecretStr
 from deploy.local.ports import choose_free
 from libs.contracts.identity import Identity
 from libs.contracts.topics import GATEWAY_EVENTS
-from libs.eventing import CommandSender, IdentitySigner, KafkaBus, PayloadReader, create_topics
+from libs.eventing import CommandSender, IdentitySigner, KafkaBus
+from libs.eventing.administration import create_topics
+from libs.eventing.messages import PayloadReader
 from libs.persistence import Database
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.conftest import new_topic_prefix, own_database

@@ -8,7 +8,11 @@ import pytest
 from aiokafka import AIOKafkaProducer
 
 from libs.contracts.topics import events_topic
-from libs.eventing import BatchConsumer, Bus, DeadLetters, KafkaBus, Partition, Producer, create_topics
+from libs.eventing import KafkaBus
+from libs.eventing.administration import create_topics
+from libs.eventing.batches import BatchConsumer
+from libs.eventing.bus import Bus, Partition, Producer
+from libs.eventing.dead_letters import DeadLetters
 from libs.retry import RetryPolicy
 from tests.support.batch_sink import BatchSink
 from tests.support.bus_members import Member

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 import pytest
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES, events_topic
-from libs.eventing import Bus, KafkaBus, MessageRefused, Producer, create_topics
-from libs.eventing._bus import Tail
+from libs.eventing import KafkaBus
+from libs.eventing.administration import create_topics
+from libs.eventing.bus import Bus, MessageRefused, Producer, Tail
 from tests.support.bus_members import Member
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import never, until

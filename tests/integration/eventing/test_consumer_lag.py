@@ -4,7 +4,8 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.structs import OffsetAndMetadata
 
 from libs.contracts.topics import RUNTIME_COMMANDS
-from libs.eventing import KafkaBus, KafkaConnection, create_topics
+from libs.eventing import KafkaBus, KafkaConnection
+from libs.eventing.administration import create_topics
 from libs.eventing.lag import read_consumer_lag
 from tests.support.waiting import until
 

@@ -7,8 +7,9 @@ import pytest
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import now_text
-from libs.eventing import EventRouter, PayloadReader, PoisonMessage, Record, Transaction
-from libs.eventing._messages import PayloadCorrupt
+from libs.eventing import EventRouter, Transaction
+from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.messages import PayloadCorrupt, PayloadReader
 from tests.support.event_owner import EventOwner, event_owner
 from tests.support.sample_owner import TOPICS, NoteTaken
 

@@ -6,7 +6,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from libs.contracts.topics import events_topic
-from libs.eventing import BusUnavailable, KafkaBus, _kafka_consumer, create_topics
+from libs.eventing import KafkaBus, _kafka_consumer
+from libs.eventing.administration import create_topics
+from libs.eventing.bus import BusUnavailable
 from tests.support.bus_members import Member
 from tests.support.waiting import WITHIN, until
 

@@ -9,8 +9,9 @@ import psycopg
 import pytest
 
 from libs.contracts.topics import events_topic
-from libs.eventing import KafkaBus, KafkaGroups, create_topics
-from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing import KafkaBus, KafkaConnection
+from libs.eventing._kafka_groups import KafkaGroups
+from libs.eventing.administration import create_topics
 from libs.persistence import Presence
 from libs.service_defaults._departures import Departures
 from tests.support.bus_members import Member
@@ -113,7 +114,7 @@ async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connect
     async with present(database_url, clock=Clock()) as other:
         tasks = []
         for each in (presence, other):
-            departure = Departures(bus(kafka, topic_prefix, each.number).groups(), each)
+            departure = Departures(bus(kafka, topic_prefix, each.number), each)
             departure.watch(GROUP)
             tasks.append(asyncio.create_task(departure.run()))
         members = [
@@ -153,7 +154,7 @@ async def test_no_partition_moves_while_processes_are_busy_or_lose_their_connect
 async def test_departures_take_out_whoever_is_gone(
     topics: None, kafka: str, topic_prefix: str, database_url: str, presence: Presence, clock: Clock
 ) -> None:
-    departures = Departures(bus(kafka, topic_prefix, presence.number).groups(), presence)
+    departures = Departures(bus(kafka, topic_prefix, presence.number), presence)
     departures.watch(GROUP)
     running = asyncio.create_task(departures.run())
     async with present(database_url) as leaver:

@@ -3,7 +3,8 @@
 import pytest
 from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 
-from libs.eventing import BusUnavailable, KafkaBus, MessageRefused
+from libs.eventing import KafkaBus
+from libs.eventing.bus import BusUnavailable, MessageRefused
 from tests.support.bus_members import Member
 from tests.support.waiting import until
 

@@ -9,8 +9,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from deploy.local.ports import choose_free
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Received
-from libs.eventing import BusUnavailable, CommandSender, IdentitySigner, KafkaBus, Partition, PayloadReader
+from libs.eventing import CommandSender, IdentitySigner, KafkaBus
 from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
+from libs.eventing.bus import BusUnavailable, Partition
+from libs.eventing.messages import PayloadReader
 from libs.service_defaults import Service, UpstreamClient
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note

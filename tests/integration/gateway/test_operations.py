@@ -14,7 +14,10 @@ from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.timestamps import format_time, now_text, parse_time
 from libs.contracts.topics import RUNTIME_EVENTS
-from libs.eventing import DeadLetters, KafkaBus, KafkaConnection, Record, create_topics
+from libs.eventing import KafkaBus, KafkaConnection
+from libs.eventing.administration import create_topics
+from libs.eventing.bus import Record
+from libs.eventing.dead_letters import DeadLetters
 from services.gateway.adapters.kafka.operations import KafkaDeadLetters
 from services.gateway.use_cases.dead_letters import DeadLetterQuery, VisibleDeadLetters
 from tests.support.waiting import WITHIN, until

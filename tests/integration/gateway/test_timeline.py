@@ -17,7 +17,9 @@ from libs.contracts.events.runtime import TurnCancelled, TurnStarted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
 from libs.contracts.timestamps import format_time
-from libs.eventing import KafkaBus, Producer, create_topics
+from libs.eventing import KafkaBus
+from libs.eventing.administration import create_topics
+from libs.eventing.bus import Producer
 from libs.persistence import Database
 from libs.service_defaults import Service
 from services.gateway.adapters.postgres.timeline import PostgresTimeline

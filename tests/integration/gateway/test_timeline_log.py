@@ -11,7 +11,7 @@ from pydantic import SecretStr
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.timestamps import format_time
-from libs.eventing import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.adapters.postgres import timeline as adapter
 from services.gateway.adapters.postgres.timeline import PostgresTimeline

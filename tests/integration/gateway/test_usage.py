@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from libs.contracts.identifiers import new_id
-from libs.eventing import OffsetMove, Overtaken, Partition
+from libs.eventing.bus import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions

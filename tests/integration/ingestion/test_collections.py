@@ -16,7 +16,7 @@ from libs.contracts.events.ingestion import CollectionCreated, CollectionFilesAd
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
-from libs.eventing import OutboxMessage
+from libs.eventing.messages import OutboxMessage
 from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.files import TextKey

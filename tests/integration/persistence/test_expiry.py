@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.eventing import Expiry
-from libs.eventing._retention import Retention
+from libs.eventing import Expiry, Retention
 from libs.persistence import Database, migrate
 from services.artifacts.adapters.postgres import expiry as artifacts
 from services.gateway.adapters.postgres import expiry as gateway

@@ -8,8 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from libs.eventing import Outbox, Relay
-from libs.eventing._retention import Retention
+from libs.eventing import Outbox, Relay, Retention
 from libs.persistence import Database, TaskLease, migrate
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from tests.support.event_owner import PLAIN, SIGNER

@@ -14,7 +14,8 @@ from pydantic import SecretStr
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
-from libs.eventing import OutboxMessage, Record
+from libs.eventing.bus import Record
+from libs.eventing.messages import OutboxMessage
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings

@@ -10,7 +10,7 @@ from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpda
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import CommandRejected
-from libs.eventing import OutboxMessage
+from libs.eventing.messages import OutboxMessage
 from tests.integration.registry.conftest import Registry
 from tests.support.registry import configuration, identity
 

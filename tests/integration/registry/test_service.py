@@ -15,7 +15,7 @@ from pydantic import SecretStr
 from libs.contracts.commands.registry import CreateAgent, UpdateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build
 from services.registry.settings import RegistrySettings

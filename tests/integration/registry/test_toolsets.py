@@ -31,7 +31,7 @@ from libs.contracts.events.registry import (
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected
-from libs.eventing import BusUnavailable
+from libs.eventing.bus import BusUnavailable
 from tests.integration.registry.toolset_world import World, offers, toolset_world
 from tests.support.registry import configuration, identity
 from tests.support.waiting import until

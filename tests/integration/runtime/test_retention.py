@@ -9,7 +9,7 @@ from prometheus_client import REGISTRY
 from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.commands.runtime import SetRetention
 from libs.contracts.identity import Identity
-from libs.eventing import count_removed
+from libs.eventing import Retention
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.spending import NoPrices
@@ -25,7 +25,7 @@ AGE_TURNS = """
     UPDATE turns SET finished_at = finished_at - interval '40 days' WHERE session_id = ANY(%s) RETURNING id
 """
 Remover = Callable[..., RemoveOldSessions]
-REMOVED = ("tests", "sessions")
+SERVICE = "tests"
 
 
 @pytest.fixture
@@ -35,7 +35,7 @@ def remover(node: Node) -> Remover:
 
     def remover(*, default: int | None, limit: int = 100) -> RemoveOldSessions:
         retention = SessionRetention(PostgresRetentionWriter, reads, default)
-        on_removed = partial(count_removed, *REMOVED)
+        on_removed = partial(Retention(SERVICE).count_removed, "sessions")
         return RemoveOldSessions(node.outbox.transaction, open_writer, retention, on_removed=on_removed, limit=limit)
 
     return remover
@@ -53,7 +53,7 @@ async def used(node: Node, caller: Identity) -> str:
 
 
 def removed() -> float:
-    labels = dict(zip(("service", "table"), REMOVED, strict=True))
+    labels = {"service": SERVICE, "table": "sessions"}
     return REGISTRY.get_sample_value("aes_purged_rows_total", labels) or 0.0
 
 

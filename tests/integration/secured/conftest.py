@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from tests.support.secured_kafka import SecuredKafka, secured_kafka
 
 

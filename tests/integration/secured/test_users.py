@@ -16,12 +16,14 @@ from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, connection_diagnostics, create_topics
+from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, create_topics
+from libs.persistence import Database
 from libs.service_defaults import Service
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams
 from services.registry.bootstrap import build
 from services.registry.settings import RegistrySettings
+from tests.integration.eventing.conftest import until_ready
 from tests.support.registry import command_envelope, configuration
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.waiting import until
@@ -64,6 +66,12 @@ async def test_a_command_is_carried_out_and_an_outside_consumer_follows(
     command, command_id, correlation_id = CreateAgent(agent_id=new_id(), agent=configuration()), new_id(), new_id()
     envelope = command_envelope(command, service.signer, command_id=command_id, correlation_id=correlation_id)
     await (await producer.send(command.TOPIC.name, correlation_id, command.encode(), envelope.headers()))
+    database = Database(database_url, name="test", timeout=30.0)
+    await database.open()
+    # The example ends when nothing came for a while, in which a registry may still be starting.
+    await until_ready(service)
+    await until(lambda: database.value("SELECT count(*) FROM outbox WHERE published_at IS NOT NULL"))
+    await database.close()
 
     code, out, _ = await _follow(broker, correlation_id, broker.passwords["outside-consumer"])
 
@@ -96,7 +104,7 @@ async def test_work_is_taken_by_streams(broker: SecuredKafka) -> None:
         raise AssertionError("there is no run in this test")
 
     given = broker.connection("ingestion-kafka")
-    streams = IngestionStreams(kafka=given, prefix="", process=1, items=take, run=no_run, batches=1)
+    streams = IngestionStreams(kafka=given, prefix="", member_id="test-1", items=take, run=no_run, batches=1)
     serving = asyncio.create_task(streams.serve())
     producer = KafkaBus(given).producer()
     await producer.start()
@@ -132,15 +140,15 @@ async def test_a_wrong_password_is_told_and_keeps_a_service_from_being_ready(
 
 
 async def test_why_nobody_is_let_in_is_told(broker: SecuredKafka) -> None:
-    assert await connection_diagnostics(broker.connection("registry-kafka")) is None
-    assert await connection_diagnostics(broker.connection("registry-kafka", sasl_mechanism="SCRAM-SHA-256")) is None
+    assert await broker.connection("registry-kafka").refusal() is None
+    assert await broker.connection("registry-kafka", sasl_mechanism="SCRAM-SHA-256").refusal() is None
     wrong = {
         "invalid credentials": broker.connection("registry-kafka", password="guessed"),
         "certificate verify failed": broker.connection("registry-kafka", ca_file=""),
         "closed": KafkaConnection(servers=broker.servers),
     }
     for reason, connection in wrong.items():
-        assert reason in (await connection_diagnostics(connection) or "")
+        assert reason in (await connection.refusal() or "")
         with pytest.raises(BusUnavailable, match=reason):
             await create_topics(connection)
 

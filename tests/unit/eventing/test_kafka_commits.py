@@ -8,8 +8,8 @@ import pytest
 from aiokafka import TopicPartition
 from aiokafka.errors import NotCoordinatorForGroupError
 
-from libs.eventing import BusUnavailable, KafkaBus
-from libs.eventing._bus import Partition
+from libs.eventing import KafkaBus
+from libs.eventing.bus import BusUnavailable, Partition
 
 
 class Coordinator:

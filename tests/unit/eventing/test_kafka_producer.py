@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from aiokafka.errors import KafkaError, OutOfOrderSequenceNumber, TopicAuthorizationFailedError
 
-from libs.eventing import BusUnavailable, KafkaBus, Producer, _kafka_producer
+from libs.eventing import KafkaBus, _kafka_producer
+from libs.eventing.bus import BusUnavailable, Producer
 from tests.support.waiting import until
 
 

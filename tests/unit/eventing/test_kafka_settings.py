@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from libs.eventing import KafkaConnection, KafkaSettings, Replication
+from libs.eventing import KafkaConnection, KafkaSettings
+from libs.eventing.administration import Replication
 from tests.support.certificates import make_certificates
 
 SECRET = "hunter2-and-more"

@@ -9,7 +9,8 @@ import pytest
 
 from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.events.runtime import TurnCompleted, TurnStarted
-from libs.eventing import IdentitySigner, Outbox, OutboxMessage, Relay, _relay
+from libs.eventing import IdentitySigner, Outbox, Relay
+from libs.eventing.messages import OutboxMessage
 from tests.support.fake_producer import FakeProducer
 from tests.support.outbox_table import FakeOutboxTable
 from tests.support.waiting import elapse
@@ -52,15 +53,15 @@ def sent(producer: FakeProducer) -> list[str]:
 
 async def test_what_is_no_outcome_waits_a_moment_for_others(outbox: Outbox, producer: FakeProducer) -> None:
     outbox.publish([recorded(TurnStarted.TYPE, 1)])
-    await elapse(_relay._LINGER_SECONDS * 0.9)
+    await elapse(Relay.LINGER_SECONDS * 0.9)
     outbox.publish([recorded(TurnStarted.TYPE, 2)])
     assert sent(producer) == []
-    await elapse(_relay._LINGER_SECONDS * 0.2)
+    await elapse(Relay.LINGER_SECONDS * 0.2)
     assert sent(producer) == ["e1", "e2"], "the second one does not begin the wait anew"
     outbox.publish([recorded(TurnStarted.TYPE, 3)])
-    await elapse(_relay._LINGER_SECONDS * 0.9)
+    await elapse(Relay.LINGER_SECONDS * 0.9)
     assert sent(producer) == ["e1", "e2"]
-    await elapse(_relay._LINGER_SECONDS * 0.2)
+    await elapse(Relay.LINGER_SECONDS * 0.2)
     assert sent(producer) == ["e1", "e2", "e3"]
 
 
@@ -70,7 +71,7 @@ async def test_an_outcome_goes_at_once_and_takes_along_what_waits(
 ) -> None:
     outbox.publish([recorded(TurnStarted.TYPE, 1)])
     outbox.publish([recorded(outcome, 2), recorded(TurnStarted.TYPE, 3)])
-    await elapse(_relay._LINGER_SECONDS * 0.1)
+    await elapse(Relay.LINGER_SECONDS * 0.1)
     assert sent(producer) == ["e1", "e2", "e3"]
 
 

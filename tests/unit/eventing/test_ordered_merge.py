@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from libs.eventing._bus import Partition
 from libs.eventing._ordered_merge import OrderedMerge, Waiting
+from libs.eventing.bus import Partition
 from tests.support.seeds import seeds
 
 A, B = Partition("a-events", 0), Partition("b-events", 0)

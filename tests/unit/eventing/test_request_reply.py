@@ -12,7 +12,9 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Received, envelope_from
 from libs.contracts.timestamps import now_text, parse_time
-from libs.eventing import CommandSender, IdentitySigner, LookUp, PayloadReader, ReadTooSlowly, ReplyState
+from libs.eventing import CommandSender, IdentitySigner, LookUp, ReplyState
+from libs.eventing.event_queue import ReadTooSlowly
+from libs.eventing.messages import PayloadReader
 from libs.retry import RetryPolicy
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY
 from tests.support.memory_bus import MemoryBus
@@ -198,7 +200,7 @@ async def test_two_waiters_of_a_command_both_get_its_outcome(sender: CommandSend
 async def test_only_a_slow_reader_is_dropped(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.eventing._event_queue.MOST_UNREAD", 3)
+    monkeypatch.setattr("libs.eventing.event_queue.MOST_UNREAD", 3)
     async with (
         sender.replies("command", TakeNote, ALICE) as slow,
         sender.replies("command", TakeNote, ALICE) as other,

@@ -6,8 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from libs.eventing import ReadTooSlowly
-from libs.eventing._event_queue import MOST_TAKEN, MOST_UNREAD
+from libs.eventing.event_queue import MOST_TAKEN, MOST_UNREAD, ReadTooSlowly
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.use_cases.reading import company_feed, feed_reader
 from services.gateway.use_cases.reading.company_feed import CompanyFeed

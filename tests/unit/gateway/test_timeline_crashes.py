@@ -16,8 +16,10 @@ import pytest
 
 from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import now_text
-from libs.eventing import BatchConsumer, DeadLetters, OffsetMove, Partition, PayloadReader, Record
-from libs.eventing._bus import Assignment
+from libs.eventing.batches import BatchConsumer
+from libs.eventing.bus import Assignment, OffsetMove, Partition, Record
+from libs.eventing.dead_letters import DeadLetters
+from libs.eventing.messages import PayloadReader
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.memory_bus import MemoryBus, MemoryConsumer
@@ -303,7 +305,7 @@ def check(simulation: Simulation) -> None:
 
 @pytest.mark.rule(31)
 @pytest.mark.crash("the timeline's writer")
-@seeds(300)
+@seeds(100, slow=200)
 def test_readers_see_everything_once_in_order_whatever_dies(seed: int) -> None:
     simulation = Simulation(seed)
     run_in_virtual_time(simulation.run())

@@ -8,7 +8,8 @@ import pytest
 
 from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.messages import Envelope
-from libs.eventing import PayloadReader, PoisonMessage, Record
+from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.messages import PayloadReader
 from services.gateway.domain.timeline import OWNER_UNKNOWN
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.timeline import FakeTimeline

@@ -10,7 +10,8 @@ import pytest
 
 from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from libs.contracts.messages import Envelope
-from libs.eventing import PayloadReader, PoisonMessage, Record
+from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing.messages import PayloadReader
 from services.gateway.domain.usage import TurnUsage, UsageGroup
 from services.gateway.entrypoints.events import TimelineEvents
 from tests.support.gateway import Gateway

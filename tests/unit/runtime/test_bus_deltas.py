@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from libs.contracts.events.runtime import OutputTextDelta, TurnStarted
-from libs.eventing import IdentitySigner, Outbox, OutboxMessage, Relay, _relay
+from libs.eventing import IdentitySigner, Outbox, Relay
+from libs.eventing.messages import OutboxMessage
 from services.runtime.adapters.bus_deltas import BusDeltas
 from tests.support.fake_producer import FakeProducer
 from tests.support.outbox_table import FakeOutboxTable
@@ -68,10 +69,10 @@ async def test_an_event_that_lingers_goes_before_the_text_that_follows_it(
 ) -> None:
     turn = claimed_turn()
     outbox.publish([started(turn.id)])
-    await elapse(_relay._LINGER_SECONDS / 2)
+    await elapse(Relay.LINGER_SECONDS / 2)
     assert producer.delivered == []
     deltas.send(turn, delta(turn.id), 1)
-    await elapse(_relay._LINGER_SECONDS / 4)
+    await elapse(Relay.LINGER_SECONDS / 4)
     assert [(envelope.type, envelope.sequence) for envelope in producer.envelopes] == [
         (TurnStarted.TYPE, 1),
         (OutputTextDelta.TYPE, 1),

@@ -9,7 +9,7 @@ from aiokafka.errors import NotCoordinatorForGroupError
 from psycopg import OperationalError
 from structlog.testing import capture_logs
 
-from libs.eventing import BusUnavailable
+from libs.eventing.bus import BusUnavailable
 from libs.service_defaults._supervision import log_unretrieved, supervised
 
 

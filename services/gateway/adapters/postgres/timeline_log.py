@@ -9,7 +9,7 @@ import structlog
 from psycopg.errors import CheckViolation, DataError, DivisionByZero, ProgramLimitExceeded
 
 from libs.contracts.timestamps import parse_time
-from libs.eventing import OffsetMove, Overtaken, Partition, PoisonMessage
+from libs.eventing.bus import OffsetMove, Overtaken, Partition, PoisonMessage
 from libs.persistence import Database, embedded_json
 from services.gateway.adapters import metrics
 from services.gateway.adapters.postgres.timeline_days import CLOCKS

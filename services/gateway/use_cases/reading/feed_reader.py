@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.messages import Received
-from libs.eventing import EventQueue
+from libs.eventing.event_queue import EventQueue
 from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
 
 KEEP_ALIVE_SECONDS: Final = 15.0

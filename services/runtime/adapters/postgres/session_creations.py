@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from libs.contracts.errors import Conflict
-from libs.eventing import Outbox, enter_commands
+from libs.eventing import CommandRouter, Outbox
 from libs.quotas import CompanyAmounts
 from services.runtime.adapters.postgres.session_writer import SESSIONS, add_messages, add_sessions
 from services.runtime.domain.sessions import SessionCreation
@@ -17,7 +17,7 @@ class PostgresSessionCreations:
     async def add(self, creations: Sequence[SessionCreation]) -> None:
         sessions = [creation.session for creation in creations]
         async with self._outbox.pipelined() as transaction:
-            entry = await enter_commands(transaction, [creation.command for creation in creations])
+            entry = await CommandRouter.enter_all(transaction, [creation.command for creation in creations])
             adding = await add_sessions(transaction.connection, sessions)
             companies = {session.company_id for session in sessions}
             excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)

@@ -11,7 +11,8 @@ from libs.contracts.events.gateway import ApiKeyRevoked
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandContext, CommandRejected, Envelope
 from libs.contracts.timestamps import format_time, now_text
-from libs.eventing import CommandRouter, IdentitySigner, PoisonMessage, RevokedKeys
+from libs.eventing import CommandRouter, IdentitySigner, RevokedKeys
+from libs.eventing.bus import PoisonMessage
 from tests.integration.eventing.commands.conftest import COMMAND, notes, rejection, router_of
 from tests.support import sample_owner
 from tests.support.command_records import ALICE, MALLORY, SIGNING_KEY, command_record

@@ -9,8 +9,8 @@ import pytest
 from libs.contracts.errors import ErrorKind, StoreUnavailable
 from libs.contracts.messages import CommandRejected
 from libs.eventing import Outbox
-from libs.eventing._messages import OUTBOX_COLUMNS
 from libs.eventing._relay import _Held
+from libs.eventing.messages import OUTBOX_COLUMNS
 from tests.integration.eventing.outbox.conftest import UNPUBLISHED, all_published
 from tests.support.event_owner import COMMAND, PLAIN, EventOwner
 from tests.support.metrics import metric

@@ -8,7 +8,7 @@ from typing import LiteralString
 
 import pytest
 
-from libs.eventing._retention import Retention
+from libs.eventing import Retention
 from libs.persistence import Connection, fetch_value
 from tests.integration.eventing.outbox.conftest import all_published
 from tests.support.event_owner import EventOwner

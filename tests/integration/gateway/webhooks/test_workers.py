@@ -15,7 +15,7 @@ from aiohttp import web
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from libs.fairness import FairSemaphore
 from libs.outbound import parse_networks, public_or_within
 from services.gateway.adapters.webhook_http import HttpWebhookClient

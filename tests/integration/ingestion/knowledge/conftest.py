@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from libs.service_defaults.repeating import repeat
 from services.ingestion.adapters.postgres.indexes import PostgresIndexDeletion
 from services.ingestion.use_cases.index_care import DropIndexes

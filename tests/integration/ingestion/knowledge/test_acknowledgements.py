@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaBus, KafkaConnection, create_topics
+from libs.eventing import KafkaBus, KafkaConnection
+from libs.eventing.administration import create_topics
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams, lag
 from tests.support.metrics import metric
@@ -25,7 +26,7 @@ async def working(kafka: str, prefix: str, items: Items) -> AsyncIterator[Ingest
     streams = IngestionStreams(
         kafka=KafkaConnection(servers=kafka),
         prefix=prefix,
-        process=1,
+        member_id="test-1",
         items=items,
         run=no_run,
         batches=1,

@@ -11,7 +11,7 @@ import pytest
 
 from deploy.local.postgres import Postgres
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
-from libs.eventing import create_topics
+from libs.eventing.administration import create_topics
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.support.killable import Killable, kafka_of, postgres_of

@@ -5,7 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 
 import pytest
 
-from libs.eventing import ConsumerLoop, DeadLetters, Record
+from libs.eventing import ConsumerLoop
+from libs.eventing.bus import Record
+from libs.eventing.dead_letters import DeadLetters
 from libs.retry import RetryPolicy
 from tests.support.memory_bus import MemoryBus
 

@@ -4,7 +4,8 @@ import psycopg
 import pytest
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing import BusUnavailable, DeadLetters, PoisonMessage, Record
+from libs.eventing.bus import BusUnavailable, PoisonMessage, Record
+from libs.eventing.dead_letters import DeadLetters
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import elapse, until
 from tests.unit.eventing.consumer.conftest import DEAD, TOPIC, Clock, Group, Handler, send

@@ -5,7 +5,7 @@ from collections import Counter
 
 import pytest
 
-from libs.eventing._bus import Partition
+from libs.eventing.bus import Partition
 from tests.support.waiting import elapse, until
 from tests.unit.eventing.consumer.conftest import TOPIC, Group, Handler, send
 

@@ -33,7 +33,7 @@ async def test_a_broker_that_starts_later_is_waited_for() -> None:
         # Nothing can listen there.
         kafka=KafkaConnection(servers="127.0.0.1:1"),
         prefix="",
-        process=1,
+        member_id="test-1",
         items=no_items,
         run=no_run,
         batches=1,

@@ -5,6 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
+from libs.contracts.messages import Envelope, MalformedEnvelope, envelope_from
+
 Headers = Sequence[tuple[str, bytes]]
 
 
@@ -14,6 +16,10 @@ class BusUnavailable(Exception):
 
 class MessageRefused(Exception):
     """The broker answered, but will never take this message (too large, unknown topic)."""
+
+
+class PoisonMessage(Exception):
+    """A message that can never be processed, however often it is retried."""
 
 
 class Partition(NamedTuple):
@@ -51,6 +57,13 @@ class Record:
     @property
     def topic_partition(self) -> Partition:
         return Partition(self.topic, self.partition)
+
+    def envelope(self) -> Envelope:
+        """Raises ``PoisonMessage``."""
+        try:
+            return envelope_from(self.headers)
+        except MalformedEnvelope as problem:
+            raise PoisonMessage(str(problem)) from problem
 
 
 class Producer(Protocol):

@@ -1,4 +1,4 @@
-"""Dead letters: messages that cannot be processed, kept with the reason for operators to inspect and replay."""
+"""Writes messages that cannot be processed to the dead letters."""
 
 from collections.abc import Sequence
 
@@ -7,7 +7,7 @@ import structlog
 from libs.contracts.timestamps import now_text
 from libs.contracts.topics import dead_letter_name
 from libs.eventing import _metrics as metrics
-from libs.eventing._bus import MessageRefused, Producer, Record
+from libs.eventing.bus import MessageRefused, Producer, Record
 
 _log = structlog.get_logger("eventing.dead_letters")
 

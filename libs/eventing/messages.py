@@ -8,9 +8,8 @@ from functools import cache
 from typing import Any, Final
 
 from libs import tracing
-from libs.contracts.messages import Envelope, MalformedEnvelope, command_models, envelope_from
+from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
-from libs.eventing._bus import Record
 
 # As long as command topics keep them. Older ones are replays by hand, which the inbox may have forgotten.
 COMMAND_LIFETIME: Final = timedelta(days=3)
@@ -62,18 +61,6 @@ class OutboxMessage:
 
 
 OUTBOX_COLUMNS: Final = ", ".join(column.name for column in fields(OutboxMessage))
-
-
-class PoisonMessage(Exception):
-    """A message that can never be processed, however often it is retried."""
-
-
-def envelope_of(record: Record) -> Envelope:
-    """Raises ``PoisonMessage``."""
-    try:
-        return envelope_from(record.headers)
-    except MalformedEnvelope as problem:
-        raise PoisonMessage(str(problem)) from problem
 
 
 @cache

@@ -7,12 +7,11 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from libs.eventing import _metrics as metrics
 from libs.eventing._attempts import Attempts, GivenUp, is_outage
-from libs.eventing._bus import Bus, BusUnavailable, Consumer, OffsetMove, Overtaken, Partition, Record
-from libs.eventing._dead_letters import DeadLetters
-from libs.eventing._messages import PoisonMessage
 from libs.eventing._ordered_merge import OrderedMerge, Waiting
+from libs.eventing.bus import Bus, BusUnavailable, Consumer, OffsetMove, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing.dead_letters import DeadLetters
+from libs.eventing.lag import set_lag
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -154,7 +153,7 @@ class BatchConsumer(Generic[T]):
         for partition, (position, end) in (await consumer.positions()).items():
             behind[partition.topic] += max(end - self._merge.first_offset(partition, position), 0)
         for topic, messages in behind.items():
-            metrics.set_lag(self.group, topic, messages)
+            set_lag(self.group, topic, messages)
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
         _log.info("consumer.assigned", group=self.group, partitions=len(partitions))

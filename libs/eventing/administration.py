@@ -1,21 +1,52 @@
-"""Creates the declared topics in a cluster; leaves existing ones unchanged."""
+"""Kafka for operators: admin clients, and the declared topics."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from aiokafka.admin import NewTopic
-from aiokafka.errors import for_code
+from aiokafka import AIOKafkaConsumer
+from aiokafka.admin import AIOKafkaAdminClient, NewTopic
+from aiokafka.errors import KafkaError, for_code
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, with_dead_letters
-from libs.eventing._admin import kafka_admin
-from libs.eventing._bus import BusUnavailable
 from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing.bus import BusUnavailable
 
-_TIMEOUT_MS: Final = 30_000
+_SECONDS: Final = 30.0
 _KNOWN_SECONDS: Final = 0.05
 _ALREADY_EXISTS: Final = 36
+
+
+@asynccontextmanager
+async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIterator[AIOKafkaAdminClient]:
+    """Raises ``BusUnavailable`` with the reason when the broker cannot be reached, or fails meanwhile."""
+    admin = AIOKafkaAdminClient(**connection.options(), client_id=client_id, request_timeout_ms=int(_SECONDS * 1000))
+    try:
+        async with asyncio.timeout(_SECONDS):
+            await admin.start()
+        yield admin
+    except (KafkaError, OSError, TimeoutError) as problem:
+        reason = await connection.refusal() or str(problem) or type(problem).__name__
+        raise BusUnavailable(f"Kafka at {connection.servers} does not do as asked: {reason}") from problem
+    finally:
+        await admin.close()
+
+
+@asynccontextmanager
+async def kafka_admin_and_consumer(
+    connection: KafkaConnection, *, client_id: str, **options: Any
+) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaConsumer]]:
+    """As ``kafka_admin``, with a consumer that is in no group. ``options``: the consumer's, beside the connection's."""
+    consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id, **options)
+    async with kafka_admin(connection, client_id=client_id) as admin:
+        try:
+            async with asyncio.timeout(_SECONDS):
+                await consumer.start()
+            yield admin, consumer
+        finally:
+            await consumer.stop()
 
 
 @dataclass(frozen=True)
@@ -44,17 +75,17 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Create missing topics and their dead letters, and wait until they are known.
+    """Creates missing topics and their dead letters, and waits until they are known; leaves existing ones unchanged.
 
     Raises ``BusUnavailable`` with the broker's reason.
     """
     broker = KafkaConnection.of(connection)
-    async with kafka_admin(broker, client_id="aes-topics") as admin, asyncio.timeout(_TIMEOUT_MS / 1000):
+    async with kafka_admin(broker, client_id="aes-topics") as admin, asyncio.timeout(_SECONDS):
         existing = set(await admin.list_topics())
         missing = [topic for topic in with_dead_letters(topics) if prefix + topic.name not in existing]
         if missing:
             response = await admin.create_topics(
-                [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=_TIMEOUT_MS
+                [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=int(_SECONDS * 1000)
             )
             _check(response.topic_errors)
             # A member of a group that joins before its broker knows them is assigned nothing for minutes.
