@@ -1,6 +1,7 @@
 """Reads the tables of data files and records what they hold."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,7 +16,7 @@ from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, Ar
 from libs.contracts.messages import Event, MessageContext
 from libs.documents import DocumentUnreadable
 from libs.eventing import Outbox, Transaction
-from libs.objects import ObjectMissing, ObjectStore, one_piece
+from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
 from libs.persistence import LeasedWork, is_unreachable, retry_until_available
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
@@ -88,12 +89,14 @@ class ReadTables:
             return partial(self.jobs.postpone, job.lease, _POSTPONE_SECONDS, counts=counts)
 
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
+        key = derived_key(artifact.blob_id, "tables", artifact.content_type)
+        with suppress(ObjectMissing):
+            # Those of an earlier artifact of the same bytes.
+            return ArtifactPreview.model_validate_json(await read_all(self.store, key)).sheets
         async with self.store.as_file(original_key(artifact.blob_id)) as path:
             sheets = await self.reader.read(path, artifact.content_type)
         if sheets is not None:
-            kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
-            key = derived_key(artifact.blob_id, "tables", artifact.content_type)
-            await self.store.put(key, one_piece(kept))
+            await self.store.put(key, one_piece(ArtifactPreview(sheets=sheets).model_dump_json().encode()))
         return sheets
 
     async def _record_begin(self, job: TableJob) -> None:
