@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import psycopg
 import pytest
-from services.ingestion.domain.ports.files import FileFilter
+from services.ingestion.domain.files import FileFilter
 
 from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import COUNTED, Page
