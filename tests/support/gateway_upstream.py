@@ -25,6 +25,7 @@ from libs.contracts.timestamps import now_text
 from libs.eventing import Transaction
 from libs.service_defaults import Caller, Service, ServiceSettings
 from tests.support import sample_owner
+from tests.support.waiting import until
 
 HELD = "hold this turn"
 UNKNOWN_SESSION = "00000000-0000-0000-0000-000000000000"
@@ -111,7 +112,9 @@ class Upstream:
             transaction.emit(AgentUpdated(agent=agent), subject=agent.id)
 
     async def finish(self, turn_id: str, text: str) -> None:
-        """Complete a turn that was held."""
+        """Complete a turn that was held, once its beginning is stored: its end would come first otherwise."""
+        stored = "SELECT count(*) FROM outbox WHERE subject = %s"
+        await until(lambda: self.service.database.value(stored, (turn_id,)))
         async with self.service.outbox.transaction(self._contexts[turn_id]) as transaction:
             transaction.emit(_completed(turn_id, text, self._contexts[turn_id]), subject=turn_id)
 
