@@ -121,7 +121,8 @@ def _children(value: Any) -> list[tuple[str | int, Any]]:
 
 def find_image_url(part: dict[str, Any]) -> Found | None:
     """OpenAI's parts: ``image_url`` is the URL, or an object that has it."""
-    holder, name, place = part, "image_url", ("image_url",)
+    holder, name = part, "image_url"
+    place: tuple[str, ...] = ("image_url",)
     if isinstance(url := part.get("image_url"), dict):
         holder, name, place = url, "url", ("image_url", "url")
     text = holder.get(name)
