@@ -50,9 +50,8 @@ async def client(stack: RunningStack) -> AsyncIterator[AsyncOpenAI]:
 
 async def agent(api: Api, model: str = "openai:stub", **fields: Any) -> str:
     """A stored agent's key, which is a model's name here."""
-    made = await api.http.post("/agent/", json={**configuration(model, **fields), "name": unique("chat agent")})
-    assert made.status_code == 201, made.text
-    return str(made.json()["agent_key"])
+    made = await api.create("/agent/", {**configuration(model, **fields), "name": unique("chat agent")})
+    return str(made["agent_key"])
 
 
 async def test_a_completion_is_a_turn_of_a_session_that_nobody_lists(api: Api, client: AsyncOpenAI) -> None:

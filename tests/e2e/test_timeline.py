@@ -113,7 +113,7 @@ async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
 async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
     breakable: RunningStack, api: Api, part: str
 ) -> None:
-    session = await api.session_persistently()
+    session = await api.session()
     first, second = (SessionReader(breakable, session) for _ in range(2))
     events = EventReader(api, session)
     replies: dict[str, str] = {}
@@ -169,7 +169,7 @@ async def shown_to(client: httpx.AsyncClient, **query: str) -> list[str]:
 
 async def closing_code(stack: RunningStack, session: str, query: str = "", **headers: str) -> int | None:
     url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/?{query}"
-    async with connect(url, additional_headers=headers, proxy=None) as socket:
+    async with connect(url, additional_headers=headers, proxy=None, open_timeout=WITHIN) as socket:
         try:
             await socket.send('{"type": "ping"}')
             assert orjson.loads(await socket.recv()) == {"type": "pong"}

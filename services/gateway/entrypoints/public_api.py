@@ -36,7 +36,7 @@ from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
 from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
-from services.gateway.use_cases.inline_images import ImageUploads
+from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.load_shedding import LoadShedding

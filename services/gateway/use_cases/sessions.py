@@ -28,7 +28,7 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.identifiers import id_of
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
-from services.gateway.use_cases.inline_images import ImageUploads
+from services.gateway.use_cases.image_uploads import ImageUploads
 
 _LAST: Final = 20
 

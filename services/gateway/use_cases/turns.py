@@ -41,7 +41,7 @@ from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import StreamedEvent
 from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, raise_failure
-from services.gateway.use_cases.inline_images import ImageUploads
+from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.reading.event_reader import EventReader
 from services.gateway.use_cases.sessions import Sessions
 

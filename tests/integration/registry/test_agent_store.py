@@ -1,6 +1,5 @@
 """One suite for the store in PostgreSQL and for the fake that unit tests use."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -12,10 +11,10 @@ from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Scope
 from libs.eventing import Outbox
-from libs.persistence import Database, migrate
+from libs.persistence import Database
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.bootstrap import MIGRATIONS
-from services.registry.domain.ports import AgentReader, AgentWriter
+from services.registry.domain.ports import AgentReader
 from tests.support.infrastructure import Infrastructure
 from tests.support.registry import MemoryAgents, identity, stored_agent
 
@@ -25,7 +24,7 @@ NOW = datetime(2026, 5, 4, 9, 30, 0, 123456, tzinfo=UTC)
 @dataclass
 class Store:
     reader: AgentReader
-    transaction: Callable[[Callable[[AgentWriter], Awaitable[object]]], Awaitable[object]]
+    transaction: Callable[[Callable[[PostgresAgentWriter | MemoryAgents], Awaitable[object]]], Awaitable[object]]
 
     async def add(self, *agents: object) -> None:
         for agent in agents:
@@ -40,12 +39,10 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
         return
     infrastructure: Infrastructure = request.getfixturevalue("infrastructure")
     name = f"test_{token_hex(6)}"
-    url = await infrastructure.create_database(name)
-    await asyncio.to_thread(migrate, url, MIGRATIONS)
-    database = Database(url, name="registry", timeout=30.0)
+    database = Database(await infrastructure.create_migrated(name, MIGRATIONS), name="registry", timeout=30.0)
     await database.open()
 
-    async def transaction(work: Callable[[AgentWriter], Awaitable[object]]) -> object:
+    async def transaction(work: Callable[[PostgresAgentWriter | MemoryAgents], Awaitable[object]]) -> object:
         async with Outbox(database).transaction() as writing:
             return await work(PostgresAgentWriter(writing))
 
