@@ -6,42 +6,41 @@
 
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 
-# ---- Packages: those of requirements.lock that an image needs, every file checked against its hash.
+# ---- Packages: those of deploy/images/locks, every file checked against its hash.
 
 FROM ${PYTHON_IMAGE} AS packages
 # Where packages come from, for whoever has a mirror; nothing of these stages but the packages gets into an image.
 ARG PIP_INDEX_URL
-ARG UV_DEFAULT_INDEX
-ARG UV_HTTP_TIMEOUT=180
 # All files are as old as this says, so that the same sources make the same layers.
 ARG SOURCE_DATE_EPOCH=0
-ENV PYTHONDONTWRITEBYTECODE=1 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} UV_DEFAULT_INDEX=${UV_DEFAULT_INDEX} \
-    UV_HTTP_TIMEOUT=${UV_HTTP_TIMEOUT} UV_PYTHON=/opt/venv/bin/python UV_LINK_MODE=copy UV_NO_CACHE=1 UV_NO_CONFIG=1 \
-    NO_COLOR=1
+ENV PYTHONDONTWRITEBYTECODE=1 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH} PIP_DEFAULT_TIMEOUT=180 \
+    PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore NO_COLOR=1
 WORKDIR /build
-COPY requirements.lock ./
-RUN test -s /etc/ssl/certs/ca-certificates.crt \
-    && sed -n '/^uv==/,/^[^ ]/{/^uv==/p;/^ /p}' requirements.lock > uv.txt \
-    && python3 -m pip install --no-cache-dir --require-hashes --no-deps --target /opt/uv -r uv.txt \
-    && python3 -m venv --without-pip /opt/venv
-ENV PATH=/opt/uv/bin:$PATH
-COPY pyproject.toml deploy/images/locked_subset.py ./
+RUN test -s /etc/ssl/certs/ca-certificates.crt && python3 -m venv --without-pip /opt/venv
 COPY deploy/images/install.sh /usr/local/bin/install-packages
-RUN install-packages base /opt/venv
+COPY deploy/images/locks/base.lock ./
+RUN install-packages base
 
 FROM packages AS gateway-packages
+COPY deploy/images/locks/gateway.lock ./
 RUN install-packages gateway /opt/own
 FROM packages AS registry-packages
+COPY deploy/images/locks/registry.lock ./
 RUN install-packages registry /opt/own
 FROM packages AS runtime-packages
+COPY deploy/images/locks/runtime.lock ./
 RUN install-packages runtime /opt/own
 FROM packages AS ingestion-packages
+COPY deploy/images/locks/ingestion.lock ./
 RUN install-packages ingestion /opt/own
 FROM packages AS artifacts-packages
+COPY deploy/images/locks/artifacts.lock ./
 RUN install-packages artifacts /opt/own
 FROM packages AS cli-packages
+COPY deploy/images/locks/cli.lock ./
 RUN install-packages cli /opt/own
 FROM packages AS backup-packages
+COPY deploy/images/locks/backup.lock ./
 RUN install-packages backup /opt/own
 
 # ---- Code: compiled here, because nothing can be written where it runs.

@@ -1,98 +1,76 @@
 """The service that a migration moves into: whatever is moved is moved once.
 
 A ledger beside the export says what became of each object, so that a second run moves only what is new. An idempotency
-key made of the object's old id covers the moment between an answer and the ledger. Needs only Python.
+key made of the object's old id covers the moment between an answer and the ledger.
 """
 
 import argparse
 import hashlib
-import http.client
 import json
-import os
 import sys
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+
+try:
+    from aes_client import AesError, Client, RetryPolicy
+except ModuleNotFoundError:
+    sys.exit("error: the client of the service is missing: pip install ./clients/python")
 
 Json = dict[str, Any]
-AGAIN = (429, 502, 503, 504)
-LONGEST_OUTAGE_SECONDS = 300
 # Of the body that opens a session: the service takes 512 KiB.
 LARGEST_HISTORY = 480 * 1024
 MOST_MESSAGES = 2_000
 
 
 class Destination:
-    """``say`` reports what has no equal here, and what was moved."""
-
-    def __init__(self, base_url: str, api_key: str, ledger: Path, say: Callable[[str], None] = print) -> None:
+    def __init__(self, base_url: str, ledger: Path) -> None:
         self._base_url = base_url.rstrip("/").removesuffix("/api/v1") + "/api/v1"
-        self._api_key = api_key
+        # An outage of some minutes does not end a migration.
+        self._client = Client(base_url, retries=RetryPolicy(retries=50, first_contact=50))
         self._ledger = ledger
         self._entries: dict[str, str] = json.loads(ledger.read_text()) if ledger.exists() else {}
-        self.say = say
+
+    def say(self, text: str) -> None:
+        """Reports what has no equal here, and what was moved."""
+        print(text)
 
     def agent(self, old_id: str, configuration: Json) -> str:
-        return self._once("agent", old_id, "/agent/", configuration, "id")
+        return self._posted("agent", old_id, "/agent/", configuration)
 
     def session(self, old_id: str, beginning: Json, messages: Sequence[Json]) -> str:
         """Opens a session of an agent with the newest messages that fit into a request."""
         kept = newest(messages)
         if left_out := len(messages) - len(kept):
             self.say(f"session {old_id}: the {left_out} oldest messages are left out, it is too long")
-        return self._once("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
+        return self._posted("session", old_id, "/sessions/", {**beginning, "messages": kept}, "session_id")
 
     def file(self, old_id: str, name: str, content: bytes) -> str:
-        boundary = hashlib.sha256(content).hexdigest()
-        quoted = name.replace("\\", "_").replace('"', "_")
-        head = f'--{boundary}\r\ncontent-disposition: form-data; name="file"; filename="{quoted}"\r\n\r\n'
-        body = head.encode() + content + f"\r\n--{boundary}--\r\n".encode()
-        return self._once("file", old_id, "/files/", body, "id", kind=f"multipart/form-data; boundary={boundary}")
+        upload = self._client.files.upload
+        return self._once("file", old_id, lambda key: upload(content, name=name, idempotency_key=key).id)
 
     def knowledge_base(self, old_id: str, name: str, file_ids: Sequence[str]) -> str:
         """A collection of these files, and a knowledge base of the collection; its ingestion begins at once."""
-        collection = self._once("collection", old_id, "/collections/", {"name": name}, "id")
+        collection = self._posted("collection", old_id, "/collections/", {"name": name})
         if file_ids:
             place = f"/collections/{collection}/files/"
-            self._once("collected files", old_id, place, {"file_ids": list(file_ids)}, "success")
+            self._posted("collected files", old_id, place, {"file_ids": list(file_ids)}, "success")
         body = {"name": name, "collection_ids": [collection]}
-        return self._once("knowledge base", old_id, "/knowledge-bases/", body, "id")
+        return self._posted("knowledge base", old_id, "/knowledge-bases/", body)
 
-    def _once(
-        self, what: str, old_id: str, path: str, body: Json | bytes, id_field: str, kind: str = "application/json"
-    ) -> str:
+    def _posted(self, what: str, old_id: str, path: str, body: Json, id_field: str = "id") -> str:
+        post = self._client.request
+        return self._once(what, old_id, lambda key: post("POST", path, body=body, idempotency_key=key)[id_field])
+
+    def _once(self, what: str, old_id: str, send: Callable[[str], Any]) -> str:
         entry = f"{self._base_url} {what} {old_id}"
-        if entry in self._entries:
-            return self._entries[entry]
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        key = "move-" + hashlib.sha256(entry.encode()).hexdigest()
-        new_id = str(self._post(path, content, key, kind)[id_field])
-        self._entries[entry] = new_id
-        written = self._ledger.with_suffix(".new")
-        written.write_text(json.dumps(self._entries, indent=1, sort_keys=True))
-        written.replace(self._ledger)
-        self.say(f"moved {what} {old_id} -> {new_id}")
-        return new_id
-
-    def _post(self, path: str, content: bytes, key: str, kind: str) -> Json:
-        headers = {"x-api-key": self._api_key, "content-type": kind, "idempotency-key": key}
-        request = Request(self._base_url + path, content, headers)
-        deadline = time.monotonic() + LONGEST_OUTAGE_SECONDS
-        while True:
-            try:
-                with urlopen(request, timeout=60) as response:
-                    answer: Json = json.load(response)
-                    return answer
-            except HTTPError as refusal:
-                if refusal.code not in AGAIN or time.monotonic() > deadline:
-                    raise SystemExit(f"{path}: {refusal}: {refusal.read().decode()}") from None
-            except (URLError, http.client.HTTPException, OSError) as problem:
-                if time.monotonic() > deadline:
-                    raise SystemExit(f"{path}: {problem}") from None
-            time.sleep(1)
+        if entry not in self._entries:
+            self._entries[entry] = str(send("move-" + hashlib.sha256(entry.encode()).hexdigest()))
+            written = self._ledger.with_suffix(".new")
+            written.write_text(json.dumps(self._entries, indent=1, sort_keys=True))
+            written.replace(self._ledger)
+            self.say(f"moved {what} {old_id} -> {self._entries[entry]}")
+        return self._entries[entry]
 
 
 def newest(messages: Sequence[Json]) -> list[Json]:
@@ -127,6 +105,14 @@ def answered(messages: Sequence[Json]) -> list[Json]:
     return kept
 
 
+def text_or_blocks(blocks: Sequence[Json]) -> str | list[Json]:
+    """The content of a message: text alone, or blocks when there are others."""
+    kept = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
+    if any(block["type"] != "text" for block in kept):
+        return kept
+    return "\n".join(block["text"] for block in kept)
+
+
 def provider_model(name: str, default_provider: str = "openai") -> str:
     """A model as it is named here, ``provider:name``."""
     provider, slash, model = name.partition("/")
@@ -143,12 +129,12 @@ def run(description: str, move: Callable[[Json, Destination, argparse.Namespace]
     parser.add_argument("--files", type=Path, help="directory with the files that the export names")
     parser.add_argument("--model", help="model of all agents, in place of those that the export names")
     options = parser.parse_args()
-    if not options.base_url.startswith(("http://", "https://")):
-        parser.error(f"{options.base_url} is no address: it begins with http:// or https://")
     ledger = options.export.with_name(options.export.name + ".moved.json")
     exported = json.loads(options.export.read_text())
     # Some exports of Letta are the text of a document within a document.
     exported = json.loads(exported) if isinstance(exported, str) else exported
-    destination = Destination(options.base_url, os.environ.get("AES_API_KEY", ""), ledger)
-    move(exported, destination, options)
+    try:
+        move(exported, Destination(options.base_url, ledger), options)
+    except AesError as error:
+        sys.exit(f"error: {error}")
     print(f"done; {ledger} says what became of each object", file=sys.stderr)

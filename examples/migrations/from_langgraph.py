@@ -3,14 +3,14 @@
     AES_API_KEY=… python examples/migrations/from_langgraph.py http://127.0.0.1:8080 \
         examples/migrations/langgraph-threads.json
 
-docs/migrating/from-langgraph.md says how to make the export. Needs only Python.
+docs/migrating/from-langgraph.md says how to make the export.
 """
 
 import argparse
 import json
 from typing import Any
 
-from destination import Destination, Json, answered, provider_model, run
+from destination import Destination, Json, answered, provider_model, run, text_or_blocks
 
 ROLES = {"human": "user", "user": "user", "ai": "assistant", "assistant": "assistant", "tool": "tool"}
 PROMPTS = ("system_prompt", "system_message", "instructions", "prompt")
@@ -91,10 +91,7 @@ def content_of(content: Any, old_id: str, to: Destination, *, images: bool) -> A
             blocks.append({"type": "image_url", "image_url": {"url": address_of(part)}})
         elif part.get("type") != "tool_use":
             to.say(f"thread {old_id}: a part of type {part.get('type')} is left out")
-    blocks = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
-    if any(block["type"] != "text" for block in blocks):
-        return blocks
-    return "\n".join(block["text"] for block in blocks)
+    return text_or_blocks(blocks)
 
 
 def address_of(part: Json) -> str:

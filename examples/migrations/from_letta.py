@@ -2,7 +2,7 @@
 
     AES_API_KEY=… python examples/migrations/from_letta.py http://127.0.0.1:8080 examples/migrations/letta-agent.af
 
-docs/migrating/from-letta.md says what becomes of what. Needs only Python.
+docs/migrating/from-letta.md says what becomes of what.
 """
 
 import argparse

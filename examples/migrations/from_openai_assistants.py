@@ -3,14 +3,14 @@
     AES_API_KEY=… python examples/migrations/from_openai_assistants.py http://127.0.0.1:8080 \
         examples/migrations/openai-assistants.json --files examples/migrations/openai-files
 
-docs/migrating/from-openai-assistants.md says how to make the export. Needs only Python.
+docs/migrating/from-openai-assistants.md says how to make the export.
 """
 
 import argparse
 from pathlib import Path
 from typing import Any
 
-from destination import Destination, Json, provider_model, run
+from destination import Destination, Json, provider_model, run, text_or_blocks
 
 
 def move(exported: Json, to: Destination, options: argparse.Namespace) -> None:
@@ -108,10 +108,7 @@ def content_of(message: Json, to: Destination) -> Any:
             blocks.append({"type": "image_url", "image_url": {"url": part["image_url"]["url"]}})
         else:
             to.say(f"message {message['id']}: its {part['type']} is left out")
-    blocks = [block for block in blocks if block["type"] != "text" or block["text"].strip()]
-    if any(block["type"] != "text" for block in blocks):
-        return blocks
-    return "\n".join(block["text"] for block in blocks)
+    return text_or_blocks(blocks)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,13 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+_PYPROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+PROJECT, DEVELOPERS = _PYPROJECT["project"], _PYPROJECT["dependency-groups"]["dev"]
+LOCKS = {
+    file.stem: file.read_text()
+    for file in (ROOT / "requirements.lock", ROOT / "requirements-dev.lock", *(ROOT / "deploy/images/locks").iterdir())
+}
+IMAGES = LOCKS.keys() - {"requirements", "requirements-dev"}
 OURS = {"libs", "services", "cli", "deploy", "tests", "benchmarks", "tools", "aes_client"}
 # What a library brings along as part of its own interface.
 BROUGHT_ALONG = {
@@ -42,9 +48,13 @@ def normal(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
+def names(requirements: list[str]) -> set[str]:
+    return {normal(re.match(r"[A-Za-z0-9._-]+", requirement)[0]) for requirement in requirements}
+
+
 def declared(requirements: list[str]) -> set[str]:
-    names = {normal(re.match(r"[A-Za-z0-9._-]+", requirement)[0]) for requirement in requirements}
-    return names | {brought for name in names for brought in BROUGHT_ALONG.get(name, ())}
+    direct = names(requirements)
+    return direct | {brought for name in direct for brought in BROUGHT_ALONG.get(name, ())}
 
 
 def providers(requirement: str) -> set[str]:
@@ -65,10 +75,10 @@ def imported(folder: Path) -> dict[str, str]:
     found: dict[str, str] = {}
     for file in folder.rglob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
-            names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             if isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-                names = [node.module]
-            for name in names:
+                modules = [node.module]
+            for name in modules:
                 top = name.split(".")[0]
                 if top not in OURS and top not in sys.stdlib_module_names:
                     found.setdefault(top, str(file.relative_to(ROOT)))
@@ -107,13 +117,48 @@ def test_the_shared_libraries_need_the_base_alone() -> None:
     assert undeclared(folders, declared(PROJECT["dependencies"])) == []
 
 
-def test_everything_declared_is_locked() -> None:
-    locked = {
-        normal(name) for name in re.findall(r"^([A-Za-z0-9._-]+)==", (ROOT / "requirements.lock").read_text(), re.M)
-    }
-    everything = [*PROJECT["dependencies"], *(r for group in PROJECT["optional-dependencies"].values() for r in group)]
+def locked(*locks: str) -> set[str]:
+    return {name for lock in locks for name, _ in pins(LOCKS[lock])}
 
-    assert {normal(re.match(r"[A-Za-z0-9._-]+", requirement)[0]) for requirement in everything} <= locked
+
+def pins(lock: str) -> set[tuple[str, str]]:
+    return {(normal(name), version) for name, version in re.findall(r"^([A-Za-z0-9._-]+)==(\S+)", lock, re.MULTILINE)}
+
+
+def test_what_is_declared_is_locked_for_those_who_need_it() -> None:
+    extras = PROJECT["optional-dependencies"]
+    everything = [*PROJECT["dependencies"], *(requirement for extra in extras.values() for requirement in extra)]
+
+    assert names(everything) <= locked("requirements")
+    assert names(DEVELOPERS) <= locked("requirements", "requirements-dev")
+    assert names(PROJECT["dependencies"]) <= locked("base")
+    assert extras.keys() - {"local"} | {"base"} == IMAGES
+    for image in IMAGES - {"base"}:
+        assert names(extras[image]) <= locked("base", image)
+
+
+def test_examples_need_what_users_install() -> None:
+    own = {normal(file.stem) for file in (ROOT / "examples").rglob("*.py")}
+
+    assert undeclared(["examples"], locked("requirements") | own) == []
+
+
+@pytest.mark.parametrize("name", sorted(LOCKS))
+def test_a_lock_has_pins_and_hashes_and_nothing_else(name: str) -> None:
+    """The address of a registry would be that of whoever made the lock."""
+    first, *lines = LOCKS[name].splitlines()
+    entry = re.compile(r"[a-z0-9._-]+==\S+( ; [^\\]+)? \\|    --hash=sha256:[0-9a-f]{64}( \\)?")
+
+    assert first == "# Made by python -m tools.lock."
+    assert [line for line in lines if not entry.fullmatch(line)] == []
+    assert pins(LOCKS[name])
+
+
+def test_locks_have_the_same_versions_and_repeat_nothing_that_is_installed_with_them() -> None:
+    assert not locked("requirements") & locked("requirements-dev")
+    for image in IMAGES:
+        assert pins(LOCKS[image]) <= pins(LOCKS["requirements"])
+        assert image == "base" or not locked("base") & locked(image)
 
 
 def test_every_image_has_what_its_web_server_is_told_to_use() -> None:

@@ -12,7 +12,9 @@ import orjson
 from tests.support.waiting import until
 
 MODEL = "openai:stub"
-_REFUSALS_TO_REPEAT = (503, 504)
+# Of who waits for a turn while parts of the stack are replaced, for which the usual two minutes can be too short.
+PATIENT = "wait=600"
+_REFUSALS_TO_REPEAT = (429, 503, 504)
 
 
 def unique(prefix: str = "e2e") -> str:
@@ -30,7 +32,7 @@ def new_client(base_url: str, key: str | None) -> httpx.AsyncClient:
     return httpx.AsyncClient(
         base_url=f"{base_url}/api/v1",
         headers={"x-api-key": key} if key else {},
-        timeout=httpx.Timeout(150, connect=30, pool=None),
+        timeout=httpx.Timeout(660, connect=60, pool=None),
         limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
         trust_env=False,
     )
@@ -58,15 +60,16 @@ class Api:
         assert reply.status_code == 201, reply.text
         return str(reply.json()["session_id"])
 
-    async def session_persistently(self, model: str = MODEL) -> str:
+    async def session_persistently(self, model: str = MODEL, **fields: Any) -> str:
         """A new session, however long it takes until one can be made."""
         headers = {"idempotency-key": unique()}
-        reply = await self.persistently("POST", "/sessions/", json=configuration(model), headers=headers)
+        reply = await self.persistently("POST", "/sessions/", json=configuration(model, **fields), headers=headers)
         assert reply.status_code == 201, reply.text
         return str(reply.json()["session_id"])
 
     async def sessions(self, count: int, model: str = MODEL, **fields: Any) -> list[str]:
-        return list(await asyncio.gather(*(self.session(model, **fields) for _ in range(count))))
+        """Many at once, of which a busy gateway that several companies use puts some off."""
+        return list(await asyncio.gather(*(self.session_persistently(model, **fields) for _ in range(count))))
 
     async def execute(self, session_id: str, content: Any, **headers: str) -> httpx.Response:
         """Header names with underscores: ``prefer``, ``idempotency_key``, ``x_correlation_id``."""

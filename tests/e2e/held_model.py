@@ -16,9 +16,9 @@ class HeldModel(ModelStub):
     """Serves in a thread of its own, so that tests read ``requests`` and open the gate directly.
 
     A model named with ``hold`` makes its tool calls at once, but its final text waits while the gate is closed; with
-    ``wait`` its calls wait, too. One named with ``fetch`` calls ``http_get`` with the user's message, one named with
-    ``ordered`` the tool that the message names, as the model knows it: ``{"tool": …, "arguments": …}``. ``visits``
-    counts requests that are not a model's.
+    ``wait`` its calls wait, too; with ``halt`` the second half of a streamed text does. One named with ``fetch`` calls
+    ``http_get`` with the user's message, one named with ``ordered`` the tool that the message names, as the model knows
+    it: ``{"tool": …, "arguments": …}``. ``visits`` counts requests that are not a model's.
     """
 
     def __init__(self) -> None:
@@ -73,6 +73,9 @@ class HeldModel(ModelStub):
         if "wait" in flags or ("hold" in flags and self._tool_round(body, flags) is None):
             await self._gate.wait()
         return await super()._handle(request)
+
+    def _halfway(self, flags: frozenset[str]) -> asyncio.Event | None:
+        return self._gate if "halt" in flags else None
 
     def _run(self, work: Any) -> None:
         asyncio.run_coroutine_threadsafe(work, self._loop).result(120)

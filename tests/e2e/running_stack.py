@@ -25,6 +25,7 @@ from deploy.local.home import Home
 from deploy.local.ports import choose_free
 from deploy.local.processes import Identity
 from deploy.local.stack import postgres_of
+from deploy.local.state import StackState
 from deploy.local.status import read_status
 from libs.eventing import KafkaConnection
 from services.gateway.administration import Administration, administration
@@ -73,8 +74,16 @@ class RunningStack:
         return found
 
     def pid(self, part: str) -> int:
-        """Pid of the process itself."""
-        return int(wait_until(lambda: self.services()[part]["pid"]))
+        """Pid of the process itself: of the one with that name, or else of the first of that service."""
+
+        def alive() -> int | None:
+            # As the supervisor notes it: to ask all parts how they are takes seconds on a busy machine.
+            noted = StackState.read(Home(self.home).state_file).parts
+            process = next(each for name, each in noted.items() if part in (name, each.service))
+            known = None if process.pid is None else Identity(process.pid, process.started or 0)
+            return process.pid if known is not None and known.process() is not None else None
+
+        return wait_until(alive)
 
     @property
     def kafka(self) -> KafkaConnection:

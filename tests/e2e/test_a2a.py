@@ -41,8 +41,7 @@ from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_waits import BOTH, GUARDED, by_kind
-
-SLOW = "openai:stub-slow-3000"
+from tests.support.waiting import until
 
 
 async def agent_key(api: Api, model: str = MODEL, **fields: Any) -> str:
@@ -77,10 +76,14 @@ def data(**values: Any) -> Part:
     return ParseDict({"data": values}, Part())
 
 
-async def joined(updates: AsyncIterator[StreamResponse]) -> tuple[Task, list[dict[str, Any]]]:
+async def joined(
+    updates: AsyncIterator[StreamResponse], begun: asyncio.Event | None = None
+) -> tuple[Task, list[dict[str, Any]]]:
     """The task as the protocol's library puts it together, and the data of what was told on the way."""
     task, told = Task(), list[dict[str, Any]]()
     async for update in updates:
+        if begun is not None:
+            begun.set()
         if update.HasField("task"):
             task.CopyFrom(update.task)
         elif update.HasField("artifact_update"):
@@ -233,7 +236,9 @@ async def test_a_task_that_needs_answers(stack: RunningStack, api: Api) -> None:
         approval, result = by_kind([each for each in told if "action_id" in each])
         with pytest.raises(InvalidParamsError, match="action_id"):
             await joined(client.send_message(asked("yes", task=task.id)))
-        watcher = asyncio.create_task(joined(client.subscribe(SubscribeToTaskRequest(id=task.id))))
+        begun = asyncio.Event()
+        watcher = asyncio.create_task(joined(client.subscribe(SubscribeToTaskRequest(id=task.id)), begun))
+        await until(begun.is_set)
         answered = data(action_id=result["action_id"], output={"state": "paid"})
         half, _ = await joined(client.send_message(asked("", task=task.id, parts=[answered])))
         assert half.status.state == TaskState.TASK_STATE_INPUT_REQUIRED
@@ -252,19 +257,25 @@ async def test_a_task_that_needs_answers(stack: RunningStack, api: Api) -> None:
             await joined(client.send_message(asked("", task=task.id, parts=[late])))
 
 
-async def test_a_task_is_followed_and_cancelled(stack: RunningStack, api: Api) -> None:
-    agent = await agent_key(api, SLOW)
+async def test_a_task_is_followed_and_cancelled(stack: RunningStack, api: Api, model: HeldModel) -> None:
+    agent = await agent_key(api, "openai:stub-hold")
     async with (
         client_of(stack, stack.api_key, agent) as streaming,
         client_of(stack, stack.api_key, agent, streaming=False) as client,
     ):
-        begun, _ = await joined(client.send_message(asked("tell me", return_immediately=True)))
-        assert begun.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
-        followed, _ = await joined(streaming.subscribe(SubscribeToTaskRequest(id=begun.id)))
+        with model.held():
+            begun, _ = await joined(client.send_message(asked("tell me", return_immediately=True)))
+            assert begun.status.state in (TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING)
+            is_followed = asyncio.Event()
+            following = joined(streaming.subscribe(SubscribeToTaskRequest(id=begun.id)), is_followed)
+            follower = asyncio.create_task(following)
+            await until(is_followed.is_set)
+            other, _ = await joined(client.send_message(asked("tell me", return_immediately=True)))
+            cancelled = await client.cancel_task(CancelTaskRequest(id=other.id))
+            assert cancelled.status.state == TaskState.TASK_STATE_CANCELED
+        followed, _ = await follower
         assert followed.status.state == TaskState.TASK_STATE_COMPLETED
         assert reply_of(followed) == reply_of(await client.get_task(GetTaskRequest(id=begun.id)))
-        other, _ = await joined(client.send_message(asked("tell me", return_immediately=True)))
-        assert (await client.cancel_task(CancelTaskRequest(id=other.id))).status.state == TaskState.TASK_STATE_CANCELED
 
 
 async def test_others_have_nothing_of_a_task(stack: RunningStack, as_alice: Api, alice: Caller, bob: Caller) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.api import MODEL, Api, check_error, configuration, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.e2e.test_a2a import SLOW, agent_key
+from tests.e2e.test_a2a import agent_key
 from tests.e2e.test_waits import BOTH, GUARDED, ORDER_STATUS
 from tests.support.node_packages import node_module
 
@@ -214,7 +214,7 @@ async def test_visitors_talk_to_a_public_agent(stack: RunningStack, api: Api, an
 
 
 async def test_a_run_that_broke_off_is_joined_again(stack: RunningStack, api: Api) -> None:
-    agent, thread, asked = await agent_of(stack, api, SLOW), unique(), user("tell me")
+    agent, thread, asked = await agent_of(stack, api, "openai:stub-slow-3000"), unique(), user("tell me")
     async for event in agent.events(run_of(thread, asked)):
         if event.type == EventType.TEXT_MESSAGE_CONTENT:
             partial = {"id": event.message_id, "role": "assistant", "content": event.delta}

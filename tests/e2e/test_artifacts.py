@@ -8,7 +8,6 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from tests.e2e.api import Api
@@ -154,10 +153,7 @@ async def test_processes_killed_while_they_work_leave_everything_ready(breakable
     names = [("a.csv", table), ("a.txt", text), ("b.csv", table), ("b.txt", text), ("c.csv", table), ("c.txt", text)]
     uploaded = [await upload(api, session, name, content) for name, content in names]
 
-    supervisor = psutil.Process(breakable.pid("gateway")).parent()
-    assert supervisor is not None
-    (worker,) = [child for child in supervisor.children() if child.cmdline()[-2:] == ["services.ingestion", "streams"]]
-    worker.kill()
+    breakable.kill("ingestion-streams")
     killed = breakable.kill("artifacts")
 
     await asyncio.to_thread(breakable.wait_replaced, "artifacts", killed)

@@ -16,7 +16,7 @@ from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import ROOT, RunningStack, environment_of, temporary_home
-from tests.support.waiting import until
+from tests.support.waiting import WITHIN, until
 
 RULES = b"# Rules\n\nNo fires on the beach of Nordvik after sunset.\n"
 QUOTING = "builtin:extractive"
@@ -102,7 +102,7 @@ async def test_a_restored_system_goes_on(
         known = (await client.get(f"/agent/{agent['id']}/")).json()
         assert known["config_hash"] == agent["config_hash"]
         link = (await client.get(f"/artifacts/{artifact['artifact_id']}/")).json()["url"]
-        async with httpx.AsyncClient(trust_env=False) as anonymous:
+        async with httpx.AsyncClient(timeout=WITHIN, trust_env=False) as anonymous:
             assert (await anonymous.get(link)).content == content
         turn = await there.turn_ended(session, first["turn_id"])
         assert turn["status"] == "completed"

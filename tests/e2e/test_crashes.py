@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from libs.tracing import trace_id_of
-from tests.e2e.api import Api, configuration, unique
+from tests.e2e.api import PATIENT, Api, configuration, unique
 from tests.e2e.event_log import ENDS, BusEvent, EventLog, count_by_subject
 from tests.e2e.held_model import HeldModel, tool_results
 from tests.e2e.running_stack import RunningStack
@@ -45,10 +45,10 @@ class Load:
         await until(held)
 
     async def _trusting(self, session_id: str, text: str) -> httpx.Response:
-        return await self.api.execute(session_id, text, x_correlation_id=text)
+        return await self.api.execute(session_id, text, x_correlation_id=text, prefer=PATIENT)
 
     async def _careful(self, session_id: str, text: str) -> httpx.Response:
-        headers = {"idempotency-key": text, "x-correlation-id": text}
+        headers = {"idempotency-key": text, "x-correlation-id": text, "prefer": PATIENT}
         path = f"/runtime/{session_id}/execute/"
         return await self.api.persistently("POST", path, json={"content": text}, headers=headers)
 
@@ -127,13 +127,15 @@ async def _all_asked_again(load: Load) -> bool:
 
 @pytest.mark.crash("runtime")
 @pytest.mark.slow
-async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api) -> None:
-    session = await api.session("openai:stub-slow-4000")
+async def test_runtime_killed_in_the_middle_of_a_stream(breakable: RunningStack, api: Api, model: HeldModel) -> None:
+    session = await api.session("openai:stub-halt-slow-4000")
     events, killed = [], 0
-    async for event in api.events(session, "tell me"):
-        events.append(event)
-        if event.name == "turn.output_text.delta" and not killed:
-            killed = await asyncio.to_thread(breakable.kill, "runtime")
+    with model.held():
+        async for event in api.events(session, "tell me"):
+            events.append(event)
+            if event.name == "turn.output_text.delta" and not killed:
+                killed = await asyncio.to_thread(breakable.kill, "runtime")
+                model.release()
     names = [event.name for event in events]
     assert names[0] == "turn.started"
     assert names[-1] == "turn.completed"

@@ -35,7 +35,8 @@ async def run(stack: RunningStack, key: str, script: str, export: Path, *options
     command = [sys.executable, str(SCRIPTS / script), stack.base_url, str(export), *options]
     process = await asyncio.create_subprocess_exec(
         *command,
-        env={**os.environ, "AES_API_KEY": key},
+        # As if the client were installed.
+        env={**os.environ, "AES_API_KEY": key, "PYTHONPATH": str(ROOT / "clients" / "python")},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,
     )

@@ -190,7 +190,8 @@ async def test_answers_have_the_form_that_is_asked_for(api: Api, client: AsyncOp
 async def test_a_background_response_is_polled_and_cancelled(api: Api, client: AsyncOpenAI, model: HeldModel) -> None:
     name = await agent(api, "openai:stub-hold")
     with model.held():
-        queued = await client.responses.create(model=name, input="Take your time", background=True)
+        queued = await client.responses.create(model=name, input=(said := unique("slowly")), background=True)
+        await until(lambda: model.asked(said))
         assert queued.status in ("queued", "in_progress")
         assert queued.background
         other = await client.responses.create(model=name, input="Never mind", background=True)
@@ -433,21 +434,21 @@ async def test_calls_of_a_conversation_are_answered_in_it(api: Api, client: Asyn
 @pytest.mark.crash("gateway")
 @pytest.mark.slow
 async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
-    api: Api, breakable: RunningStack, client: AsyncOpenAI
+    api: Api, breakable: RunningStack, client: AsyncOpenAI, model: HeldModel
 ) -> None:
-    model = await agent(api, "openai:stub-slow-3000")
+    name = await agent(api, "openai:stub-halt-slow-3000")
     seen: list[Any] = []
     killed = 0
-    stream = await client.responses.create(model=model, input="Hello", stream=True)
-    try:
-        async for event in stream:
-            seen.append(event)
-            if len([each for each in seen if each.type == "response.output_text.delta"]) == 4:
-                killed = breakable.kill("gateway")
-    except (openai.APIError, httpx.HTTPError, OSError) as problem:
-        broken: Exception | None = problem
-    else:
-        broken = None
+    broken: Exception | None = None
+    with model.held():
+        stream = await client.responses.create(model=name, input="Hello", stream=True)
+        try:
+            async for event in stream:
+                seen.append(event)
+                if not killed and event.type == "response.output_text.delta":
+                    killed = await asyncio.to_thread(breakable.kill, "gateway")
+        except (openai.APIError, httpx.HTTPError, OSError) as problem:
+            broken = problem
     assert seen[-1].type != "response.completed", broken
     await asyncio.to_thread(breakable.wait_replaced, "gateway", killed)
     last = seen[-1].sequence_number
@@ -463,15 +464,17 @@ async def test_a_dropped_stream_goes_on_after_the_gateway_was_killed(
 @pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_text_of_an_attempt_that_was_voided_is_joined_by_nobody(
-    api: Api, breakable: RunningStack, client: AsyncOpenAI
+    api: Api, breakable: RunningStack, client: AsyncOpenAI, model: HeldModel
 ) -> None:
     events: list[Any] = []
     killed = 0
-    model = await agent(api, "openai:stub-slow-3000")
-    async for event in await client.responses.create(model=model, input="Hello", stream=True):
-        events.append(event)
-        if not killed and len([each for each in events if each.type == "response.output_text.delta"]) == 4:
-            killed = await asyncio.to_thread(breakable.kill, "runtime")
+    name = await agent(api, "openai:stub-halt-slow-3000")
+    with model.held():
+        async for event in await client.responses.create(model=name, input="Hello", stream=True):
+            events.append(event)
+            if not killed and event.type == "response.output_text.delta":
+                killed = await asyncio.to_thread(breakable.kill, "runtime")
+                model.release()
     await asyncio.to_thread(breakable.wait_replaced, "runtime", killed)
     given_up, kept = (event.item for event in events if event.type == "response.output_item.done")
     assert (given_up.status, kept.status) == ("incomplete", "completed")

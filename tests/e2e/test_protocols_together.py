@@ -1,8 +1,6 @@
 """One turn, followed through all protocols at once while processes are killed: the same story everywhere."""
 
 import asyncio
-import os
-import signal
 from contextlib import suppress
 from typing import Any
 
@@ -16,6 +14,7 @@ from ag_ui.core import EventType
 
 from tests.e2e.api import Api, unique
 from tests.e2e.event_log import EventLog
+from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.test_a2a import agent_key, client_of, joined, reply_of
 from tests.e2e.test_ag_ui import Agent, run_of, session_of, user
@@ -96,6 +95,10 @@ class RunReader:
         return [call for each in self.messages for call in each.get("toolCalls") or ()]
 
     @property
+    def text(self) -> str:
+        return str(self.messages[-1].get("content") or "") if self.messages[-1]["role"] == "assistant" else ""
+
+    @property
     def story(self) -> Story:
         names = {call["id"]: call["function"]["name"] for call in self._calls()}
         told: Story = []
@@ -113,6 +116,7 @@ class TaskReader:
         self.stack, self.agent, self.turn_id = stack, agent, turn_id
         self.task = Task()
         self.told: list[dict[str, Any]] = []
+        self.begun = asyncio.Event()
         self.breaks = 0
 
     async def follow(self) -> None:
@@ -129,7 +133,7 @@ class TaskReader:
     async def _subscribe(self) -> None:
         async with client_of(self.stack, self.stack.api_key, self.agent) as client:
             try:
-                self.task, told = await joined(client.subscribe(SubscribeToTaskRequest(id=self.turn_id)))
+                self.task, told = await joined(client.subscribe(SubscribeToTaskRequest(id=self.turn_id)), self.begun)
             except UnsupportedOperationError:
                 # It has ended meanwhile.
                 self.task, told = await client.get_task(GetTaskRequest(id=self.turn_id)), self.told
@@ -198,41 +202,26 @@ def story_of(events: list[tuple[str, dict[str, Any]]]) -> Story:
 @pytest.mark.crash("runtime")
 @pytest.mark.slow
 async def test_one_turn_looks_the_same_through_every_protocol(
-    breakable: RunningStack, api: Api, event_log: EventLog
+    breakable: RunningStack, api: Api, model: HeldModel, event_log: EventLog
 ) -> None:
     stack = breakable
-    agent = await agent_key(api, "openai:stub-tool-slow-8000", tools=["calculator"])
-    # Known before: to look at the stack takes long on a busy machine, on which the turn would be over meanwhile.
-    pids = {part: await asyncio.to_thread(stack.pid, part) for part in ("runtime", "gateway")}
+    agent = await agent_key(api, "openai:stub-tool-halt-slow-4000", tools=["calculator"])
     run = RunReader(Agent(api.http, f"{stack.base_url}/ag-ui/{agent}"))
-    running = asyncio.create_task(run.follow())
-
-    async def begun() -> tuple[str, str] | None:
-        return run.place
-
-    session, turn_id = await until(begun)
-    killed: dict[str, int] = {}
-
-    async def kill(length: int) -> None:
-        if not killed and length > 60:
-            for part, pid in pids.items():
-                os.kill(pid, signal.SIGKILL)
-                killed[part] = pid
-
-    stream = Reader(api, session, turn_id, on_text=kill)
-    task = TaskReader(stack, agent, turn_id)
-    socket, response = SessionReader(stack, session), ResponseReader(stack, turn_id)
-    listening = asyncio.create_task(socket.run())
+    with model.held():
+        running = [asyncio.create_task(run.follow())]
+        session, turn_id = await until(lambda: run.place)
+        stream = Reader(api, session, turn_id)
+        task = TaskReader(stack, agent, turn_id)
+        socket, response = SessionReader(stack, session), ResponseReader(stack, turn_id)
+        running += [asyncio.create_task(each.follow()) for each in (stream, task, response)]
+        listening = asyncio.create_task(socket.run())
+        await until(lambda: run.text and stream.texts and task.begun.is_set() and response.events and socket.messages)
+        killed = {part: stack.kill(part) for part in ("runtime", "gateway")}
     try:
-        await asyncio.gather(running, stream.follow(), task.follow(), response.follow())
-
-        async def heard() -> bool:
-            return any(message["type"] == "turn.completed" for message in socket.messages)
-
-        await until(heard)
+        await asyncio.gather(*running)
+        await until(lambda: any(message["type"] == "turn.completed" for message in socket.messages))
     finally:
         listening.cancel()
-    assert killed == pids
     assert min(run.breaks, stream.breaks, task.breaks, socket.lost, response.breaks) > 0
     numbers = [each["sequence_number"] for each in response.events]
     assert numbers == sorted(set(numbers))

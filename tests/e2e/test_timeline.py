@@ -169,7 +169,7 @@ async def shown_to(client: httpx.AsyncClient, **query: str) -> list[str]:
 
 async def closing_code(stack: RunningStack, session: str, query: str = "", **headers: str) -> int | None:
     url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/?{query}"
-    async with connect(url, additional_headers=headers, proxy=None) as socket:
+    async with connect(url, additional_headers=headers, proxy=None, open_timeout=WITHIN) as socket:
         try:
             await socket.send('{"type": "ping"}')
             assert orjson.loads(await socket.recv()) == {"type": "pong"}

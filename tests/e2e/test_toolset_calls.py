@@ -9,7 +9,7 @@ import httpx
 import orjson
 import pytest
 
-from tests.e2e.api import Api, unique
+from tests.e2e.api import PATIENT, Api, unique
 from tests.e2e.event_log import EventLog
 from tests.e2e.running_stack import RECEIVERS, RunningStack
 from tests.support.hostile_target import HostileTarget, Taken, answering, dripping, hostile_target, redirecting
@@ -117,8 +117,9 @@ async def test_a_call_that_the_runtime_was_killed_in(breakable: RunningStack, ap
 async def test_200_calls_that_the_runtime_was_killed_in(
     breakable: RunningStack, api: Api, target: HostileTarget
 ) -> None:
-    for _ in range(10):
-        await _killed_in_the_middle(breakable, api, target, calls=20)
+    # The supervisor waits longer before each restart of a process that never stays for half a minute.
+    for _ in range(4):
+        await _killed_in_the_middle(breakable, api, target, calls=50)
 
 
 async def _killed_in_the_middle(breakable: RunningStack, api: Api, target: HostileTarget, *, calls: int) -> None:
@@ -135,7 +136,7 @@ async def _killed_in_the_middle(breakable: RunningStack, api: Api, target: Hosti
     tools = ["read", "pay"] * (calls // 2)
     orders = [_order(name, tool, number) for number, tool in enumerate(tools)]
     callers = [
-        asyncio.create_task(api.execute(session, order, idempotency_key=unique("key")))
+        asyncio.create_task(api.execute(session, order, idempotency_key=unique("key"), prefer=PATIENT))
         for session, order in zip(sessions, orders, strict=True)
     ]
 

@@ -85,14 +85,17 @@ async def test_a_closed_connection_does_not_stop_the_turn(api: Api, model: HeldM
 
 async def test_a_turn_that_takes_longer_than_the_caller_waits(api: Api, model: HeldModel) -> None:
     session = await api.session("openai:stub-hold-echo")
-    label = unique("longer")
+    label, text = unique("longer"), unique("slowly")
     with model.held():
-        reply = await api.execute(session, "take your time", prefer="wait=1", x_correlation_id=label)
+        accepted = await api.in_background(session, text, idempotency_key=label, x_correlation_id=label)
+        # It may take a moment until it runs, and longer on a busy machine than the caller waits.
+        await until(lambda: _asked(model, text))
+        reply = await api.execute(session, text, prefer="wait=1", idempotency_key=label)
         assert reply.status_code == 202
         body = reply.json()
         assert body == {
             "success": True,
-            "turn_id": body["turn_id"],
+            "turn_id": accepted["turn_id"],
             "session_id": session,
             "status": "running",
             "correlation_id": label,
@@ -104,7 +107,7 @@ async def test_a_turn_that_takes_longer_than_the_caller_waits(api: Api, model: H
         assert (turn["status"], turn.get("reply"), turn.get("finished_at")) == ("running", None, None)
     ended = await api.turn_ended(session, body["turn_id"])
     assert ended["status"] == "completed"
-    assert ended["reply"]["response"]["content"] == "You said: take your time"
+    assert ended["reply"]["response"]["content"] == f"You said: {text}"
     assert ended["reply"]["correlation_id"] == ended["correlation_id"] == label
     assert ended["created_at"] <= ended["started_at"] <= ended["finished_at"]
     counted = ("input_tokens", "output_tokens", "model_calls", "tool_calls")

@@ -14,7 +14,7 @@ from tests.e2e.api import MODEL, Api, new_client, unique
 from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.held_model import HeldModel
 from tests.e2e.running_stack import RunningStack
-from tests.support.waiting import until
+from tests.support.waiting import WITHIN, until
 
 COUNTED = ("input_tokens", "output_tokens", "tool_calls")
 
@@ -74,9 +74,11 @@ async def test_usage_with_its_cost_and_a_budget_that_ends_turns(stack: RunningSt
             error = refused.json()["error"]
             assert (error["type"], error["details"][0]["budget"]["budget_id"]) == ("budget_exceeded", made.json()["id"])
         url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
-        async with connect(url, additional_headers={"x-api-key": customer.secret}, proxy=None) as socket:
+        async with connect(
+            url, additional_headers={"x-api-key": customer.secret}, proxy=None, open_timeout=WITHIN
+        ) as socket:
             await socket.send(orjson.dumps({"type": "execute", "content": "by a socket", "ref": "1"}).decode())
-            async with asyncio.timeout(120):
+            async with asyncio.timeout(WITHIN):
                 refused_turn = orjson.loads(await socket.recv())
                 while refused_turn["type"] != "error":
                     refused_turn = orjson.loads(await socket.recv())

@@ -19,7 +19,7 @@ from tests.e2e.api import Api, check_error, new_client, unique
 from tests.e2e.held_model import HeldModel, tool_results
 from tests.e2e.running_stack import ROOT, RunningStack
 from tests.e2e.test_turn_streams import Reader
-from tests.support.waiting import until, wait_until
+from tests.support.waiting import WITHIN, until, wait_until
 
 ORDER_STATUS = {
     "name": "order_status",
@@ -259,10 +259,10 @@ async def test_a_wait_survives_the_death_of_everything(breakable: RunningStack, 
 async def test_a_websocket_shows_the_wait_and_resolves_it(stack: RunningStack, api: Api) -> None:
     session = await api.session("openai:stub-client", **GUARDED)
     url = f"{stack.base_url.replace('http', 'ws', 1)}/api/v1/ws/sessions/{session}/"
-    async with connect(url, additional_headers={"x-api-key": stack.api_key}, proxy=None) as socket:
+    async with connect(url, additional_headers={"x-api-key": stack.api_key}, proxy=None, open_timeout=WITHIN) as socket:
         await socket.send(orjson.dumps({"type": "execute", "content": "where is it?", "ref": "1"}).decode())
         names = []
-        async with asyncio.timeout(120):
+        async with asyncio.timeout(WITHIN):
             async for text in socket:
                 message = orjson.loads(text)
                 names.append(message["type"])
@@ -294,7 +294,7 @@ async def test_the_example_runs_its_tool_and_asks_before_it_allows_a_call(
         env={**os.environ, "AES_API_KEY": stack.api_key},
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
-    async with asyncio.timeout(120):
+    async with asyncio.timeout(WITHIN):
         out, errors = await process.communicate(f"{said}\n".encode())
     assert process.returncode == 0, errors.decode()
     shown = out.decode()

@@ -19,7 +19,7 @@ AGENT: Final[dict[str, Any]] = {
 }
 # So many that turns seldom wait for another one of their session.
 _SESSIONS: Final = 48
-_INGESTED_SECONDS: Final = 120.0
+_INGESTED_SECONDS: Final = 300.0
 _LOOK_SECONDS: Final = 0.1
 Operation = Callable[[], Awaitable[None]]
 

@@ -14,7 +14,7 @@ from typing import Any, Final
 import httpx
 import orjson
 
-TIMEOUT_SECONDS: Final = 120.0
+TIMEOUT_SECONDS: Final = 300.0
 _LONGEST_PAUSE: Final = 2.0
 _TERMINAL: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
 
@@ -48,7 +48,7 @@ class Client:
         self._turns = count()
         self._http = httpx.AsyncClient(
             headers={"x-api-key": api_key},
-            timeout=httpx.Timeout(150, connect=30, pool=None),
+            timeout=httpx.Timeout(150, connect=60, pool=None),
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=100),
             trust_env=False,
         )

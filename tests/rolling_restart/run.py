@@ -15,7 +15,7 @@ from tests.rolling_restart.load import Load
 from tests.rolling_restart.spread import Spread
 from tests.rolling_restart.targets import SERVICES, Target
 
-_OUTBOX_SECONDS = 60.0
+_OUTBOX_SECONDS = 180.0
 Say = Callable[[str], None]
 Kill = Literal["none", "second", "all"]
 """Chooses the processes to kill; `second`: the second one of each service."""
@@ -148,7 +148,7 @@ def _describe(outcome: Outcome, number: int, process: str) -> str:
 
 
 async def _outbox(spread: Spread, processes: list[tuple[str, str]]) -> list[str]:
-    """Events that nobody has sent a minute after the end."""
+    """Events that nobody has sent three minutes after the end."""
     deadline = time.monotonic() + _OUTBOX_SECONDS
     while True:
         waiting = {process: await asyncio.to_thread(spread.waiting, process) for _, process in processes}

@@ -24,7 +24,7 @@ REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
 # Turns are to be under way when a process is asked to end.
 _MODEL_SECONDS: Final = 0.3
 SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
-_TIMEOUT_SECONDS: Final = 180.0
+_TIMEOUT_SECONDS: Final = 300.0
 
 
 class Target(Protocol):

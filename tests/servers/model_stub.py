@@ -185,7 +185,9 @@ class ModelStub:
             text = self._text(body, how.flags)
             whole, events = _whole_text(text, usage), _text_events(text, usage)
         if stream:
-            return await self._stream(request, events, delay, breaks="break" in how.flags)
+            # Half of a call is nothing to a client.
+            halfway = self._halfway(how.flags) if turn is None else None
+            return await self._stream(request, events, delay, halfway, breaks="break" in how.flags)
         if delay:
             await pace(delay)
         return web.Response(body=whole, headers=_JSON)
@@ -215,8 +217,18 @@ class ModelStub:
         content = next(m["content"] for m in reversed(body["messages"]) if m["role"] == "user")
         return "You said: " + (content if isinstance(content, str) else orjson.dumps(content).decode())
 
+    def _halfway(self, flags: frozenset[str]) -> asyncio.Event | None:
+        """The event on which a streamed text waits in its middle."""
+        return None
+
     async def _stream(
-        self, request: web.BaseRequest, events: tuple[bytes, ...], delay: float, *, breaks: bool
+        self,
+        request: web.BaseRequest,
+        events: tuple[bytes, ...],
+        delay: float,
+        halfway: asyncio.Event | None,
+        *,
+        breaks: bool,
     ) -> web.StreamResponse:
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream"})
         await response.prepare(request)
@@ -225,11 +237,13 @@ class ModelStub:
             assert request.transport is not None
             request.transport.close()
             return response
-        if not delay:
+        if not delay and halfway is None:
             await response.write(events[0])
             await response.write_eof(b"".join(events[1:]))
             return response
-        for event in events:
+        for number, event in enumerate(events):
+            if halfway is not None and number == len(events) // 2:
+                await halfway.wait()
             await pace(delay / len(events))
             await response.write(event)
         await response.write_eof()

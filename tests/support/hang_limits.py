@@ -3,7 +3,8 @@
 pytest-timeout's own timer rings once and is taken away by the first failure. What hangs then, as the teardown of the
 fixtures of a test that failed, would hang for good; and a ring is lost when it comes while a task in the background
 runs, which keeps the exception to itself. Here the timer of a test rings again and again until the last of its
-fixtures is gone, and says what the tasks of the event loop wait for.
+fixtures is gone, and says what the tasks of the event loop wait for. A test that does not even hear it is shown by its
+stacks: pytest's own `faulthandler_timeout` would show each test that is slow and has a longer limit for that.
 """
 
 import asyncio
@@ -17,6 +18,7 @@ from collections.abc import Iterator
 from types import FrameType
 
 import pytest
+from _pytest.faulthandler import fault_handler_stderr_fd_key
 from pytest_timeout import Settings, timeout_sigalrm
 
 # Seconds. An orderly end of all that a test has started takes less.
@@ -35,6 +37,7 @@ class HangLimits:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
+            faulthandler.cancel_dump_traceback_later()
 
     @pytest.hookimpl(wrapper=True, tryfirst=True)
     def pytest_runtest_setup(self) -> Iterator[None]:
@@ -66,6 +69,9 @@ class HangLimits:
 
         signal.signal(signal.SIGALRM, ring)
         signal.setitimer(signal.ITIMER_REAL, settings.timeout, min(settings.timeout, NEXT_RING))
+        # Where pytest writes what its captures of output must not take.
+        shown = item.config.stash.get(fault_handler_stderr_fd_key, sys.stderr)
+        faulthandler.dump_traceback_later(2 * settings.timeout, file=shown)
         return True
 
     @pytest.hookimpl(tryfirst=True)

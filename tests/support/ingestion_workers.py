@@ -94,7 +94,7 @@ class WorkerProcesses:
                 process.send_signal(signal.SIGTERM)
         for process in self.started:
             try:
-                process.wait(timeout=20)
+                process.wait(timeout=60)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -1,17 +1,19 @@
 """Real MCP servers as processes: started, killed, started again at the same port."""
 
 import json
+import multiprocessing
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from tests.support.waiting import until, wait_until
 
-ROOT = Path(__file__).parents[2]
+# Each is forked from a process that has imported the SDK, which takes a second of CPU.
+_PROCESSES: Final = multiprocessing.get_context("forkserver")
+_PROCESSES.set_forkserver_preload(["tests.support.mcp_server"])
 
 
 class McpServerProcess:
@@ -19,7 +21,7 @@ class McpServerProcess:
         self.mode = mode
         self.journal = directory / "calls"
         self.port = _free_port()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkServerProcess | None = None
 
     @property
     def url(self) -> str:
@@ -31,24 +33,30 @@ class McpServerProcess:
         return [json.loads(line) for line in self.journal.read_text().splitlines()] if self.journal.exists() else []
 
     def start(self, mode: str | None = None) -> None:
-        arguments = [str(self.port), str(self.journal), mode or self.mode]
-        self._process = subprocess.Popen([sys.executable, "-m", "tests.support.mcp_server", *arguments], cwd=ROOT)
+        self._process = _PROCESSES.Process(target=_serve, args=(self.port, self.journal, mode or self.mode))
+        self._process.start()
         wait_until(self._answers, "the server answers")
 
     def kill(self) -> None:
         """kill -9."""
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
+            self._process.join()
 
     async def called(self, count: int) -> None:
         await until(lambda: len(self.calls) >= count, f"{count} calls have reached a tool")
 
     def _answers(self) -> bool:
         assert self._process is not None
-        assert self._process.poll() is None, "the server ended by itself"
+        assert self._process.is_alive(), "the server ended by itself"
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", self.port)) == 0
+
+
+def _serve(port: int, journal: Path, mode: str) -> None:
+    from tests.support.mcp_server import serve
+
+    serve(port, journal, mode)
 
 
 @contextmanager

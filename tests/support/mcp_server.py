@@ -1,4 +1,4 @@
-"""An MCP server of the official SDK as a process: `python -m tests.support.mcp_server PORT JOURNAL MODE`.
+"""An MCP server of the official SDK.
 
 It writes every call that reaches a tool into the journal, a JSON line each. Modes: `modern`; `sessions`, which knows
 only the handshake with sessions of protocol versions before 2026; `others`, which has other tools.
@@ -8,7 +8,6 @@ import base64
 import json
 import logging
 import os
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -121,12 +120,8 @@ def sessions_only(app: ASGIApp) -> ASGIApp:
     return answer
 
 
-def main() -> None:
-    port, journal, mode = sys.argv[1:]
+def serve(port: int, journal: Path, mode: str) -> None:
+    """Serves until the process is killed."""
     logging.disable()
-    app: ASGIApp = server(Path(journal), mode).streamable_http_app(json_response=mode == "modern")
-    uvicorn.run(sessions_only(app) if mode == "sessions" else app, port=int(port), log_level="error")
-
-
-if __name__ == "__main__":
-    main()
+    app: ASGIApp = server(journal, mode).streamable_http_app(json_response=mode == "modern")
+    uvicorn.run(sessions_only(app) if mode == "sessions" else app, port=port, log_level="error")

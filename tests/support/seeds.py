@@ -12,8 +12,9 @@ BLOCK: Final = 25
 _ARGUMENT: Final = "block_of_seeds"
 
 
-def seeds(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Runs the test once for each `seed` from 0 on; `pytest --seed N` runs it for one alone.
+def seeds(count: int, *, slow: int = 0) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Runs the test once for each `seed` from 0 on, the `slow` ones after them in runs of slow tests; `pytest --seed N`
+    runs it for one alone.
 
     Fixtures are made once for a block, so the test must not change what they give it.
     """
@@ -39,7 +40,7 @@ def seeds(count: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             each.replace(name=_ARGUMENT) if each.name == "seed" else each for each in signature.parameters.values()
         ]
         run.__signature__ = signature.replace(parameters=renamed)  # type: ignore[attr-defined]
-        return pytest.mark.seeds(count)(run)
+        return pytest.mark.seeds(count, slow)(run)
 
     return decorate
 
@@ -49,17 +50,26 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line("markers", "seeds(count): runs with each of these seeds (use the decorator `seeds`)")
+    config.addinivalue_line("markers", "seeds(count, slow): runs with each of these seeds (use the decorator `seeds`)")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if (mark := metafunc.definition.get_closest_marker("seeds")) is None:
         return
-    count: int = mark.args[0]
-    blocks = [range(first, min(first + BLOCK, count)) for first in range(0, count, BLOCK)]
+    count, slow = mark.args
+    blocks = [
+        range(first, min(first + BLOCK, end))
+        for begin, end in ((0, count), (count, count + slow))
+        for first in range(begin, end, BLOCK)
+    ]
     if (seed := metafunc.config.option.seed) is not None:
-        blocks = [range(seed, seed + 1)]
-    metafunc.parametrize(_ARGUMENT, blocks, ids=[f"seeds {each.start} to {each.stop - 1}" for each in blocks])
+        count, blocks = seed + 1, [range(seed, seed + 1)]
+    covered = pytest.mark.slow(covered_by=metafunc.definition.name)
+    metafunc.parametrize(
+        _ARGUMENT,
+        [pytest.param(each, marks=() if each.start < count else covered) for each in blocks],
+        ids=[f"seeds {each.start} to {each.stop - 1}" for each in blocks],
+    )
 
 
 @contextmanager

@@ -54,7 +54,7 @@ async def transaction_pooler(url: str, directory: Path) -> AsyncIterator[str]:
             return False
 
     try:
-        await until(answers, pause=0.1, within=20)
+        await until(answers, pause=0.1)
         yield pooled
     finally:
         process.terminate()

@@ -25,17 +25,8 @@ TOGETHER: Final = {
     "tests/e2e/test_rolling_restart.py": "replicas",
     # Takes as long as all others of a stack, and is slow.
     "tests/e2e/test_schemathesis.py": "third stack",
-    # Two stacks are ready sooner than one; each has about half of the work.
+    # The studio's pages take longer than all other tests of a stack.
     "tests/e2e/studio/": "second stack",
-    "tests/e2e/test_mcp.py": "second stack",
-    "tests/e2e/test_migrations.py": "second stack",
-    "tests/e2e/test_openai_chat.py": "second stack",
-    "tests/e2e/test_openai_responses.py": "second stack",
-    "tests/e2e/test_timeline.py": "second stack",
-    "tests/e2e/test_toolset_calls.py": "second stack",
-    "tests/e2e/test_turn_streams.py": "second stack",
-    "tests/e2e/test_turns.py": "second stack",
-    "tests/e2e/test_waits.py": "second stack",
     "tests/e2e/": "first stack",
     "tests/integration/ingestion/engines/": "engines",
     "tests/integration/secured/": "secured",
@@ -45,10 +36,11 @@ TOGETHER: Final = {
 """Tests below these places share servers, a browser, or what is read once: one worker runs all of each group.
 
 Of two places that fit, the first one counts."""
-_SERVICES_PER_MODULE: Final = "tests/integration/"
-"""Below it one worker runs all of a file, whose tests share services that start once per module."""
-_ORDER: Final = ("tests/e2e/", "tests/unit/web/", _SERVICES_PER_MODULE, "tests/contract/", "")
-"""The order of groups: those that keep one worker busy longest begin, and single quick tests fill the gaps."""
+_ORDER: Final = (
+    *("tests/e2e/studio/", "tests/e2e/", "tests/unit/web/", "tests/integration/", "tests/contract/"),
+    *("tests/unit/suite/", ""),
+)
+"""The order of groups: those that keep one worker busy longest begin, and files of quick tests fill the gaps."""
 _SLOWEST_SHOWN: Final = 10
 _MOST_WORKERS: Final = 4
 # Seconds for workers to stop their servers in when a run is interrupted; xdist has 10.
@@ -137,7 +129,7 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: "Producer") -> "LoadScopeScheduling | None":
-    """Distributes single tests, but for those of a group."""
+    """Distributes groups. xdist's own work for each of them grows with their number: single tests would be too many."""
     if config.option.dist != "load":
         return None
     from xdist.scheduler import LoadScopeScheduling
@@ -161,8 +153,8 @@ def _rank(nodeid: str) -> int:
 
 
 def _group(nodeid: str) -> str:
-    """The unit that one worker runs: a group of TOGETHER, a file of services, or the test alone."""
-    return _together(nodeid) or (nodeid.partition("::")[0] if nodeid.startswith(_SERVICES_PER_MODULE) else nodeid)
+    """The unit that one worker runs: a group of TOGETHER, or a file."""
+    return _together(nodeid) or nodeid.partition("::")[0]
 
 
 def _together(nodeid: str) -> str | None:

@@ -118,9 +118,14 @@ export async function resume() {
       session.set({ ...session.value, state: "out" });
       return;
     }
-    // A reload while the service is away is no reason to ask for the key again.
-    await enter(given, (given) => persist(() => whoIs(given)));
+    await takeUp(given);
   }
+}
+
+/** Signs in with what a tab knew before: that the service is away or busy is no reason to ask for the key again. */
+async function takeUp(given) {
+  session.set({ ...session.value, state: "resuming" });
+  await enter(given, () => persist(() => whoIs(given)));
 }
 
 /** What another tab is signed in with; null where none answers in time. */
@@ -137,7 +142,7 @@ function answered(given) {
   const { resolve } = asked;
   asked = null;
   resolve(given);
-  if (session.value.state === "out") enter(given, whoIs);
+  if (session.value.state === "out") takeUp(given);
 }
 
 tabs.addEventListener("message", ({ data }) => {

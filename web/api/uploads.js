@@ -4,7 +4,8 @@ import { credential, endWith, persist, randomKey, ROOT, session, write } from ".
 import { ApiError, checkSize, Unreachable } from "./requests.js";
 
 const AT_ONCE = 3;
-const ATTEMPTS = 8;
+// Of two minutes: a gateway that restarts on a busy machine is away for longer than half of one.
+const ATTEMPTS = 20;
 
 /** Of each: `{id, name, size, collectionId, state, sent, problem, record}`; `state` is `waiting`, `uploading`, `stored` or `failed`. */
 export const uploads = new Store([]);

@@ -10,7 +10,6 @@ from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamClient
 from services.gateway.domain.limits import SharedLimits
-from services.gateway.domain.load_shedding import LoadShedding
 from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline, TokenCodec
 from services.gateway.domain.usage import UsageStore
 from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
@@ -38,6 +37,7 @@ from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
+from services.gateway.use_cases.load_shedding import LoadShedding
 from services.gateway.use_cases.places import StreamPlaces
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
@@ -46,7 +46,6 @@ from services.gateway.use_cases.reading.feeds import Feeds
 from services.gateway.use_cases.reading.turn_history import TurnHistory
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
-from services.gateway.use_cases.shed_load import ShedLoad
 from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks.webhooks import Webhooks
 
@@ -95,7 +94,7 @@ class PublicApi:
         agents = Agents(upstreams, fresh, monotonic)
         rates = Rates(outside.shared_limits, limits, monotonic)
         commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
-        self.load = ShedLoad(LoadShedding(), on_refused=SHED.inc)
+        self.load = LoadShedding(on_refused=SHED.inc)
         self.places = StreamPlaces(outside.shared_limits, limits)
         self.feeds = Feeds(outside.timeline, now=now, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
         history = TurnHistory(outside.timeline, upstreams)

@@ -13,13 +13,11 @@ import yaml
 
 from deploy.images import healthcheck
 from deploy.images.fallback_images.recipes import RECIPES, wanted_images
-from deploy.images.locked_subset import pinned, subset
 from deploy.local.home import PROJECT_ROOT
 from tests.support.compose import OURS, containers, image_of, ours, stages
 from tests.support.service_settings import SERVICES
 
 TARGETS = {*SERVICES, "cli"}
-LOCK = (PROJECT_ROOT / "requirements.lock").read_text()
 
 
 def copied(stage: str, source: str) -> set[str]:
@@ -62,7 +60,9 @@ def test_an_image_has_its_own_service_and_no_other(service: str) -> None:
 
     assert code == {"/app/services/__init__.py", f"/app/services/{service}"}
     assert copied(service, f"{service}-packages") == {"/opt/own"}
-    assert stages()[f"{service}-packages"].all("RUN")[-1] == f"install-packages {service} /opt/own"
+    packages = stages()[f"{service}-packages"]
+    assert packages.all("COPY")[-1] == f"deploy/images/locks/{service}.lock ./"
+    assert packages.all("RUN")[-1] == f"install-packages {service} /opt/own"
 
 
 def test_only_the_gateway_brings_the_files_that_browsers_load() -> None:
@@ -133,28 +133,11 @@ def _matches(pattern: str, source: str) -> bool:
 def test_packages_are_installed_with_their_hashes() -> None:
     script = (PROJECT_ROOT / "deploy" / "images" / "install.sh").read_text()
     installing = [line for line in script.splitlines() if "pip install" in line]
-    installing += [line for line in " ".join(stages()["packages"].all("RUN")).split("&&") if "pip install" in line]
 
-    assert len(installing) == 3
-    assert all("--require-hashes" in line and "--no-deps" in line for line in installing)
-
-
-def test_a_subset_of_the_lock_has_its_hashes() -> None:
-    first, second = "a==1 \\\n    --hash=sha256:1\n", "b==2 ; sys_platform == 'linux' \\\n    --hash=sha256:2\n"
-    lock = first + second
-
-    assert "".join(subset(lock, [("b", "2")])) == second
-    assert "".join(subset(lock, sorted(pinned(lock)))) == lock
-    with pytest.raises(SystemExit, match="b==3"):
-        list(subset(lock, [("b", "3")]))
-
-
-def test_the_whole_lock_can_be_split() -> None:
-    assert "".join(subset(LOCK, dict.fromkeys(_in_order()))).count("--hash") == LOCK.count("--hash")
-
-
-def _in_order() -> list[tuple[str, str]]:
-    return [(name, version) for name, version in re.findall(r"^([\w.-]+)==(\S+)", LOCK, re.MULTILINE)]
+    assert len(installing) == 1
+    assert "--require-hashes" in installing[0]
+    assert "--no-deps" in installing[0]
+    assert not [run for stage in stages().values() for run in stage.all("RUN") if "pip install" in run]
 
 
 def test_images_of_others_have_fallback_images() -> None:

@@ -9,6 +9,7 @@ from tests.e2e.api import configuration, unique
 from tests.e2e.running_stack import RunningStack
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations
+from tests.support.waiting import WITHIN
 
 SECRET = re.compile(r"aes_[\w-]{20,}")
 
@@ -44,7 +45,8 @@ def test_a_key_is_made_replaced_and_revoked(open_page: Open, stack: RunningStack
 
 
 def status_with(stack: RunningStack, secret: str) -> int:
-    return httpx.get(f"{stack.base_url}/api/v1/me/", headers={"x-api-key": secret}, trust_env=False).status_code
+    url, headers = f"{stack.base_url}/api/v1/me/", {"x-api-key": secret}
+    return httpx.get(url, headers=headers, timeout=WITHIN, trust_env=False).status_code
 
 
 def test_a_connection_is_made_with_its_snippet(open_page: Open, http: httpx.Client, stack: RunningStack) -> None:

@@ -17,12 +17,21 @@ HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
 
 
 @pytest.fixture(scope="module")
-def target() -> Iterator[str]:
+def gate() -> threading.Event:
+    """While it is not set, the target does not answer."""
+    gate = threading.Event()
+    gate.set()
+    return gate
+
+
+@pytest.fixture(scope="module")
+def target(gate: threading.Event) -> Iterator[str]:
     """The address of a server that takes anything and answers with what would be dangerous as HTML."""
 
     class Target(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             self.rfile.read(int(self.headers["Content-Length"]))
+            gate.wait()
             body = f"taken {HOSTILE}".encode()
             self.send_response(200)
             self.send_header("Content-Type", "text/plain")
@@ -40,7 +49,7 @@ def target() -> Iterator[str]:
     server.server_close()
 
 
-def test_a_webhook_is_made_tested_and_sends_again(open_page: Open, target: str) -> None:
+def test_a_webhook_is_made_tested_and_sends_again(open_page: Open, target: str, gate: threading.Event) -> None:
     address = f"{target}{unique()}"
     page = open_page("webhooks/")
     page.get_by_role("button", name="New webhook").click()
@@ -60,8 +69,12 @@ def test_a_webhook_is_made_tested_and_sends_again(open_page: Open, target: str) 
     expect(delivery).to_contain_text(f"200 taken {HOSTILE}")
     assert "hacked" not in page.title()
     assert violations(page) == []
-    delivery.get_by_role("button", name="Redeliver").click()
-    expect(delivery).to_contain_text("pending")
+    gate.clear()
+    try:
+        delivery.get_by_role("button", name="Redeliver").click()
+        expect(delivery).to_contain_text("pending")
+    finally:
+        gate.set()
     expect(delivery).to_contain_text("delivered")
     page.reload()
     page.get_by_role("button", name="Rotate secret").click()

@@ -6,6 +6,7 @@ from playwright.sync_api import Route, expect
 from tests.e2e.api import configuration, unique
 from tests.e2e.studio.conftest import Open
 from tests.support.browser import violations, violations_in_both_looks
+from tests.support.waiting import wait_until
 
 
 def test_budgets_are_made_changed_and_deleted(open_page: Open, http: httpx.Client) -> None:
@@ -88,6 +89,7 @@ def test_usage_is_shown_by_model(open_page: Open, http: httpx.Client) -> None:
     model = f"openai:stub-{unique()}"
     session = http.post("/sessions/", json=configuration(model)).json()["session_id"]
     assert http.post(f"/runtime/{session}/execute/", json={"content": "hello"}).status_code == 200
+    wait_until(lambda: model in http.get("/usage/", params={"group_by": "model"}).text)
     page = open_page("usage/", viewport={"width": 390, "height": 800})
     expect(page.get_by_role("img", name="Turns per day")).to_be_visible()
     page.get_by_label("By", exact=True).select_option(label="Model")

@@ -11,6 +11,7 @@ from libs.contracts.identifiers import new_id
 from services.artifacts.domain.links import LinkSigner
 from tests.integration.artifacts.test_uploads import png
 from tests.support.artifact_world import SIGNING_KEY, World, person
+from tests.support.waiting import WITHIN
 
 POLYGLOT = b"GIF89a\x10\x00\x10\x00/*<html><script>alert(1)</script>*/"
 
@@ -126,7 +127,7 @@ async def test_a_link_to_an_s3_server_is_presigned(s3_world: World) -> None:
     artifact = await s3_world.artifact(session, "Grüße.html", b"<script>alert(1)</script>")
     other = await s3_world.artifact(session, "b.txt", b"other")
 
-    async with httpx.AsyncClient() as anybody:
+    async with httpx.AsyncClient(timeout=WITHIN) as anybody:
         answer = await anybody.get(artifact["url"])
         assert (answer.status_code, answer.content) == (200, b"<script>alert(1)</script>")
         assert answer.headers["Content-Disposition"].startswith("attachment")

@@ -25,7 +25,7 @@ from libs.eventing.dead_letters import (
     dead_letter_topic_named,
     open_dead_letters,
 )
-from tests.support.waiting import until
+from tests.support.waiting import WITHIN, until
 
 DLQ = "runtime-events-artifacts-dlq"
 BIG = b'"' + b"x" * (2 * 1024 * 1024 - 600) + b'"'
@@ -72,7 +72,7 @@ async def in_topic(address: BusAddress) -> list[Any]:
     partitions = [TopicPartition(address.prefix + RUNTIME_EVENTS.name, n) for n in range(RUNTIME_EVENTS.partitions)]
     found: list[Any] = []
     async with (
-        asyncio.timeout(60),
+        asyncio.timeout(WITHIN),
         AIOKafkaConsumer(bootstrap_servers=address.servers, isolation_level="read_committed") as consumer,
         AIOKafkaConsumer(bootstrap_servers=address.servers) as sees_all,
     ):

@@ -17,7 +17,6 @@ from deploy.local.credentials import Credentials
 from deploy.local.home import Home
 from libs.contracts.api.toolsets import secret_place
 from libs.contracts.identifiers import new_id
-from libs.persistence import migrate
 from libs.secrets import SecretCipher
 from services.gateway.bootstrap import MIGRATIONS as GATEWAY
 from services.gateway.domain import webhooks
@@ -30,10 +29,11 @@ OLD, NEW, LOST, STORED = b"o" * 32, b"n" * 32, b"l" * 32, b"s" * 32
 @pytest.fixture
 def databases(infrastructure: Infrastructure, topic_prefix: str) -> Iterator[dict[str, str]]:
     names = {service: f"test_{topic_prefix.strip('-')}_{service}" for service in ("gateway", "registry")}
-    urls = {service: asyncio.run(infrastructure.create_database(name)) for service, name in names.items()}
-    migrate(urls["gateway"], GATEWAY)
-    migrate(urls["registry"], REGISTRY)
-    yield urls
+    migrations = {"gateway": GATEWAY, "registry": REGISTRY}
+    yield {
+        service: asyncio.run(infrastructure.create_migrated(name, migrations[service]))
+        for service, name in names.items()
+    }
     for name in names.values():
         asyncio.run(infrastructure.drop_database(name))
 

@@ -6,8 +6,6 @@ import psycopg
 import pytest
 import yaml
 
-from libs.persistence import migrate
-
 ROOT = Path(__file__).parents[3]
 OVERLAY = ROOT / "deploy" / "k8s" / "overlays" / "keda"
 QUERIES = {
@@ -24,10 +22,14 @@ def test_there_are_queries() -> None:
     assert QUERIES.keys() == {"runtime-worker", "ingestion-streams", "artifacts-worker"}
 
 
+@pytest.fixture
+def migrations(name: str) -> Path:
+    return ROOT / "services" / QUERIES[name][0] / "migrations"
+
+
 @pytest.mark.parametrize("name", QUERIES)
 async def test_a_query_counts_nothing_when_nothing_waits(name: str, database_url: str) -> None:
-    service, metadata = QUERIES[name]
-    migrate(database_url, ROOT / "services" / service / "migrations")
+    metadata = QUERIES[name][1]
     async with await psycopg.AsyncConnection.connect(database_url) as connection:
         row = await (await connection.execute(metadata["query"])).fetchone()
 

@@ -5,7 +5,6 @@ import os
 import stat
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import psycopg
@@ -57,18 +56,29 @@ def test_containers_have_the_images_of_the_compose_file() -> None:
     assert {"kafka", "postgres", "weaviate", "objects"} <= containers.images().keys()
 
 
-def test_a_kafka_with_a_password_lets_nobody_in_without_it(tmp_path: Path) -> None:
+def test_a_kafka_in_a_directory_of_any_name_lets_nobody_in_without_its_password(tmp_path: Path) -> None:
+    """Java writes names of files in its locale, properties in Latin-1, and separates lists by commas and colons."""
+    directory = tmp_path / "Ordner, 😀: é"
+    directory.mkdir()
     with ThreadPoolExecutor(1) as outside_of_any_loop:
-        outside_of_any_loop.submit(lambda: asyncio.run(_with_and_without_password(tmp_path))).result()
+        outside_of_any_loop.submit(lambda: asyncio.run(_with_and_without_password(directory))).result()
+    assert (directory / "kafka" / "data" / "meta.properties").exists()
 
 
 async def _with_and_without_password(directory: Path) -> None:
     home = Home.from_environment()
     home.create()
+    (directory / "cache").symlink_to(home.cache)
     port = choose_free()
-    ports = {"port": port, "controller_port": choose_free({port})}
-    made = partial(Kafka, directory / "kafka", directory / "log", home.cache, environment=dict(os.environ), **ports)
-    kafka = made(password="secret")
+    kafka = Kafka(
+        directory / "kafka",
+        directory / "log",
+        directory / "cache",
+        port=port,
+        controller_port=choose_free({port}),
+        environment={**os.environ, "LC_ALL": "C"},
+        password="secret",
+    )
     running = await start(kafka, lambda _: None)
     try:
         await create_topics(kafka, "")
@@ -83,28 +93,6 @@ async def _with_and_without_password(directory: Path) -> None:
         assert stat.S_IMODE((kafka.directory / "server.properties").stat().st_mode) == 0o600
     finally:
         running.stop()
-
-
-def test_kafka_starts_in_a_directory_of_any_name(tmp_path: Path) -> None:
-    """Java writes names of files in its locale, properties in Latin-1, and separates lists by commas and colons."""
-    home = Home.from_environment()
-    home.create()
-    directory = tmp_path / "Ordner, 😀: é"
-    directory.mkdir()
-    (directory / "cache").symlink_to(home.cache)
-    port = choose_free()
-    kafka = Kafka(
-        directory / "kafka",
-        directory / "log",
-        directory / "cache",
-        port=port,
-        controller_port=choose_free({port}),
-        environment={**os.environ, "LC_ALL": "C"},
-    )
-    with ThreadPoolExecutor(1) as outside_of_any_loop:
-        running = outside_of_any_loop.submit(lambda: asyncio.run(start(kafka, lambda _: None))).result()
-    running.stop()
-    assert (directory / "kafka" / "data" / "meta.properties").exists()
 
 
 async def _topics(connection: KafkaConnection) -> set[str]:

@@ -51,7 +51,7 @@ class Installation:
             capture_output=True,
             text=True,
             check=False,
-            timeout=300,
+            timeout=600,
         )
 
     def result(self, *arguments: str) -> dict[str, Any]:

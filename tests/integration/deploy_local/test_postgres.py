@@ -15,6 +15,7 @@ from deploy.local.foreground import RunningProcess, start
 from deploy.local.ports import choose_free
 from deploy.local.postgres import Postgres
 from deploy.local.processes import MARKER, end_orphans
+from tests.support.waiting import WITHIN
 
 PASSWORDS = {"gateway": "g-secret", "runtime": "r-secret"}
 
@@ -98,5 +99,5 @@ async def test_committed_rows_survive_a_kill(doomed: Postgres, running: RunningP
 
 async def test_a_server_without_supervisor_is_found_and_ended(doomed: Postgres, running: RunningProcess) -> None:
     assert end_orphans(doomed.directory.parent, doomed.directory) >= 1
-    assert running.process.wait(10) == 0
+    assert running.process.wait(WITHIN) == 0
     assert not await doomed.is_ready()

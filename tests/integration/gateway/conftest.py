@@ -31,7 +31,7 @@ from tests.servers.model_stub import ModelStub
 from tests.support import sample_owner
 from tests.support.gateway_upstream import Upstream, UpstreamSettings, UpstreamWork
 from tests.support.infrastructure import Infrastructure
-from tests.support.waiting import until
+from tests.support.waiting import WITHIN, until
 
 SIGNING_KEY = SecretStr("k" * 40)
 IN_ONE_LOOP = pytest.mark.asyncio(loop_scope="module")
@@ -63,7 +63,7 @@ def gateway_on(database_url: str, kafka: str, prefix: str, upstream_url: str = "
 
 def client_of(service: Service, secret: str) -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        base_url=f"http://127.0.0.1:{service.settings.port}/api/v1", headers={"x-api-key": secret}, timeout=30
+        base_url=f"http://127.0.0.1:{service.settings.port}/api/v1", headers={"x-api-key": secret}, timeout=WITHIN
     )
 
 

@@ -12,17 +12,9 @@ from typer.testing import CliRunner
 
 from cli.app import app
 from cli.keys import parse_expiry
-from libs.persistence import migrate
-from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
-
-
-@pytest.fixture
-def migrated(database_url: str) -> str:
-    migrate(database_url, MIGRATIONS)
-    return database_url
 
 
 def aes(database_url: str, *arguments: str, exit_code: int = 0) -> Any:
@@ -31,49 +23,49 @@ def aes(database_url: str, *arguments: str, exit_code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
-def test_from_a_company_to_a_revoked_key(migrated: str) -> None:
-    aes(migrated, "companies", "create", "Acme", "--rate-limit", "0")
-    user = aes(migrated, "users", "create", "ada", "--company", "Acme")
-    assert [company["name"] for company in aes(migrated, "companies", "list")["companies"]] == ["Acme"]
-    assert [found["id"] for found in aes(migrated, "users", "list", "--company", "Acme")["users"]] == [user["id"]]
-    key = aes(migrated, "keys", "create", "--company", "Acme", "--user", "ada", "--scopes", "agents:read,keys:read")
+def test_from_a_company_to_a_revoked_key(database_url: str) -> None:
+    aes(database_url, "companies", "create", "Acme", "--rate-limit", "0")
+    user = aes(database_url, "users", "create", "ada", "--company", "Acme")
+    assert [company["name"] for company in aes(database_url, "companies", "list")["companies"]] == ["Acme"]
+    assert [found["id"] for found in aes(database_url, "users", "list", "--company", "Acme")["users"]] == [user["id"]]
+    key = aes(database_url, "keys", "create", "--company", "Acme", "--user", "ada", "--scopes", "agents:read,keys:read")
     assert (key["user_id"], key["scopes"], key["rate_limit"]) == (user["id"], ["agents:read", "keys:read"], None)
     assert key["secret"].startswith(key["prefix"])
-    successor = aes(migrated, "keys", "rotate", key["id"], "--grace", "60")
-    assert aes(migrated, "keys", "revoke", successor["id"]) == {"id": successor["id"], "revoked": True}
-    listed = aes(migrated, "keys", "list", "--company", "Acme")["api_keys"]
+    successor = aes(database_url, "keys", "rotate", key["id"], "--grace", "60")
+    assert aes(database_url, "keys", "revoke", successor["id"]) == {"id": successor["id"], "revoked": True}
+    listed = aes(database_url, "keys", "list", "--company", "Acme")["api_keys"]
     assert [(k["id"], k["revoked_at"] is None) for k in listed] == [(successor["id"], False), (key["id"], True)]
     assert listed[1]["successor_id"] == successor["id"]
     assert "secret" not in listed[0]
 
 
-def test_scopes_of_the_installation_are_given_by_name_only(migrated: str) -> None:
-    aes(migrated, "companies", "create", "Acme")
-    aes(migrated, "users", "create", "ada", "--company", "Acme")
+def test_scopes_of_the_installation_are_given_by_name_only(database_url: str) -> None:
+    aes(database_url, "companies", "create", "Acme")
+    aes(database_url, "users", "create", "ada", "--company", "Acme")
     make = ("keys", "create", "--company", "Acme", "--user", "ada")
-    assert set(aes(migrated, *make)["scopes"]) == ALL_SCOPES
-    named = aes(migrated, *make, "--scopes", "all, installation:read")
+    assert set(aes(database_url, *make)["scopes"]) == ALL_SCOPES
+    named = aes(database_url, *make, "--scopes", "all, installation:read")
     assert set(named["scopes"]) == ALL_SCOPES | {"installation:read"}
 
 
-def test_the_first_key_is_made_once_and_taken_once(migrated: str, tmp_path: Path) -> None:
+def test_the_first_key_is_made_once_and_taken_once(database_url: str, tmp_path: Path) -> None:
     file = tmp_path / "key"
     first = ("keys", "first", "--company", "Acme", "--user", "ada", str(file))
-    assert aes(migrated, *first) == {"made": True}
+    assert aes(database_url, *first) == {"made": True}
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    assert aes(migrated, *first) == {"made": False}
+    assert aes(database_url, *first) == {"made": False}
     secret = take(file)["secret"]
-    (key,) = aes(migrated, "keys", "list", "--company", "Acme")["api_keys"]
+    (key,) = aes(database_url, "keys", "list", "--company", "Acme")["api_keys"]
     assert secret.startswith(key["prefix"])
     assert set(key["scopes"]) == OPERATOR_SCOPES
     assert secret not in file.read_text()
     assert "taken before" in take(file, exit_code=1)["error"]["message"]
-    assert aes(migrated, *first) == {"made": False}
+    assert aes(database_url, *first) == {"made": False}
     file.unlink()
     assert "No key waits" in take(file, exit_code=1)["error"]["message"]
-    assert aes(migrated, *first) == {"made": False}, "a restored installation has keys"
-    aes(migrated, "keys", "revoke", key["id"])
-    assert aes(migrated, *first) == {"made": True}, "of a company and a user that are there"
+    assert aes(database_url, *first) == {"made": False}, "a restored installation has keys"
+    aes(database_url, "keys", "revoke", key["id"])
+    assert aes(database_url, *first) == {"made": True}, "of a company and a user that are there"
 
 
 def take(file: Path, exit_code: int = 0) -> Any:
@@ -82,8 +74,8 @@ def take(file: Path, exit_code: int = 0) -> Any:
     return json.loads(result.stdout)
 
 
-def test_what_is_wrong_is_said_in_words(migrated: str) -> None:
-    error = aes(migrated, "users", "create", "ada", "--company", "Nobody", exit_code=1)["error"]
+def test_what_is_wrong_is_said_in_words(database_url: str) -> None:
+    error = aes(database_url, "users", "create", "ada", "--company", "Nobody", exit_code=1)["error"]
     assert "Nobody" in error["message"]
 
 

@@ -2,9 +2,11 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
+from psycopg_pool import PoolTimeout
 
 from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
 from libs.contracts.identifiers import new_id
@@ -13,7 +15,7 @@ from libs.persistence import Database, migrate
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency, claim
 from services.gateway.bootstrap import MIGRATIONS
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
-from tests.support.waiting import WITHIN
+from tests.support.waiting import WITHIN, until
 
 REQUEST = IdempotentRequest(
     company_id=new_id(), principal_id=new_id(), method="POST", path="/x/", key="once", body_hash=b"h" * 32
@@ -69,6 +71,15 @@ async def test_a_write_whose_turn_has_come_and_that_gets_no_connection_is_an_out
     database = Database(database_url, name="test", max_size=1, timeout=0.5)
     await database.open()
     store = PostgresIdempotency(database, connections=4, seconds=0.5)
+
+    async def answers() -> bool:
+        with suppress(PoolTimeout):
+            await database.ping()
+            return True
+        return False
+
+    # The pool has its connection, which on a busy machine may take longer than it waits for one.
+    await until(answers)
     async with database.connection():
         with pytest.raises(StoreUnavailable):
             await store.record(REQUEST, command_id=new_id(), correlation_id=new_id())

@@ -36,7 +36,7 @@ async def log(stoppable_replicas: Replicas) -> AsyncIterator[PostgresTimelineLog
 def socket_on(replicas: Replicas, number: int, **how: Any) -> connect:
     how = {"additional_headers": {"x-api-key": replicas.secret}, **how}
     port = replicas.services[number].settings.port
-    return connect(f"ws://127.0.0.1:{port}/api/v1/ws/sessions/{SESSION}/", proxy=None, **how)
+    return connect(f"ws://127.0.0.1:{port}/api/v1/ws/sessions/{SESSION}/", proxy=None, open_timeout=WITHIN, **how)
 
 
 async def receive(socket: ClientConnection) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
 from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.domain.timeline import TimelineFilter
 from tests.support.timeline import COMPANY, event
+from tests.support.waiting import WITHIN
 
 TODAY = datetime.now(UTC).date()
 EVERYTHING = TimelineFilter(company_id=COMPANY)
@@ -131,7 +132,7 @@ async def test_reads_of_the_present_look_into_no_day_of_the_past(
     assert [each.position for each in newest.events] == [11, 10, 9, 8, 7]
 
     of_session, of_turn = replace(EVERYTHING, session_id=session_id), replace(EVERYTHING, turn_id=turn_id)
-    async with database.transaction() as holder, asyncio.timeout(30):
+    async with database.transaction() as holder, asyncio.timeout(WITHIN):
         await holder.execute(f"LOCK TABLE timeline_events_{old:%Y%m%d}".encode())
         assert await timeline.page_back(EVERYTHING, before=None, limit=5) == newest
         assert await timeline.page_back(replace(EVERYTHING, visible_to="ada"), before=None, limit=5) == newest

@@ -1,6 +1,5 @@
 """An ingestion service on a database of its own; commands and HTTP calls reach it without a broker."""
 
-import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,6 @@ from libs.contracts.messages import Command
 from libs.eventing.bus import Record
 from libs.eventing.messages import OutboxMessage
 from libs.objects import LocalObjects
-from libs.persistence import migrate
 from libs.service_defaults import Service
 from services.ingestion.bootstrap import MIGRATIONS, build
 from services.ingestion.settings import IngestionSettings
@@ -103,7 +101,6 @@ def migrations() -> Path:
 
 @pytest.fixture
 async def ingestion(database_url: str, tmp_path: Path) -> AsyncIterator[Ingestion]:
-    await asyncio.to_thread(migrate, database_url, MIGRATIONS)
     settings = IngestionSettings(
         database_url=SecretStr(database_url),
         signing_key=SecretStr(SIGNING_KEY),

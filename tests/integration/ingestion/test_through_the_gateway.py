@@ -97,7 +97,7 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
         async with (
             served(PublicApi(outside).application) as port,
             httpx.AsyncClient(
-                base_url=f"http://127.0.0.1:{port}/api/v1", headers={"x-api-key": secret}, timeout=60
+                base_url=f"http://127.0.0.1:{port}/api/v1", headers={"x-api-key": secret}, timeout=WITHIN
             ) as client,
         ):
             yield Front(client, port, secret, calls)

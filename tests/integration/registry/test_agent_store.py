@@ -1,6 +1,5 @@
 """One suite for the store in PostgreSQL and for the fake that unit tests use."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -12,7 +11,7 @@ from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Scope
 from libs.eventing import Outbox
-from libs.persistence import Database, migrate
+from libs.persistence import Database
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.bootstrap import MIGRATIONS
 from services.registry.domain.ports import AgentReader, AgentWriter
@@ -40,9 +39,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
         return
     infrastructure: Infrastructure = request.getfixturevalue("infrastructure")
     name = f"test_{token_hex(6)}"
-    url = await infrastructure.create_database(name)
-    await asyncio.to_thread(migrate, url, MIGRATIONS)
-    database = Database(url, name="registry", timeout=30.0)
+    database = Database(await infrastructure.create_migrated(name, MIGRATIONS), name="registry", timeout=30.0)
     await database.open()
 
     async def transaction(work: Callable[[AgentWriter], Awaitable[object]]) -> object:

@@ -20,7 +20,7 @@ from libs.eventing import IdentitySigner, KafkaBus
 from libs.eventing.administration import create_topics
 from libs.persistence import Database
 from tests.support.registry import command_envelope, configuration
-from tests.support.waiting import until
+from tests.support.waiting import WITHIN, until
 
 SIGNING_KEY = "a key of tests, long enough to sign with"
 COMMANDS = 60
@@ -124,7 +124,7 @@ async def test_a_killed_registry_loses_nothing_and_doubles_nothing(
 
     second = await start(database_url, kafka, topic_prefix)
     outcomes: defaultdict[str, set[tuple[str, str]]] = defaultdict(set)
-    async with events(kafka, topic_prefix) as consumer, asyncio.timeout(90):
+    async with events(kafka, topic_prefix) as consumer, asyncio.timeout(WITHIN):
         while outcomes.keys() != command_ids:
             for record in [item for batch in (await consumer.getmany(timeout_ms=200)).values() for item in batch]:
                 envelope = envelope_from(record.headers)

@@ -9,6 +9,7 @@ from aiokafka.errors import KafkaError
 from libs.contracts.topics import EVENT_TOPICS, TOPICS, with_dead_letters
 from tests.support.kafka_rights import readable, sendable
 from tests.support.secured_kafka import SecuredKafka
+from tests.support.waiting import WITHIN
 
 
 @pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion", "artifacts"])
@@ -27,7 +28,7 @@ async def test_an_outside_consumer_reads_events_and_does_nothing_else(broker: Se
     assert await readable(given) == {topic.name for topic in EVENT_TOPICS}
     consumer = AIOKafkaConsumer("runtime-events", **given.options(), group_id="runtime-commands")
     with pytest.raises(KafkaError, match="Group"):
-        async with asyncio.timeout(60):
+        async with asyncio.timeout(WITHIN):
             await _join(consumer)
 
 

@@ -16,14 +16,14 @@ from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import KafkaBus, KafkaConnection
-from libs.eventing.administration import create_topics
-from libs.eventing.bus import BusUnavailable
+from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, create_topics
+from libs.persistence import Database
 from libs.service_defaults import Service
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work
 from services.ingestion.entrypoints.streams import IngestionStreams
 from services.registry.bootstrap import build
 from services.registry.settings import RegistrySettings
+from tests.integration.eventing.conftest import until_ready
 from tests.support.registry import command_envelope, configuration
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.waiting import until
@@ -66,6 +66,12 @@ async def test_a_command_is_carried_out_and_an_outside_consumer_follows(
     command, command_id, correlation_id = CreateAgent(agent_id=new_id(), agent=configuration()), new_id(), new_id()
     envelope = command_envelope(command, service.signer, command_id=command_id, correlation_id=correlation_id)
     await (await producer.send(command.TOPIC.name, correlation_id, command.encode(), envelope.headers()))
+    database = Database(database_url, name="test", timeout=30.0)
+    await database.open()
+    # The example ends when nothing came for a while, in which a registry may still be starting.
+    await until_ready(service)
+    await until(lambda: database.value("SELECT count(*) FROM outbox WHERE published_at IS NOT NULL"))
+    await database.close()
 
     code, out, _ = await _follow(broker, correlation_id, broker.passwords["outside-consumer"])
 

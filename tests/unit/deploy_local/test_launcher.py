@@ -60,20 +60,85 @@ def test_the_lock_entry_of_a_package_has_its_hashes_and_nothing_else(launcher: M
     assert len(entry) > 1
 
 
-def test_an_environment_is_current_until_the_lock_changes(
-    launcher: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.fixture
+def locks(launcher: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The users' and the developers' lock, each with a package."""
+    locks = [tmp_path / "requirements.lock", tmp_path / "requirements-dev.lock"]
+    for name, lock in zip(("LOCK", "DEVELOPERS_LOCK"), locks, strict=True):
+        lock.write_text("a==1\n")
+        monkeypatch.setattr(launcher, name, lock)
+    monkeypatch.setenv("AES_HOME", str(tmp_path / "home"))
+    return locks
+
+
+@pytest.fixture
+def installs(launcher: ModuleType, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The names of the locks that are installed, and "venv" for each environment that is made."""
+    installed: list[list[str]] = []
+
+    def create_venv(venv: Path) -> None:
+        (venv / "bin").mkdir(parents=True)
+        (venv / "bin" / "python").touch()
+        installed.append(["venv"])
+
+    def install(_venv: Path, locks: list[Path], _turn: object) -> None:
+        installed.append([lock.name for lock in locks])
+
+    monkeypatch.setattr(launcher, "create_venv", create_venv)
+    monkeypatch.setattr(launcher, "works", lambda _: True)
+    monkeypatch.setattr(launcher, "install", install)
+    return installed
+
+
+USERS, BOTH = ["requirements.lock"], ["requirements.lock", "requirements-dev.lock"]
+
+
+def ensure(launcher: ModuleType, *arguments: str) -> None:
+    launcher.ensure_environment(launcher.locks_of(arguments))
+
+
+def test_packages_for_developers_come_with_the_first_command_that_needs_them(
+    launcher: ModuleType, locks: list[Path], installs: list[list[str]]
 ) -> None:
-    lock = tmp_path / "requirements.lock"
-    lock.write_text("a==1\n")
-    monkeypatch.setattr(launcher, "LOCK", lock)
-    wanted = launcher.fingerprint()
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "bin" / "python").touch()
-    assert not launcher.is_current(tmp_path, wanted)
-    (tmp_path / "installed").write_text(wanted)
-    assert launcher.is_current(tmp_path, wanted)
-    lock.write_text("a==2\n")
-    assert not launcher.is_current(tmp_path, launcher.fingerprint())
+    ensure(launcher, "up")
+    ensure(launcher, "--version")
+    assert installs == [["venv"], USERS]
+    ensure(launcher, "test", "-k", "up")
+    ensure(launcher, "bench", "turns")
+    ensure(launcher, "check")
+    assert installs == [["venv"], USERS, BOTH]
+
+    # A lock for developers only is no reason for a user's command to wait, and neither takes the other's packages away.
+    locks[1].write_text("a==2\n")
+    ensure(launcher, "up")
+    assert installs == [["venv"], USERS, BOTH]
+    locks[0].write_text("a==2\n")
+    ensure(launcher, "up")
+    ensure(launcher, "test")
+    assert installs == [["venv"], USERS, BOTH, BOTH]
+
+
+def test_an_installation_that_failed_leaves_what_was_there_and_one_that_was_killed_is_made_anew(
+    launcher: ModuleType, locks: list[Path], installs: list[list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ensure(launcher, "up")
+    installs.clear()
+    install = launcher.install
+    for error in (launcher.LaunchError, KeyboardInterrupt):
+
+        def end(*_: object, error: type[BaseException] = error) -> None:
+            raise error
+
+        monkeypatch.setattr(launcher, "install", end)
+        with pytest.raises(error):
+            ensure(launcher, "test")
+        # Packages were to be added alone.
+        ensure(launcher, "up")
+        monkeypatch.setattr(launcher, "install", install)
+        ensure(launcher, "test")
+        assert installs == ([BOTH] if error is launcher.LaunchError else [["venv"], BOTH])
+        installs.clear()
+        locks[1].write_text("a==2\n")
 
 
 def test_a_full_disk_is_explained(tmp_path: Path, launcher: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -305,7 +305,7 @@ def check(simulation: Simulation) -> None:
 
 @pytest.mark.rule(31)
 @pytest.mark.crash("the timeline's writer")
-@seeds(300)
+@seeds(100, slow=200)
 def test_readers_see_everything_once_in_order_whatever_dies(seed: int) -> None:
     simulation = Simulation(seed)
     run_in_virtual_time(simulation.run())

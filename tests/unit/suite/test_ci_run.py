@@ -32,7 +32,7 @@ def test_a_failed_stage_fails_the_run_is_not_tried_again_and_keeps_no_other_from
     assert done.returncode == 1
     output, _, closing = done.stdout.partition("== What failed\n")
     ran = [line for line in output.splitlines() if line.startswith("did")]
-    assert ran == ["did --version", "did -m tests.servers", "did check", "did test", "did test --slow-only"]
+    assert ran == ["did test --version", "did -m tests.servers", "did check", "did test", "did test --slow-only"]
     assert closing.startswith("FAILED tests/test_it.py::test_it - assert 1 == 2\n")
     table = [line.split() for line in closing.splitlines()[-6:]]
     assert [(row[0], row[2]) for row in table] == [

@@ -67,6 +67,14 @@ def test_it(server):
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(600)
 """
+DEAF = """
+import signal, time
+
+def test_it():
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGALRM])
+    time.sleep(4)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
+"""
 
 
 @pytest.fixture
@@ -94,6 +102,14 @@ def test_whatever_hangs_is_ended_and_the_others_go_on(run) -> None:
     assert "the process does not end" in done.stderr
     again = run(HANGS, "--last-failed", "-k", "after_a_failure")
     assert "1 failed, 2 deselected, 1 error" in again.stdout, again.stdout
+
+
+def test_a_test_that_hears_no_timer_is_shown(run) -> None:
+    done = run(DEAF)
+
+    assert "1 failed" in done.stdout, done.stdout
+    assert "Timeout (0:00:02)!" in done.stderr
+    assert "in test_it" in done.stderr
 
 
 def test_a_run_that_is_asked_to_end_stops_its_servers_and_shows_what_has_failed(run) -> None:

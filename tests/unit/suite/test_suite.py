@@ -53,7 +53,7 @@ def test_unmarked():
 SEEDS = """
 from tests.support.seeds import seeds
 
-@seeds(60)
+@seeds(50, slow=10)
 async def test_seeds(seed, tmp_path):
     assert seed != 33
 """
@@ -138,6 +138,7 @@ def test_a_seed_that_fails_is_told_and_runs_alone(run: Run, tmp_path: Path) -> N
     said = run("test_seeds.py")
     assert "= 1 failed, 2 passed in " in said, said
     assert "With seed 33; for this one alone: --seed 33" in said
+    assert "= 1 failed, 1 passed, 5 deselected in " in run("-k", "test_seeds"), "the last ones are slow"
     assert "= 1 failed in " in run("test_seeds.py", "--seed", "33")
     assert "= 1 passed in " in run("test_seeds.py", "--seed", "7000")
 

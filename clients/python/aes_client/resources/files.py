@@ -35,9 +35,9 @@ class Files(Resource[R]):
     """``client.files``."""
 
     @operation
-    def upload(self, file: Content, *, name: str | None = None) -> Request[File]:
+    def upload(self, file: Content, *, name: str | None = None, idempotency_key: str | None = None) -> Request[File]:
         """Uploads a file, given by its path, its bytes, or open, of at most 50 MB."""
-        return _upload(file, name)
+        return _upload(file, name).with_key(idempotency_key)
 
     @iteration
     def upload_many(self, paths: Iterable[str | os.PathLike[str]], *, at_once: int = 4) -> Emitting[UploadProgress]:

@@ -17,9 +17,9 @@ from services.gateway.domain.accounts import Principal, is_secret
 from services.gateway.domain.limits import REQUESTS
 from services.gateway.entrypoints.door.queries import query_values
 from services.gateway.entrypoints.door.routes import reads_body
+from services.gateway.use_cases.load_shedding import LoadShedding
 from services.gateway.use_cases.principals import Principals
 from services.gateway.use_cases.rates import Rates
-from services.gateway.use_cases.shed_load import ShedLoad
 
 API_KEY: Final = APIKeyHeader(
     name="x-api-key",
@@ -54,7 +54,7 @@ _MISSING: Final = "The request has no API key: send it in the x-api-key header, 
 class Authentication:
     """Finds the principal behind a credential and counts the request against the rates of the key and the company."""
 
-    def __init__(self, principals: Principals, rates: Rates, load: ShedLoad) -> None:
+    def __init__(self, principals: Principals, rates: Rates, load: LoadShedding) -> None:
         self._principals = principals
         self._rates = rates
         self._load = load

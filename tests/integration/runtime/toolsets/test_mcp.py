@@ -172,11 +172,11 @@ async def test_a_server_that_dies_is_called_once_and_connected_to_anew(mortal: M
 
 async def test_a_restart_between_calls_goes_unnoticed(mortal: McpServerProcess) -> None:
     async with office(mortal) as made:
-        for number in range(3):
-            assert (await made.call("book", show=str(number))).text == f"booked {number}"
-            made.server.kill()
-            made.server.start()
-        assert [call["tool"] for call in made.server.calls] == ["book"] * 3
+        assert (await made.call("book", show="1")).text == "booked 1"
+        made.server.kill()
+        made.server.start()
+        assert (await made.call("book", show="2")).text == "booked 2"
+        assert [call["tool"] for call in made.server.calls] == ["book"] * 2
 
 
 async def test_a_server_that_restarts_with_other_tools_or_versions(tmp_path: Path) -> None:

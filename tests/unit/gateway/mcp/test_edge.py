@@ -11,6 +11,7 @@ import pytest
 from libs.contracts.commands.runtime import ExecuteTurn
 from services.gateway.entrypoints.mcp.reading import ask_name
 from tests.support.mcp_client import mcp_client, text_of
+from tests.support.waiting import WITHIN
 from tests.unit.gateway.mcp.conftest import Served
 from tests.unit.gateway.test_execute import started
 
@@ -26,7 +27,7 @@ ACCEPT = {"Accept": "application/json, text/event-stream"}
 async def post(served: Served, body: Any, **headers: str) -> httpx.Response:
     sent = {**ACCEPT, "Authorization": f"Bearer {served.key}", "Content-Type": "application/json", **headers}
     content = body if isinstance(body, bytes) else orjson.dumps(body)
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=WITHIN, trust_env=False) as client:
         return await client.post(f"{served.url}/mcp", content=content, headers=sent)
 
 
@@ -67,7 +68,7 @@ async def test_pages_of_allowed_origins_may_use_it(served: Served) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_there_is_no_stream_and_no_session_to_end(served: Served, method: str) -> None:
-    async with httpx.AsyncClient(trust_env=False) as client:
+    async with httpx.AsyncClient(timeout=WITHIN, trust_env=False) as client:
         answer = await client.request(method, f"{served.url}/mcp", headers={"x-api-key": served.key})
     assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
 

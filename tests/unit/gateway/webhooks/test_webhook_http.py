@@ -71,7 +71,7 @@ async def test_a_receiver_that_hangs_has_its_time(receiver: Receiver) -> None:
 
 async def test_an_answer_whose_body_comes_too_slowly_has_its_status(receiver: Receiver) -> None:
     receiver.answer = lambda _: web.Response(status=202, body=said_and_silent())
-    answer = await post(receiver.url(), seconds=0.5)
+    answer = await post(receiver.url(), seconds=2)
     assert answer == Answer(202, "thanks")
     assert answer.accepted
 

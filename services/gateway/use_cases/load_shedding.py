@@ -1,0 +1,135 @@
+"""Load shedding: a gateway that is too busy for all delays or refuses requests of the company that sends most."""
+
+import asyncio
+import math
+import random
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from libs.contracts.errors import ErrorDetail, RateLimited
+
+_log = structlog.get_logger("gateway.load")
+TICK_SECONDS: Final = 0.1
+LEAST_PER_SECOND: Final = 20.0
+"""Requests that a company may always send to a gateway in a second."""
+_OTHERS_PER_SECOND, _FORGOTTEN_BELOW = 0.25, 0.02
+# A single stall, as a neighbour on the machine makes one, counts for the second of these and bounds nobody by itself.
+_LATE_SECONDS, _LATEST_SECONDS = 0.003, 0.02
+_SHORT_SECONDS, _LONG_SECONDS = 0.5, 5.0
+_LESS, _MORE = 0.8, 1.02
+# Of a second's requests some may come at once, and the others wait for their time.
+_BURST_SECONDS, _PAUSE_SECONDS = 0.2, 0.8
+_LONGEST_RETRY, _LONGEST_HOLD = 10, 3
+_BUSY: Final = "the service is busy, and no other company asks for as much at present: try again later"
+
+
+@dataclass(slots=True)
+class _Sender:
+    """Requests of this tick, and those in a second: that came over the last five, that passed over the last half."""
+
+    came: int = 0
+    passed: int = 0
+    coming: float = 0.0
+    passing: float = 0.0
+    allowed: float = math.inf
+    tokens: float = math.inf
+
+
+class LoadShedding:
+    """Bounds the company that sends most while an event loop is late and others want something.
+
+    A company alone is never bounded, nor one beside which the others ask for next to nothing, and none to less than
+    ``LEAST_PER_SECOND``. While there is time for all, bounds rise until they hold nobody back.
+    """
+
+    def __init__(self, *, on_refused: Callable[[], None] = lambda: None) -> None:
+        self._on_refused = on_refused
+        self._senders: dict[str, _Sender] = {}
+        self._lateness = 0.0
+        self._shared = asyncio.Event()
+
+    @property
+    def bounds(self) -> dict[str, float]:
+        """The companies that are bounded, and to how many requests a second."""
+        return {company: each.allowed for company, each in self._senders.items() if each.allowed < math.inf}
+
+    async def admit(self, company_id: str) -> None:
+        """Counts a request, and delays it for less than a second.
+
+        Raises ``RateLimited``, after up to three seconds: a caller that repeats at once comes less often so.
+        """
+        pause, wait = self.take(company_id)
+        if len(self._senders) > 1:
+            self._shared.set()
+        if not wait:
+            await asyncio.sleep(pause)
+            return
+        self._on_refused()
+        held = min(wait, _LONGEST_HOLD)
+        await asyncio.sleep(held)
+        details = [ErrorDetail(loc=[], type="busy", message=_BUSY)]
+        raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
+
+    def take(self, company_id: str) -> tuple[float, int]:
+        """Counts a request: the seconds that it waits, and, if it is refused, after which it may be repeated."""
+        sender = self._senders.setdefault(company_id, _Sender())
+        if len(self._senders) == 1:
+            sender.came = sender.passed = 0
+        sender.came += 1
+        if sender.tokens < 1 - sender.allowed * _PAUSE_SECONDS:
+            wait = min(math.ceil(sender.coming / sender.allowed), _LONGEST_RETRY // 2)
+            # Not all at the same time.
+            return 0.0, wait + random.randint(0, wait)
+        sender.passed += 1
+        sender.tokens -= 1
+        return max(-sender.tokens, 0.0) / sender.allowed, 0
+
+    async def run(self) -> None:
+        """Watches the event loop while several companies use it, until cancelled."""
+        clock = asyncio.get_running_loop().time
+        while True:
+            await self._shared.wait()
+            began = clock()
+            await asyncio.sleep(TICK_SECONDS)
+            self.observe(clock() - began - TICK_SECONDS)
+
+    def observe(self, late: float) -> None:
+        """Adapts the bounds to a tick that ended so many seconds late."""
+        elapsed = TICK_SECONDS + late
+        short, long = min(elapsed / _SHORT_SECONDS, 1.0), min(elapsed / _LONG_SECONDS, 1.0)
+        self._lateness += TICK_SECONDS / _SHORT_SECONDS * (min(late, _LATEST_SECONDS) - self._lateness)
+        for sender in self._senders.values():
+            sender.coming += long * (sender.came / elapsed - sender.coming)
+            sender.passing += short * (sender.passed / elapsed - sender.passing)
+            sender.came = sender.passed = 0
+        self._senders = {company: each for company, each in self._senders.items() if each.coming > _FORGOTTEN_BELOW}
+        coming = [sender.coming for sender in self._senders.values()]
+        is_shared = sum(coming) - max(coming, default=0.0) >= _OTHERS_PER_SECOND
+        if len(coming) < 2:
+            # Nobody observes from here on: nothing of today is to be held against anybody later.
+            self._senders, self._lateness = {}, 0.0
+            self._shared.clear()
+        elif is_shared and self._lateness > _LATE_SECONDS:
+            self._bound_the_first()
+        for sender in self._senders.values():
+            in_time = self._lateness <= _LATE_SECONDS
+            sender.allowed *= _MORE if in_time else 1.0
+            if not is_shared or (in_time and sender.allowed > 2 * sender.coming):
+                sender.allowed = sender.tokens = math.inf
+            sender.tokens = min(sender.tokens + sender.allowed * elapsed, sender.allowed * _BURST_SECONDS)
+
+    def _bound_the_first(self) -> None:
+        company_id, first = max(self._senders.items(), key=lambda each: each[1].passing)
+        if first.passing <= LEAST_PER_SECOND:
+            return
+        if first.allowed == math.inf:
+            _log.warning("load.shed", company_id=company_id, requests_per_second=round(first.passing))
+            first.allowed = first.tokens = first.passing
+        less = max(first.allowed * _LESS, LEAST_PER_SECOND)
+        if first.tokens < 0:
+            # Those who wait keep their time: at the new rate the old debt would hold up all that come for seconds.
+            first.tokens *= less / first.allowed
+        first.allowed = less

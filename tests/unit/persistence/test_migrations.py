@@ -1,0 +1,41 @@
+"""The first revisions that `aes doctor` compares with those of all databases at once."""
+
+import ast
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+
+import pytest
+
+from deploy.local.home import PROJECT_ROOT
+from libs.persistence import _migrations
+
+SERVICES = ("artifacts", "gateway", "runtime")
+
+
+def test_one_thread_at_a_time_parses_revisions(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Python 3.11 counts the depth of its parser for all threads together, and fails when two of them parse."""
+    parsing: set[int] = set()
+    met = threading.Event()
+    parsed = 0
+
+    def parse(text: str) -> ast.Module:
+        nonlocal parsed
+        parsing.add(threading.get_ident())
+        parsed += 1
+        if len(parsing) > 1:
+            met.set()
+        # For as long as another thread takes to get here when nothing keeps it out.
+        met.wait(0.1)
+        try:
+            return ast.parse(text)
+        finally:
+            parsing.discard(threading.get_ident())
+
+    monkeypatch.setattr(_migrations, "ast", SimpleNamespace(**{**vars(ast), "parse": parse}))
+    folders = [PROJECT_ROOT / "services" / service / "migrations" for service in SERVICES]
+    with ThreadPoolExecutor(len(folders)) as pool:
+        list(pool.map(lambda folder: _migrations.configuration_of("postgresql://", folder), folders))
+
+    assert parsed >= len(folders)
+    assert not met.is_set()

@@ -1,0 +1,59 @@
+"""Makes the locks of packages: `python -m tools.lock`, or with `--upgrade` in the newest versions that are allowed.
+
+`requirements.lock` is what users install, `requirements-dev.lock` what developers need beyond it. In
+`deploy/images/locks` is what all images need (`base`), and what each of them needs beyond that. All have the same
+versions, and the hashes of all files.
+"""
+
+import argparse
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+_ROOT = Path(__file__).parents[1]
+_USERS, _DEVELOPERS = _ROOT / "requirements.lock", _ROOT / "requirements-dev.lock"
+_IMAGES = _ROOT / "deploy" / "images" / "locks"
+_EXTRAS = ("gateway", "registry", "runtime", "ingestion", "artifacts", "cli", "backup")
+# No address of a registry gets into a lock.
+_COMPILE = (
+    "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate", "--no-header",
+    "--no-emit-index-url", "--no-emit-find-links",
+)  # fmt: skip
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tools.lock", description=__doc__)
+    parser.add_argument("--upgrade", action="store_true", help="take the newest versions that pyproject.toml allows")
+    upgrade = ["--upgrade"] if parser.parse_args().upgrade else []
+    everything, users, base = ("--all-extras", "--group", "dev"), ("--all-extras",), _IMAGES / "base.lock"
+    with tempfile.TemporaryDirectory() as directory:
+        # Resolved as one, so that users and developers have the same versions. What is locked stays, as far as it can.
+        versions = Path(directory, "versions.lock")
+        versions.write_text("".join(lock.read_text() for lock in (_USERS, _DEVELOPERS) if lock.exists()))
+        _run(*everything, *upgrade, "--output-file", str(versions))
+        _make(_USERS, versions, users)
+        _make(_DEVELOPERS, versions, everything, beyond=_USERS)
+        _make(base, versions, ())
+        for extra in _EXTRAS:
+            _make(_IMAGES / f"{extra}.lock", versions, ("--extra", extra), beyond=base)
+
+
+def _make(lock: Path, versions: Path, selection: Iterable[str], beyond: Path | None = None) -> None:
+    left_out = re.findall(r"^([A-Za-z0-9._-]+)==", beyond.read_text(), re.MULTILINE) if beyond else []
+    excluding = [argument for name in left_out for argument in ("--no-emit-package", name)]
+    lock.parent.mkdir(exist_ok=True)
+    made = _run(*selection, *excluding, "--constraint", str(versions))
+    lines = [line for line in made.splitlines(keepends=True) if not line.startswith("#")]
+    lock.write_text(f"# Made by python -m tools.lock.\n{''.join(lines)}")
+
+
+def _run(*arguments: str) -> str:
+    command = [str(Path(sys.executable).parent / "uv"), *_COMPILE, *arguments, "pyproject.toml"]
+    return subprocess.run(command, cwd=_ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
+
+
+if __name__ == "__main__":
+    main()
