@@ -180,7 +180,13 @@ class ConfinedProcess:
     async def _copies(self, files: Mapping[str, Path]) -> AsyncIterator[None]:
         # Not the files themselves, which the process could change, nor where they are.
         for name, path in files.items():
-            await asyncio.to_thread(shutil.copyfile, path, self._folder / name)
+            try:
+                await asyncio.to_thread(shutil.copyfile, path, self._folder / name)
+            except OSError:
+                if self.alive:
+                    raise
+                # Its folder went with it.
+                raise ProcessKilled(self._process.returncode or 0, self._last_words()) from None
         try:
             yield
         finally:
@@ -191,6 +197,9 @@ class ConfinedProcess:
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
+        if stdin.is_closing():
+            # Written to, a pipe that `kill` has closed raises a RuntimeError in uvloop.
+            raise BrokenPipeError
         stdin.writelines(_frames.pack(head, body))
         await stdin.drain()
         self._receiving = True

@@ -7,7 +7,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing._kafka_connection import BrokerArrival, KafkaConnection
 from libs.eventing._kafka_consumer import KafkaConsumer, KafkaTail
 from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
@@ -36,6 +36,7 @@ class KafkaBus:
         process: int | None = None,
     ) -> None:
         self._connection = KafkaConnection.of(connection)
+        self._arrival = BrokerArrival(self._connection)
         self._prefix = prefix
         self._client_id = client_id
         self.member_id = client_id if process is None else member_client_id(client_id, process)
@@ -44,13 +45,15 @@ class KafkaBus:
         return KafkaGroups(self._connection, prefix=self._prefix, client_id=self._client_id)
 
     def producer(self) -> KafkaProducer:
-        return KafkaProducer(self._connection, prefix=self._prefix, client_id=self._client_id)
+        return KafkaProducer(self._connection, self._arrival, prefix=self._prefix, client_id=self._client_id)
 
     def consumer(
         self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False
     ) -> KafkaConsumer:
         client = self._client(self._prefix + group, linger=linger)
-        return KafkaConsumer(client, self._prefix, assignment, [self._prefix + topic for topic in topics])
+        return KafkaConsumer(
+            client, self._arrival, self._prefix, assignment, [self._prefix + topic for topic in topics]
+        )
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
@@ -59,7 +62,7 @@ class KafkaBus:
         # has is old to those who wait for events.
         names = [self._prefix + topic for topic in topics]
         client = self._client(None, *names, reset="earliest" if from_start else "latest")
-        return KafkaTail(client, self._prefix, from_start=from_start, offsets=offsets)
+        return KafkaTail(client, self._arrival, self._prefix, from_start=from_start, offsets=offsets)
 
     def _client(
         self, group: str | None, *topics: str, linger: bool = False, reset: str = "earliest"

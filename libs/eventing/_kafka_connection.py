@@ -18,6 +18,8 @@ from libs.eventing.bus import BusUnavailable
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
 _DIAGNOSTICS_SECONDS: Final = 5.0
+_ARRIVAL_SECONDS: Final = 15.0
+_ARRIVAL_PAUSE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,6 +111,39 @@ def is_bus_outage(problem: BaseException) -> bool:
 
 def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
     return "in the clear" not in record.getMessage()
+
+
+class BrokerArrival:
+    """Holds the first connections of a process back until a broker listens, or for ``seconds``.
+
+    Services may start beside their broker, and aiokafka logs an error for each attempt before it listens.
+    """
+
+    def __init__(self, connection: KafkaConnection, seconds: float = _ARRIVAL_SECONDS) -> None:
+        self._servers = [server.strip().rpartition(":") for server in connection.servers.split(",")]
+        self._seconds = seconds
+        self._one_at_a_time = asyncio.Lock()
+        self._is_over = False
+
+    async def wait(self) -> None:
+        async with self._one_at_a_time:
+            clock = asyncio.get_running_loop().time
+            deadline = clock() + self._seconds
+            while not self._is_over:
+                self._is_over = await self._listens() or clock() > deadline
+                if not self._is_over:
+                    await asyncio.sleep(_ARRIVAL_PAUSE_SECONDS)
+
+    async def _listens(self) -> bool:
+        for host, _, port in self._servers:
+            try:
+                async with asyncio.timeout(_DIAGNOSTICS_SECONDS):
+                    _, writer = await asyncio.open_connection(host.strip("[]"), int(port))
+            except (OSError, TimeoutError, ValueError):
+                continue
+            writer.close()
+            return True
+        return False
 
 
 class KafkaSettings(BaseSettings):

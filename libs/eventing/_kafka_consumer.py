@@ -10,6 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.errors import CommitFailedError, KafkaError
 from aiokafka.structs import ConsumerRecord
 
+from libs.eventing._kafka_connection import BrokerArrival
 from libs.eventing.bus import Assignment, BusUnavailable, Headers, Partition, Record
 
 _log = structlog.get_logger("eventing.kafka")
@@ -43,8 +44,9 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 class _Reader:
     """Base of group members and tails: names, records, errors, and whether the client still fetches."""
 
-    def __init__(self, client: AIOKafkaConsumer, prefix: str) -> None:
+    def __init__(self, client: AIOKafkaConsumer, arrival: BrokerArrival, prefix: str) -> None:
         self._consumer = client
+        self._arrival = arrival
         self._prefix = prefix
         self._fetching: asyncio.Task[Fetched] | None = None
         self._committing: asyncio.Task[None] | None = None
@@ -52,6 +54,7 @@ class _Reader:
         self._last_polls: dict[TopicPartition, int | None] = {}
 
     async def _start(self) -> None:
+        await self._arrival.wait()
         await self._consumer.start()
         self._watching = asyncio.create_task(self._watch(), name="kafka.watch")
 
@@ -153,8 +156,15 @@ class _Reader:
 class KafkaConsumer(_Reader):
     """A group member; offsets are committed explicitly."""
 
-    def __init__(self, client: AIOKafkaConsumer, prefix: str, assignment: Assignment, topics: Sequence[str]) -> None:
-        super().__init__(client, prefix)
+    def __init__(
+        self,
+        client: AIOKafkaConsumer,
+        arrival: BrokerArrival,
+        prefix: str,
+        assignment: Assignment,
+        topics: Sequence[str],
+    ) -> None:
+        super().__init__(client, arrival, prefix)
         self._assignment = assignment
         self._topics = topics
 
@@ -280,12 +290,13 @@ class KafkaTail(_Reader):
     def __init__(
         self,
         client: AIOKafkaConsumer,
+        arrival: BrokerArrival,
         prefix: str,
         *,
         from_start: bool = False,
         offsets: Mapping[Partition, int] | None = None,
     ) -> None:
-        super().__init__(client, prefix)
+        super().__init__(client, arrival, prefix)
         self.offsets = dict(offsets or {})
         self._from_start = from_start
         self._ends: dict[TopicPartition, int] = {}

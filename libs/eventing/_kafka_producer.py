@@ -22,7 +22,7 @@ from aiokafka.errors import (
 )
 
 from libs.contracts.topics import MAX_MESSAGE_BYTES
-from libs.eventing._kafka_connection import KafkaConnection
+from libs.eventing._kafka_connection import BrokerArrival, KafkaConnection
 from libs.eventing.bus import BusUnavailable, Headers, MessageRefused
 from libs.retry import RetryPolicy
 
@@ -52,9 +52,10 @@ class KafkaProducer:
     would wait for it; once they are granted, the broker names the gap.
     """
 
-    def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
+    def __init__(self, connection: KafkaConnection, arrival: BrokerArrival, *, prefix: str, client_id: str) -> None:
         self._prefix = prefix
         self._connection = connection
+        self._arrival = arrival
         self._settings: dict[str, Any] = {
             **connection.options(),
             "client_id": client_id,
@@ -78,6 +79,7 @@ class KafkaProducer:
         def log(problem: Exception, _attempt: int) -> None:
             _log.warning("producer.unreachable", problem=str(problem))
 
+        await self._arrival.wait()
         self._producer = await _RECONNECT.run(self._connected, on=BusUnavailable, before_sleep=log)
 
     async def _connected(self) -> AIOKafkaProducer:

@@ -323,7 +323,9 @@ class CommandSender:
                 "the message bus did not confirm in time; the request may still be carried out", retry_after=2
             ) from problem
         except MessageRefused as problem:
-            raise ServiceUnavailable(f"the message bus refused the request: {problem}") from problem
+            # The broker's words are for operators.
+            _log.error("command.refused_by_broker", topic=topic.name, problem=str(problem))
+            raise ServiceUnavailable("the message bus refused the request") from problem
 
     def _on_record(self, record: Record) -> None:
         try:

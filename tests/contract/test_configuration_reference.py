@@ -19,8 +19,6 @@ ROWS = {
     if line.startswith("| `") and len(cells := line.strip("| ").split(" | ")) >= 2
     for variable in re.findall(r"`([A-Z][A-Z_<>]+)`", cells[0])
 }
-# Set by the embedded stack's own processes to recognise each other; nobody sets it by hand.
-INTERNAL = {"AES_STACK"}
 
 
 def settings_classes() -> list[type[ServiceSettings]]:
@@ -74,16 +72,3 @@ def test_every_providers_variables_are_documented() -> None:
     needed |= {variable for provider in OTHERS for variable in provider.variables}
     assert needed <= set(re.findall(r"`([A-Z_]+)`", TEXT))
     assert {provider.name for provider in (*COMPATIBLE, *OTHERS)} <= set(re.findall(r"^\| `([a-z]+)` \|", TEXT, re.M))
-
-
-def test_nothing_is_documented_that_is_not_read() -> None:
-    read = {variable for _, variable, _ in variables()} | INTERNAL
-    for folder in ("cli", "deploy", "tests/support"):
-        for file in (ROOT / folder).rglob("*.py"):
-            read |= set(re.findall(r"\bAES_[A-Z_]+\b", file.read_text()))
-    read |= set(re.findall(r"\bAES_[A-Z_]+\b", (ROOT / "aes").read_text()))
-    parts = {"AES_POSTGRES_PORT", "AES_KAFKA_PORT"}
-    documented = set(re.findall(r"`(AES_[A-Z_]+)`", TEXT)) | set(
-        re.findall(r"`(AES_[A-Z_]+)`", (ROOT / "README.md").read_text())
-    )
-    assert documented - read - parts == set()

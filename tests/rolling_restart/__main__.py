@@ -2,6 +2,7 @@
 
     python -m tests.rolling_restart --embedded                      a stack of its own, two replicas each
     python -m tests.rolling_restart --embedded --kill --rounds 2    kill -9 instead of restarts
+    python -m tests.rolling_restart --embedded --drain --rounds 25  as a node is drained, while two loops take the cores
     python -m tests.rolling_restart --compose "docker compose" --api-key KEY --base-url http://127.0.0.1:8080
     python -m tests.rolling_restart --base-url URL --base-url URL --api-key KEY \\
         --restart "systemctl restart aes-{process}" --process gateway --process gateway-2 --process runtime …
@@ -14,6 +15,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import json
+import math
 import os
 import shlex
 import sys
@@ -30,9 +32,13 @@ def main() -> int:
     plan = Plan(
         services=tuple(options.services.split(",")),
         rounds=options.rounds,
+        most_seconds=options.most_minutes * 60,
         talkers=options.talkers,
         pause=options.pause,
         kill="all" if options.kill else "none",
+        drain=options.drain,
+        busy=2 if options.drain else 0,
+        between=0.5 if options.drain else 2.0,
     )
     began = time.monotonic()
 
@@ -53,8 +59,9 @@ def main() -> int:
 @contextmanager
 def _target(options: argparse.Namespace, say: Say) -> Iterator[Target]:
     if options.embedded:
-        say(f"starting a stack with {REPLICAS}")
-        with stack_with_replicas(options.logs) as target:
+        replicas = "2" if options.drain else REPLICAS
+        say(f"starting a stack with {replicas}")
+        with stack_with_replicas(options.logs, replicas=replicas) as target:
             yield target
     elif options.compose:
         yield Compose(shlex.split(options.compose), options.api_key, options.base_url, options.kafka)
@@ -72,10 +79,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--restart", help="a command that restarts {process} and returns when it is ready")
     parser.add_argument("--process", action="append", default=[], help="a process to restart, named after its service")
     parser.add_argument("--services", default=",".join(SERVICES), help="which are restarted, in this order")
-    parser.add_argument("--rounds", type=int, default=1, choices=range(1, 21), metavar="1-20")
+    parser.add_argument("--rounds", type=int, default=1, choices=range(1, 51), metavar="1-50")
+    parser.add_argument("--most-minutes", type=float, default=math.inf, help="after these no further round begins")
     parser.add_argument("--talkers", type=int, default=8, choices=range(1, 65), metavar="1-64")
     parser.add_argument("--pause", type=float, default=0.3, help="seconds between two turns of a talker")
     parser.add_argument("--kill", action="store_true", help="kill -9 instead of a graceful restart")
+    parser.add_argument("--drain", action="store_true", help="all services at once, as a node's drain, on busy cores")
     parser.add_argument("--logs", help="directory in which the logs of the stack are kept")
     options = parser.parse_args()
     if not options.embedded and not (options.api_key and options.base_url and (options.compose or options.restart)):

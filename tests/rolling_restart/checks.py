@@ -26,6 +26,12 @@ async def problems(load: Load, kafka: KafkaConnection | str | None, *, killed: b
     return found
 
 
+async def errors_of_the_service(client: Client) -> list[str]:
+    """Returns turns, runs and jobs that ended with `internal_error`, by whatever caller; the key is an operator's."""
+    reply = (await client.call("GET", "/operations/failures/", expect=200)).json()
+    return [f"failed with an internal error: {failure}" for failure in reply["failures"]]
+
+
 async def _histories(client: Client, turns: list[Turn]) -> list[str]:
     """Each session holds its turns in their order, every question and every answer once."""
     found = []

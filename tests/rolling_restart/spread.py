@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -28,9 +29,9 @@ class Spread:
     letters: float = 0
     unread: set[str] = field(default_factory=set)
 
-    def before_end_of(self, service: str, process: str) -> None:
+    async def before_end_of(self, service: str, process: str) -> None:
         """Add what the process has done since its start."""
-        text = self.target.metrics(process)
+        text = await asyncio.to_thread(self.target.metrics, process)
         if text is None:
             self.unread.add(process)
             return

@@ -11,11 +11,15 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+import orjson
+import psutil
+
 from deploy.local.home import Home
+from deploy.local.processes import end
 from deploy.local.state import ProcessState, StackState
 from libs.eventing import KafkaConnection
 from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
@@ -43,8 +47,14 @@ class Target(Protocol):
     def kill(self, process: str) -> None:
         """As `restart`, without a warning."""
 
+    def drain(self, process: str, grace: float) -> None:
+        """As `restart`, killed after ``grace`` seconds."""
+
     def metrics(self, process: str) -> str | None:
         """Reads its metrics; None when it does not answer."""
+
+    def errors_logged(self) -> list[str]:
+        """Unexpected exceptions that its processes have logged, when their logs can be read."""
 
 
 @dataclass
@@ -71,6 +81,16 @@ class EmbeddedStack:
         before = self.pid(process)
         os.kill(before, signal.SIGKILL)
         self.wait_back(process, before)
+
+    def drain(self, process: str, grace: float) -> None:
+        before = self.pid(process)
+        with suppress(psutil.NoSuchProcess):
+            end([psutil.Process(before)], signal.SIGTERM, grace)
+        self.wait_back(process, before)
+
+    def errors_logged(self) -> list[str]:
+        logs = sorted((self.stack.home / "logs").glob("*.log"))
+        return [f"{log.stem}: {error}" for log in logs for error in _errors(log.read_text(errors="replace"))]
 
     def pid(self, process: str) -> int:
         pid = self._parts()[process].pid
@@ -101,6 +121,7 @@ def stack_with_replicas(
     with temporary_home(kept=False) as home:
         environment = environment_of(home, "http://127.0.0.1:9/v1")
         environment |= {"AES_REPLICAS": replicas, "AES_RUNTIME_BUILTIN_MODEL_DELAY_SECONDS": str(model_seconds)}
+        environment["AES_LOG_FORMAT"] = "json"
         stack = RunningStack(home, environment)
         try:
             stack.up()
@@ -144,6 +165,17 @@ class Compose:
     def kill(self, process: str) -> None:
         _run(["docker", "kill", self.names[process]])
         self._start(process)
+
+    def drain(self, process: str, grace: float) -> None:
+        _run(["docker", "stop", "--time", f"{grace:.0f}", self.names[process]])
+        self._start(process)
+
+    def errors_logged(self) -> list[str]:
+        found = []
+        for name, container in self.names.items():
+            done = subprocess.run(["docker", "logs", container], capture_output=True, text=True, check=False)
+            found += [f"{name}: {error}" for error in _errors(done.stdout + done.stderr)]
+        return found
 
     def metrics(self, process: str) -> str | None:
         """Asked from inside: the services publish no ports."""
@@ -193,8 +225,27 @@ class Commands:
     def kill(self, process: str) -> None:
         raise SystemExit(f"{process} can only be restarted: the target is a command")
 
+    def drain(self, process: str, grace: float) -> None:
+        self.kill(process)
+
     def metrics(self, process: str) -> str | None:
         return None
+
+    def errors_logged(self) -> list[str]:
+        return []
+
+
+def _errors(log: str) -> Iterator[str]:
+    """Exceptions that were logged as errors, in the logs of services in JSON.
+
+    Errors without one are of clients that get over an outage, such as that of a commit in a rebalance.
+    """
+    for line in log.splitlines():
+        # A process that is killed leaves half a line.
+        with suppress(orjson.JSONDecodeError):
+            entry = orjson.loads(line)
+            if isinstance(entry, dict) and entry.get("level") in ("error", "critical") and "exception" in entry:
+                yield f"{entry.get('event')}: {entry['exception'][-1500:]}"
 
 
 def _until(condition: Callable[[], bool], what: str) -> None:

@@ -46,7 +46,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
   return html`
     <div class="log" role="log" aria-label="Conversation" tabindex="0" ref=${box} onScroll=${scrolled}>
       <div ref=${inner}>
-        ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${showEarlier}>Show ${earlier} earlier messages</button></p>`}
+        ${earlier > 0 && html`<p class="empty"><button class="button" onClick=${showEarlier}>Show ${earlier} earlier message${earlier > 1 ? "s" : ""}</button></p>`}
         ${children}
         ${turns.map((turn, at) => html`<${ChatTurn} key=${turn.key} turn=${turn} beginsNear=${at >= near} ...${given} />`)}
       </div>

@@ -1,5 +1,5 @@
 /** Events of the timeline in words, those that somebody looks for, and those that are read first. */
-import { clockText, durationText, numberText, sizeText } from "./format.js";
+import { clockText, countText, durationText, sizeText } from "./format.js";
 
 const SAY = {
   "turn.queued": ({ position }) => `waits, at place ${position}`,
@@ -11,14 +11,14 @@ const SAY = {
   "turn.action_required": ({ action }) => `${action.kind === "approval" ? "asks for approval of" : "asks the caller to run"} ${action.tool_call.name}`,
   "turn.action_resolved": ({ decision, kind }) => decision ?? kind,
   "turn.citation.added": ({ citation }) => `${citation.file_name ?? "passage"}: ${citation.passage}`,
-  "turn.completed": ({ response, usage }) => `${response?.content ?? ""}${usage ? ` (${numberText(usage.input_tokens + usage.output_tokens)} tokens)` : ""}`,
+  "turn.completed": ({ response, usage }) => `${response?.content ?? ""}${usage ? ` (${countText(usage.input_tokens + usage.output_tokens, "token")})` : ""}`,
   "turn.failed": ({ error }) => error?.message,
   "turn.cancelled": ({ reason }) => reason,
   "artifact.uploaded": ({ artifact }) => `${artifact.name}, ${sizeText(artifact.size)}`,
   "artifact.failed": ({ error }) => error?.message,
-  "artifact.indexed": ({ passages }) => `${numberText(passages)} passages`,
+  "artifact.indexed": ({ passages }) => countText(passages, "passage"),
   "file.uploaded": ({ file }) => `${file.name}, ${sizeText(file.size)}`,
-  "knowledge_base.ingestion.completed": ({ datasource_count: files, chunk_count: chunks }) => `${files} files, ${chunks} passages`,
+  "knowledge_base.ingestion.completed": ({ datasource_count: files, chunk_count: chunks }) => `${countText(files, "file")}, ${countText(chunks, "passage")}`,
   "knowledge_base.ingestion.failed": ({ error }) => error?.message,
   "knowledge_base.datasource.failed": ({ file_name: name, error }) => `${name}: ${error?.message}`,
 };

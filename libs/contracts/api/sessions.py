@@ -305,6 +305,14 @@ class ActionPage(WireModel, ListPage):
     actions: list[OpenAction]
 
 
+class SaidFile(FileBlock):
+    """Internal: a file of the session in a message of its history, with what its artifact's record says of it."""
+
+    name: str
+    content_type: str
+    processing_strategy: str
+
+
 class HistoryMessage(WireModel):
     """A message that a session begins with.
 
@@ -313,7 +321,7 @@ class HistoryMessage(WireModel):
     """
 
     role: Literal["user", "assistant", "tool"]
-    content: str | list[Annotated[TextBlock | ImageUrlBlock, Field(discriminator="type")]]
+    content: str | list[Annotated[TextBlock | ImageUrlBlock | SaidFile, Field(discriminator="type")]]
     tool_calls: list[RequestedToolCall] = []
     tool_call_id: str | None = None
 

@@ -146,9 +146,8 @@ def test_what_an_agent_made_is_kept_as_a_file(open_page: Open, http: httpx.Clien
     wanted = {"type": "text", "text": f"How much was sold per region? Save it as {mark}.csv."}
     assert http.post(f"/runtime/{session}/execute/", json={"content": [wanted, source]}).status_code == 200
 
-    page = open_page("files/")
-    page.get_by_role("link", name="Of sessions", exact=True).click()
-    page.locator(f"a[href$='{session}/']").click()
+    page = open_page(f"chat/{session}/")
+    page.get_by_role("link", name="Files", exact=True).last.click()
     made = page.get_by_role("listitem").filter(has_text=mark)
     made.get_by_role("button", name="Show table").click()
     expect(made.get_by_role("cell", name="North")).to_be_visible()

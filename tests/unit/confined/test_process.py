@@ -4,12 +4,13 @@ import os
 import resource
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any, Final
 
 import psutil
 import pytest
+import uvloop
 
 from libs.confined import (
     ConfinedPool,
@@ -104,6 +105,26 @@ async def test_what_ends_a_process_is_told() -> None:
     assert failed.value.status == 1
     with pytest.raises(ProcessKilled, match="No module named"):
         await run_confined("tests.support.nothing", {}, seconds=30, memory_bytes=2**29)
+
+
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop], ids=["asyncio", "uvloop"])
+def test_a_job_whose_process_was_killed_before_it_began_is_told(
+    loop: Callable[[], asyncio.AbstractEventLoop], tmp_path: Path
+) -> None:
+    """As a service that stops kills the processes of a pool while a job still copies its files."""
+    stored = tmp_path / "stored"
+    stored.write_text("as it was")
+
+    async def begin() -> None:
+        limits = Limits(seconds=30, job_seconds=60, memory_bytes=2**29)
+        process = await ConfinedProcess.start(MODULE, limits, cpu_seconds=60)
+        await process.kill()
+        for files in ({}, {"file": stored}):
+            with pytest.raises(ProcessKilled):
+                await process.call({"do": "show"}, files=files)
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(begin())
 
 
 async def test_a_refusal_and_too_much_memory_are_told() -> None:

@@ -1,5 +1,9 @@
 """Pages with a service that is made of functions: what they show, and where the focus is."""
 
+from typing import Any
+
+import pytest
+
 from tests.unit.web.conftest import Run, in_world
 
 DRAWN = """
@@ -42,6 +46,82 @@ def test_sessions_beyond_the_200th_are_reached(run: Run) -> None:
       return end({ shown: shown(), more: Boolean(button("Show more")) });
     """
     assert run("studio/pages/chat.js", in_world(DRAWN + many)) == {"shown": 244, "more": False}
+
+
+def test_a_conversation_is_deleted_once_somebody_has_said_so(run: Run) -> None:
+    deleting = """
+      signIn("sessions:read", "sessions:write");
+      let sessions = [{ session_id: "s", created_at: "2026-01-01T00:00:00Z" }];
+      serve(({ method, path }) => {
+        if (method === "DELETE") return ((sessions = []), new Response(null, { status: 204 }));
+        if (path.endsWith("/messages/")) return Response.json({ messages: [], total: 0 });
+        if (path === "/sessions/s/") return Response.json(sessions[0]);
+        return Response.json({ sessions, total: sessions.length });
+      });
+      const deletions = () => requests.filter(({ method }) => method === "DELETE").map(({ path }) => path);
+      show(["s"]);
+      await until(() => button("Delete") && box.querySelector(".sessions li"));
+      button("Delete").click();
+      await until(() => box.querySelector("dialog"));
+      const before = deletions();
+      box.querySelector("dialog .danger").click();
+      await until(() => location.pathname === "/studio/chat/" && !box.querySelector(".sessions li"));
+      return end({ before, deletions: deletions() });
+    """
+    found = run("studio/pages/chat.js", in_world(DRAWN + deleting))
+    assert found == {"before": [], "deletions": ["/sessions/s/"]}
+
+
+TOOLSET = {"name": "one", "type": "mcp", "version": 1, "url": "https://a.example/mcp", "tools": []}
+WEBHOOK = {"id": "one", "url": "https://a.example/", "event_types": ["*"], "description": "", "status": "enabled"}
+BASE = {"id": "one", "name": "Handbook", "collection_ids": [], "file_ids": [], "updated_at": "2026-01-01T00:00:00Z"}
+WHAT_IS_EDITED = {
+    "toolsets": ("toolsets/one/", TOOLSET, {"description": "of a colleague"}, {"refreshed_at": "2026-02-01T00:00:00Z"}),
+    "webhooks": (
+        "webhooks/one/",
+        WEBHOOK,
+        {"description": "of a colleague"},
+        {"failing_since": "2026-02-01T00:00:00Z"},
+    ),
+    "knowledge": ("knowledge/one/settings/", BASE, {"file_ids": ["f"]}, {"progress": 7}),
+}
+
+
+@pytest.mark.parametrize("name", WHAT_IS_EDITED)
+def test_a_change_of_somebody_else_is_not_replaced_unasked(run: Run, name: str) -> None:
+    path, opened, theirs, other = WHAT_IS_EDITED[name]
+    given: dict[str, Any] = {"segments": path.split("/")[1:-1], "opened": opened, "theirs": theirs, "other": other}
+    saving = """
+      signIn("toolsets:read", "toolsets:write", "webhooks:read", "webhooks:write", "knowledge:read", "knowledge:write");
+      let now = { created_at: "2026-01-01T00:00:00Z", refreshed_at: "2026-01-01T00:00:00Z", ...given.opened };
+      const names = ["toolsets", "webhooks", "deliveries", "knowledge_bases", "collections", "files"];
+      const lists = { total: 0, ...Object.fromEntries(names.map((name) => [name, []])) };
+      serve(({ path }) => Response.json(path.endsWith("/one/") ? now : lists));
+      const saved = () => requests.filter(({ method }) => method === "PATCH").length;
+      const refused = () => box.textContent.includes("changed elsewhere");
+      const save = async (wanted) => {
+        await until(() => button("Save") && !button("Save").disabled);
+        button("Save").click();
+        await until(wanted);
+      };
+      const edit = async () => {
+        show([]);
+        await elapse(1_000);
+        show(given.segments);
+        await until(() => button("Change") || button("Save"));
+        button("Change")?.click();
+      };
+      await edit();
+      now = { ...now, ...given.theirs };
+      await save(refused);
+      const before = saved();
+      await save(() => saved() === 1);
+      await edit();
+      now = { ...now, ...given.other };
+      await save(() => saved() === 2);
+      return end({ before, refused: refused() });
+    """
+    assert run(f"studio/pages/{name}.js", in_world(DRAWN + saving), given) == {"before": 0, "refused": False}
 
 
 def test_a_reading_key_reads_a_conversation(run: Run) -> None:

@@ -13,6 +13,7 @@ import { Icon } from "../parts/views.js";
 import { go, hrefOf } from "../router.js";
 
 const TryAgain = late(() => import("../parts/chat/try_again.js").then((module) => module.TryAgain));
+const Confirm = late(() => import("../parts/forms.js").then((module) => module.Confirm));
 const SESSIONS = 30;
 const PAGE = 200;
 const UPLOAD_ATTEMPTS = 8;
@@ -84,6 +85,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     const { session_id: id } = await write("POST", `/sessions/${sessionId}/fork/`, { before_turn_id: turn.id });
     goOn(turn, id);
   });
+  const [deleting, setDeleting] = useState(false);
   const mayWrite = allows("runtime:execute");
   const isThere = conversation.state !== "failed";
   const wrong = failed || fork.problem?.message || problem;
@@ -96,7 +98,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
         <h1 tabindex="-1">Chat</h1>
         <button class="button sessions-button" aria-expanded=${listed} aria-controls="sessions" onClick=${onList}>Sessions</button>
         <${AgentChoice} agents=${agents} chosen=${chosen} session=${details} onChoose=${sessionId ? leave : setAgent} />
-        ${sessionId && isThere && html`<a class="button" href=${hrefOf("timeline/", { session_id: sessionId })}><${Icon} name="timeline" />Timeline</a>`}
+        ${sessionId && isThere && html`<${OfSession} id=${sessionId} onDelete=${() => setDeleting(true)} />`}
         ${mayWrite && html`<a class="button" href=${hrefOf("chat/")}><${Icon} name="plus" />New chat</a>`}
       </header>
       <${Log}
@@ -113,8 +115,21 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
       ${asked && html`
         <${TryAgain} ...${asked} sessionId=${sessionId} onClose=${() => setAsked(null)}
           onFork=${() => (setAsked(null), fork.run(asked.turn, true))} onMade=${(id) => goOn(asked.turn, id)} />`}
+      ${deleting && html`
+        <${Confirm} title="Delete this conversation?" action="Delete" onClose=${() => setDeleting(false)}
+          onConfirm=${async () => (await write("DELETE", `/sessions/${sessionId}/`), onMade(), go("chat/"))}>
+          <p>Its messages and files go. A turn that runs is stopped.</p>
+        <//>`}
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
     </section>`;
+}
+
+/** Where else a session is shown, and its end. */
+function OfSession({ id, onDelete }) {
+  return html`
+    <a class="button" href=${hrefOf("timeline/", { session_id: id })}><${Icon} name="timeline" />Timeline</a>
+    ${allows("artifacts:read") && allows("files:read") && html`<a class="button" href=${hrefOf(`files/sessions/${id}/`)}><${Icon} name="files" />Files</a>`}
+    ${allows("sessions:write") && html`<button class="button danger" onClick=${onDelete}>Delete</button>`}`;
 }
 
 /** The agent of a session where it is not any more what the session began with; null where it is, or cannot be read. */

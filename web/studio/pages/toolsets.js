@@ -4,7 +4,7 @@ import { html, useState } from "../../html.js";
 import { agoText, countText } from "../../model/format.js";
 import { changeOf, TEMPLATES, textOf } from "../../model/toolsets.js";
 import { Confirm } from "../parts/forms.js";
-import { useAction, useDraft, useLoaded } from "../parts/hooks.js";
+import { useAction, useDraft, useLoaded, useUnchanged } from "../parts/hooks.js";
 import { ToolList, ToolsetEditor } from "../parts/toolsets.js";
 import { DataTable, Icon, PageHead, Problem } from "../parts/views.js";
 import { go, hrefOf } from "../router.js";
@@ -96,7 +96,8 @@ function ToolsetPage({ name }) {
 
 function Change({ toolset, path, onSaved }) {
   const [text, setText, forget] = useDraft(`toolset.${toolset.name}.${toolset.version}`, textOf(toolset));
+  const check = useUnchanged(toolset, () => get(path), textOf);
   return html`
-    <${ToolsetEditor} text=${text} onText=${setText} action="Save" save=${(body) => ({ method: "PATCH", path, body: changeOf(toolset, body) })}
+    <${ToolsetEditor} text=${text} onText=${setText} action="Save" check=${check} save=${(body) => ({ method: "PATCH", path, body: changeOf(toolset, body) })}
       onSaved=${(saved) => (forget(), onSaved(saved))} />`;
 }

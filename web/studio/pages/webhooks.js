@@ -3,7 +3,7 @@ import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText, momentText } from "../../model/format.js";
 import { Confirm, Field, FormDialog, RotateDialog, SecretOnce, TextField } from "../parts/forms.js";
-import { useAction, useLoaded, useLookAgain } from "../parts/hooks.js";
+import { useAction, useLoaded, useLookAgain, useUnchanged } from "../parts/hooks.js";
 import { DataTable, Icon, PageHead, Paging, Problem, StatusChip } from "../parts/views.js";
 import { go, hrefOf } from "../router.js";
 
@@ -165,7 +165,9 @@ function WebhookForm({ webhook, onSaved, onClose }) {
   const [url, setUrl] = useState(webhook?.url ?? "");
   const [types, setTypes] = useState((webhook?.event_types ?? ["turn.completed", "turn.failed"]).join("\n"));
   const [description, setDescription] = useState(webhook?.description ?? "");
+  const check = useUnchanged(webhook, () => get(`/webhooks/${webhook.id}/`), editedOf);
   const submit = async () => {
+    await check();
     const body = { url: url.trim(), event_types: typesIn(types), description };
     onSaved(await write(webhook ? "PATCH" : "POST", webhook ? `/webhooks/${webhook.id}/` : "/webhooks/", body));
   };
@@ -184,6 +186,10 @@ function WebhookForm({ webhook, onSaved, onClose }) {
         </p>
         <${TextField} label="Description" name="description" maxlength="1000" problem=${problem} value=${description} onValue=${setDescription} />`}
     <//>`;
+}
+
+function editedOf({ url, event_types: types, description }) {
+  return JSON.stringify([url, types, description]);
 }
 
 function typesIn(text) {

@@ -25,6 +25,20 @@ export function useAction(action) {
   return { ...state, run, reset: () => setState({ busy: false, problem: null }) };
 }
 
+/**
+ * A check before something is saved. It throws when what `read()` returns, as `textOf` writes it down, is not what was
+ * `given` to be edited: somebody has changed it meanwhile. Whoever saves again replaces that change.
+ */
+export function useUnchanged(given, read, textOf) {
+  const known = useRef(given && textOf(given));
+  return async () => {
+    const now = given && textOf(await read());
+    if (now === known.current) return;
+    known.current = now;
+    throw new Error("This has been changed elsewhere since you opened it. Save again to replace that change.");
+  };
+}
+
 const PREFIX = "aes.studio.draft.";
 
 /** `[text, setText, forget]`; a text that is the `given` one again is no draft. */

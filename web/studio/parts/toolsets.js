@@ -1,19 +1,20 @@
 /** Toolsets as text, their tools, and a way to try them. */
 import { allows, write } from "../../api/client.js";
 import { html, useId, useMemo, useRef, useState } from "../../html.js";
-import { durationText } from "../../model/format.js";
+import { countText, durationText } from "../../model/format.js";
 import { argumentsOf, fieldsOf } from "../../model/toolsets.js";
 import { ProblemList, problemsOf, showLine } from "./agents/editor.js";
 import { useAction } from "./hooks.js";
 import { Icon, JsonView, Problem } from "./views.js";
 
-/** `save(text)` names the request: `{method, path, body}`. */
-export function ToolsetEditor({ text, onText, save, action, onSaved }) {
+/** `save(text)` names the request: `{method, path, body}`; `check()` throws when it is not to be made yet. */
+export function ToolsetEditor({ text, onText, save, check, action, onSaved }) {
   const [state, setState] = useState({ busy: false, problems: [] });
   const field = useRef();
   const submit = async () => {
     setState({ busy: true, problems: [] });
     try {
+      await check?.();
       const { method, path, body } = save(text);
       const saved = await write(method, path, body, { headers: { "content-type": "application/yaml" } });
       setState({ busy: false, problems: [] });
@@ -49,7 +50,7 @@ function Tool({ toolset, tool }) {
     tool.approval === "always" && "asks for approval",
     tool.safe_to_repeat ? "safe to repeat" : "not repeated",
     `${tool.timeout_seconds} s`,
-    tool.safe_to_repeat && `${tool.retries} retries`,
+    tool.safe_to_repeat && countText(tool.retries, "retry", "retries"),
   ];
   return html`
     <li class="card">

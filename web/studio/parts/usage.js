@@ -1,9 +1,9 @@
 /** Budgets: what is allowed to whom, what of it is used, and new ones. */
 import { get, session, write } from "../../api/client.js";
 import { html, useMemo, useState } from "../../html.js";
-import { durationText, momentText, numberText } from "../../model/format.js";
+import { countText, durationText, momentText, numberText } from "../../model/format.js";
 import { Confirm, FormDialog, keyState, SelectField, TextField } from "./forms.js";
-import { useLoaded } from "./hooks.js";
+import { useLoaded, useUnchanged } from "./hooks.js";
 import { DataTable, Icon, Problem } from "./views.js";
 
 /** `names` are those of users and keys, by id; `keys` are the API keys that can be seen. */
@@ -52,7 +52,7 @@ function whoseOf({ user_id: user, key_id: key }, names) {
 
 /** By the measure of the budget. */
 function amountOf({ cost }, amount) {
-  return cost === null ? `${numberText(amount.tokens)} tokens` : `cost ${amount.cost}`;
+  return cost === null ? `${countText(amount.tokens, "token")}` : `cost ${amount.cost}`;
 }
 
 function Used({ budget }) {
@@ -79,7 +79,9 @@ function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
   const subjects = useSubjects(keys, names);
   const { description, kind, period, unit, limit, warning } = values;
   const subject = values[kind] ?? subjects[kind]?.[0]?.[0];
+  const check = useUnchanged(budget, () => get(`/budgets/${budget.id}/`), (each) => JSON.stringify(valuesOf(each)));
   const submit = async () => {
+    await check();
     const body = { description: description.trim(), [unit]: unit === "tokens" ? Number(limit) : limit.trim(), warning_percent: warning.trim() ? Number(warning) : null };
     const whose = kind === "company" ? {} : { [kind]: subject };
     onSaved(budget ? await write("PATCH", `/budgets/${budget.id}/`, body) : await write("POST", "/budgets/", { ...body, ...whose, period }));

@@ -1,6 +1,6 @@
 /** What the studio shows of a turn beside its texts. */
 import { html } from "../../../html.js";
-import { momentText, numberText, plainText } from "../../../model/format.js";
+import { countText, momentText, plainText } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";
 import { late } from "../hooks.js";
 import { Icon } from "../views.js";
@@ -41,7 +41,7 @@ function Outcome({ turn, isNear, sessionId }) {
 
 /** Nothing while a tool runs, since its card says so: a line below cards would move with each of them. */
 function stateOf({ status, usage, calls }) {
-  if (status === "completed") return usage && `${numberText(usage.input_tokens + usage.output_tokens)} tokens`;
+  if (status === "completed") return usage && countText(usage.input_tokens + usage.output_tokens, "token");
   return status === "running" && calls.some((call) => call.status === "running") ? null : STATES[status];
 }
 

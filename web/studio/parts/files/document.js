@@ -1,7 +1,7 @@
 /** A file's text as it was read for knowledge bases, with a passage marked in it. */
 import { get, readText } from "../../../api/client.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../../html.js";
-import { numberText } from "../../../model/format.js";
+import { countText } from "../../../model/format.js";
 import { characters, locate } from "../../../model/knowledge.js";
 import { useImage, useLoaded } from "../hooks.js";
 import { Problem, TableView, TextView } from "../views.js";
@@ -34,7 +34,7 @@ export function DocumentText({ fileId, passage = "" }) {
       <pre>${text.slice(start, from)}${found && html`<mark ref=${mark}>${text.slice(from, to)}</mark>`}${text.slice(to, end)}</pre>
       ${(end < text.length || !isWhole) && html`<button class="button small" onClick=${later}>Show what follows</button>`}
     </div>
-    <p class="muted">${numberText(total)} characters</p>`;
+    <p class="muted">${countText(total, "character")}</p>`;
 }
 
 /** Reads on until the passage is found, at most to the end. */

@@ -5,7 +5,7 @@ import { agoText } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";
 import { ArtifactCard } from "../chat/details.js";
 import { useAction, useLoaded } from "../hooks.js";
-import { DataTable, Icon, PageHead, Paging, Problem, StatusChip } from "../views.js";
+import { Icon, PageHead, Paging, Problem, StatusChip } from "../views.js";
 
 const LIMIT = 50;
 const LOOK_AGAIN_MS = 2_000;
@@ -23,10 +23,9 @@ export function SessionArtifacts({ sessionId }) {
   }, [page]);
   return html`
     <div class="page">
-      <${PageHead} title="Artifacts of a session" back=${{ path: "files/sessions/", label: "All sessions" }}>
+      <${PageHead} title="Artifacts of a session" back=${{ path: `chat/${sessionId}/`, label: "The conversation" }}>
         ${page?.artifacts.length > 0 && html`<button class="button" disabled=${all.busy} onClick=${() => all.run()}><${Icon} name="download" />Download all</button>`}
-        <a class="button" href=${hrefOf(`chat/${sessionId}/`)}><${Icon} name="chat" />Open the chat</a>
-      <//>
+        <//>
       <${Problem} of=${all.problem ?? problem} />
       ${page?.artifacts.length === 0 && html`<p class="empty">This session has no artifact. Files that are attached in the chat, and files that the agent makes, appear here.</p>`}
       <ul class="card-list">
@@ -55,21 +54,4 @@ function Artifact({ sessionId, artifact, onChanged }) {
       ${error && html`<p class="field-problem">${error.message}</p>`}
       <${Problem} of=${change.problem} />
     </li>`;
-}
-
-const COLUMNS = [
-  { label: "Agent", className: "plain", cell: ({ session_id: id, agent_config: config }) => html`<a href=${hrefOf(`files/sessions/${id}/`)}>${config?.name ?? "Agent"}</a>` },
-  { label: "Session", cell: ({ session_id: id }) => html`<code class="muted">${id}</code>` },
-  { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
-];
-
-/** Sessions, whose artifacts can be looked at. */
-export function SessionList() {
-  const [offset, setOffset] = useState(0);
-  const { value: page, problem } = useLoaded((signal) => get("/sessions/", { limit: LIMIT, offset }, { signal }), offset, { changes: "session" });
-  return html`
-    <${Problem} of=${problem} />
-    ${page && html`
-      <${DataTable} label="Sessions" items=${page.sessions} keyOf=${({ session_id: id }) => id} columns=${COLUMNS} empty="No session yet." />
-      <${Paging} offset=${offset} shown=${page.sessions.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}`;
 }

@@ -6,7 +6,7 @@ import { bodyOf, ENGINES, formOf, problemAt, STRATEGIES, UNITS } from "../../../
 import { go, hrefOf } from "../../router.js";
 import { useCollections } from "../files/file_table.js";
 import { SelectField, TextField } from "../forms.js";
-import { useAction, useLoaded } from "../hooks.js";
+import { useAction, useLoaded, useUnchanged } from "../hooks.js";
 import { PageHead, Problem } from "../views.js";
 
 const TOLD = ["name", "description", "chunking_strategy", "embedding_config", "processing_engine"];
@@ -27,7 +27,9 @@ function Form({ given, fileIds }) {
   const [form, setForm] = useState(() => formOf(given));
   const [collections, setCollections] = useState(given?.collection_ids ?? []);
   const [files, setFiles] = useState(fileIds);
+  const check = useUnchanged(given, () => get(`/knowledge-bases/${given.id}/`), editedOf);
   const { busy, problem, run } = useAction(async ({ ingest = false } = {}) => {
+    await check();
     const body = bodyOf(form, { collectionIds: collections, fileIds: files });
     const saved = await write(given ? "PATCH" : "POST", given ? `/knowledge-bases/${given.id}/` : "/knowledge-bases/", body);
     if (ingest) await write("POST", `/knowledge-bases/${saved.id}/ingest/`);
@@ -48,6 +50,11 @@ function Form({ given, fileIds }) {
         <a class="button" href=${hrefOf(given ? `knowledge/${given.id}/` : "knowledge/")}>Cancel</a>
       </p>
     </form>`;
+}
+
+/** What the form changes of a knowledge base, and no ingestion. */
+function editedOf(knowledgeBase) {
+  return JSON.stringify([formOf(knowledgeBase), knowledgeBase.collection_ids, knowledgeBase.file_ids]);
 }
 
 function SettingFields({ form, set, problem, isOpen }) {
