@@ -42,7 +42,7 @@ from libs.quotas import CompanyAmounts, CompanyLimits
 from services.runtime.adapters.postgres import expiry
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
-from services.runtime.domain.spending import NoPrices
+from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions

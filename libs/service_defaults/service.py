@@ -23,13 +23,20 @@ from libs.eventing import (
 )
 from libs.eventing.batches import BatchHandler
 from libs.eventing.messages import PayloadReader
-from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
+from libs.persistence import (
+    Database,
+    Holders,
+    Presence,
+    ReclaimWork,
+    is_migrated,
+    is_outage,
+    migrate,
+    retry_until_available,
+)
 from libs.quotas import CompanyAmounts
-from libs.service_defaults._consumers import Consumers
-from libs.service_defaults._departures import Departures
+from libs.service_defaults._consumers import Consumers, Departures
 from libs.service_defaults._health import Readiness, health_routes
 from libs.service_defaults._lifecycle import API, WORKER, Lifecycle
-from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
@@ -38,8 +45,9 @@ from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.repeating import repeat_when_woken
 from libs.service_defaults.settings import ServiceSettings
 
+_LOOK_SECONDS: Final = 1.0
+BEHIND: Final = "the database has not been migrated to this release"
 __all__ = ["API", "WORKER", "Service"]
-
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
 _BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
@@ -52,12 +60,41 @@ _DATABASE_WAITING: Final = Gauge(
 )
 
 
+class AwaitedSchema:
+    """Waits for migrations that another process carries out.
+
+    A database ahead of the program is as good: migrations only add, and an older release goes on while a newer one is
+    rolled out.
+    """
+
+    def __init__(self, service: str, migrations: Path) -> None:
+        self._service = service
+        self._migrations = migrations
+        self._behind = False
+
+    @property
+    def problem(self) -> str:
+        """The reason for waiting; empty when there is none."""
+        return BEHIND if self._behind else ""
+
+    async def wait(self, url: str) -> None:
+        """Returns once the database has this release's newest revision; raises IncompatibleSchema, and outages."""
+        while not await asyncio.to_thread(is_migrated, url, self._migrations):
+            if not self._behind:
+                _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
+            self._behind = True
+            await asyncio.sleep(_LOOK_SECONDS)
+        if self._behind:
+            _log.info("database.caught_up")
+        self._behind = False
+
+
 class Service:
     """One service with its own data.
 
     ``commands`` carries out what comes in on ``<name>-commands``, ``outbox`` records and publishes on
     ``<name>-events``, ``follow`` reacts to other services' events, ``http`` answers reads. Role ``api`` runs HTTP
-    and deletes old rows, ``consumers_role`` the consumers; the outbox, health and metrics are served in all.
+    and deletes old rows, ``worker_role`` the consumers; the outbox, health and metrics are served in all.
     """
 
     def __init__(
@@ -67,7 +104,7 @@ class Service:
         *,
         migrations: Path,
         plan_once: bool = False,
-        consumers_role: str = WORKER,
+        worker_role: str = WORKER,
     ) -> None:
         self.name = name
         self.settings = settings
@@ -106,7 +143,7 @@ class Service:
             settings,
             self.consumers,
             connect=self._connect,
-            consumers_role=consumers_role,
+            worker_role=worker_role,
             drain=self.relay.drain,
             # The others take over what this process has as soon as it is no longer present.
             close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
@@ -119,7 +156,7 @@ class Service:
         self._attending: asyncio.Task[None] | None = None
         self._waits_for_database: list[Callable[[], int]] = [lambda: self.database.waiting]
         self.background("outbox", self.relay.run, role=None)
-        self.background("keys.revoked", self._follow_revocations, role=consumers_role)
+        self.background("keys.revoked", self._follow_revocations, role=worker_role)
         self.background("groups.departures", self.departures.run, role=None)
         self.background("retention", lambda: self.retention.run(self.database), role=API)
         self.ready_check("started", self._is_up)

@@ -126,7 +126,7 @@ class FakeBus:
         self.sent.append(sent)
         events = list(self.upstream(sent))
         if self.timeline is not None and not events and command.TOPIC == TIMELINE_COMMANDS:
-            events.append(await self.timeline.carry_out(command, command_id, correlation_id, identity))
+            events.append(await self.timeline.dispatch(command, command_id, correlation_id, identity))
         for event in events:
             self.publish(sent, event)
 

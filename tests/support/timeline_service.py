@@ -30,13 +30,13 @@ class _Handlers:
 
     def __init__(self) -> None:
         self.prepare: dict[type[Command], Any] = {}
-        self.carry_out: dict[type[Command], Any] = {}
+        self.dispatch: dict[type[Command], Any] = {}
 
     def handle(self, command: type[Command], handler: Any) -> None:
-        self.carry_out[command] = handler
+        self.dispatch[command] = handler
 
     def handle_prepared(self, command: type[Command], prepare: Any, handler: Any) -> None:
-        self.prepare[command], self.carry_out[command] = prepare, handler
+        self.prepare[command], self.dispatch[command] = prepare, handler
 
 
 class TimelineService:
@@ -77,7 +77,7 @@ class TimelineService:
             )
         return UpstreamResponse(reply.status_code, reply.content, reply.headers.get("content-type", ""))
 
-    async def carry_out(self, command: Command, command_id: str, correlation_id: str, identity: Identity) -> Event:
+    async def dispatch(self, command: Command, command_id: str, correlation_id: str, identity: Identity) -> Event:
         """Returns the command's terminal event."""
         message = MessageContext(identity.company_id, correlation_id, command_id)
         context = CommandContext(command_id, identity, message, format_time(self._now()))
@@ -86,7 +86,7 @@ class TimelineService:
             prepared: tuple[Any, ...] = ()
             if (prepare := self._handlers.prepare.get(type(command))) is not None:
                 prepared = (await prepare(command, context),)
-            await self._handlers.carry_out[type(command)](transaction, command, context, *prepared)
+            await self._handlers.dispatch[type(command)](transaction, command, context, *prepared)
         except ServiceError as refusal:
             return CommandRejected(error=refusal.info())
         emitted = [draft.message for draft in transaction.drafts]

@@ -92,17 +92,17 @@ class WebhookWorld:
             status=WebhookStatus.ENABLED,
             secret=sealed(secret, webhook_id),
         )
-        await self._carry_out(command, identity or caller(), webhook_id)
+        await self._dispatch(command, identity or caller(), webhook_id)
         return IssuedWebhook(self.store.rows[webhook_id].webhook, secret)
 
     async def change(self, webhook: Webhook, identity: Identity | None = None, **fields: Any) -> Webhook:
-        await self._carry_out(UpdateWebhook(webhook_id=webhook.id, **fields), identity or caller())
+        await self._dispatch(UpdateWebhook(webhook_id=webhook.id, **fields), identity or caller())
         return self.store.rows[webhook.id].webhook
 
     async def rotate(self, webhook: Webhook, *, grace_seconds: int) -> str:
         secret = new_webhook_secret()
         stored = sealed(secret, webhook.id)
-        await self._carry_out(
+        await self._dispatch(
             RotateWebhookSecret(webhook_id=webhook.id, secret=stored, grace_seconds=grace_seconds), caller()
         )
         return secret
@@ -114,12 +114,12 @@ class WebhookWorld:
         return await self._requested(Redeliver(webhook_id=webhook.id, delivery_id=delivery.id))
 
     async def _requested(self, command: Command) -> WebhookDeliveryRequested:
-        requested = await self._carry_out(command, caller())
+        requested = await self._dispatch(command, caller())
         assert isinstance(requested, WebhookDeliveryRequested)
         return requested
 
-    async def _carry_out(self, command: Command, identity: Identity, command_id: str | None = None) -> Event:
-        event = await self.service.carry_out(command, command_id or new_id(), "label", identity)
+    async def _dispatch(self, command: Command, identity: Identity, command_id: str | None = None) -> Event:
+        event = await self.service.dispatch(command, command_id or new_id(), "label", identity)
         if isinstance(event, CommandRejected):
             raise error_from(event.error)
         return event

@@ -25,7 +25,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
 
 
 class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,)):
-    """What is null stays as it is."""
+    """Change a webhook; what is null stays as it is."""
 
     webhook_id: str
     url: str | None = None

@@ -57,7 +57,7 @@ class HttpTimeline:
 
 
 def _reader(company_id: str, user_id: str | None = None) -> Identity:
-    """Whoever may read of that user, or of the whole company."""
+    """Reads what that user may see, or the whole company."""
     scopes = frozenset[str]() if user_id is not None else frozenset({Scope.COMPANY_READ})
     return Identity(company_id=company_id, user_id=user_id or "gateway", key_id="gateway", scopes=scopes)
 

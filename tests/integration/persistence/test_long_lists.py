@@ -29,7 +29,7 @@ from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
-from services.ingestion.domain.ports.files import FileFilter
+from services.ingestion.domain.files import FileFilter
 from services.registry.adapters.postgres.agents import PostgresAgentReader
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.timeline.adapters.postgres.timeline import MOST_LOOKED_AT, PostgresTimeline

@@ -64,7 +64,7 @@ class Stores:
         async with self.writing(caller) as transaction:
             yield self.webhooks.writers(transaction)
 
-    async def carry_out(self, caller: Identity, handler: Any, command: Command, *prepared: Any) -> list[Event]:
+    async def dispatch(self, caller: Identity, handler: Any, command: Command, *prepared: Any) -> list[Event]:
         """Returns the events of a command."""
         context = CommandContext(new_id(), caller, message_of(caller), now_text())
         async with self.writing(caller) as transaction:
@@ -72,12 +72,12 @@ class Stores:
             return [draft.message for draft in transaction.drafts]
 
     async def change(self, caller: Identity, webhook: Webhook, **fields: Any) -> Webhook:
-        await self.carry_out(caller, self.webhooks.change, UpdateWebhook(webhook_id=webhook.id, **fields), None)
+        await self.dispatch(caller, self.webhooks.change, UpdateWebhook(webhook_id=webhook.id, **fields), None)
         found: Webhook = await self.reader.webhook(caller.company_id, webhook.id)
         return found
 
     async def delete(self, caller: Identity, webhook: Webhook) -> None:
-        await self.carry_out(caller, self.webhooks.delete, DeleteWebhook(webhook_id=webhook.id))
+        await self.dispatch(caller, self.webhooks.delete, DeleteWebhook(webhook_id=webhook.id))
 
     async def react(self, caller: Identity, handler: Any, event: Event, time: datetime = START) -> list[Event]:
         """The events that follow from one of the gateway's."""

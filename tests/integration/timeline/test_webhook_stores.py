@@ -408,7 +408,7 @@ async def test_a_deleted_webhook_is_nobodys(stores: Stores) -> None:
         await stores.change(ada, webhook, status="disabled")
     rotation = RotateWebhookSecret(webhook_id=webhook.id, secret=sealed("whsec_1", webhook.id), grace_seconds=0)
     with pytest.raises(WebhookNotFound):
-        await stores.carry_out(ada, stores.webhooks.rotate_secret, rotation)
+        await stores.dispatch(ada, stores.webhooks.rotate_secret, rotation)
     assert await stores.queue.claim(OTHER, now=START, limit=10) == []
 
 
@@ -421,7 +421,7 @@ async def test_every_change_has_its_event(real: Stores, database: Database) -> N
     webhook = await real.webhook(ada)
     await real.change(ada, webhook, status="disabled")
     rotation = RotateWebhookSecret(webhook_id=webhook.id, secret=sealed("whsec_1", webhook.id), grace_seconds=3600)
-    await real.carry_out(ada, real.webhooks.rotate_secret, rotation)
+    await real.dispatch(ada, real.webhooks.rotate_secret, rotation)
     await real.delete(ada, webhook)
     names = ["updated", "disabled", "updated", "deleted"]
     assert await emitted(database) == [(f"aes.timeline.webhook.{name}.v1", ada.user_id) for name in names]
@@ -485,7 +485,7 @@ async def test_no_webhook_comes_to_stand_on_a_revoked_key(stores: Stores) -> Non
     webhook = await stores.change(ada, await stores.webhook(ada), status="disabled")
     await stores.react(other, stores.webhooks.key_revoked, ApiKeyRevoked(key_id=other.key_id))
     with pytest.raises(WriterRevoked):
-        await stores.carry_out(other, stores.webhooks.create, creation(), None)
+        await stores.dispatch(other, stores.webhooks.create, creation(), None)
     with pytest.raises(WriterRevoked):
         await stores.change(other, webhook, status="enabled")
     assert (await stores.reader.webhook(ada.company_id, webhook.id)).key_id == ada.key_id
@@ -495,7 +495,7 @@ async def test_a_webhook_that_is_made_while_its_key_is_revoked_does_not_stay_ena
     """Whichever of both transactions has the key first, the other one waits for its end."""
     ada = real.caller()
     revoked = ApiKeyRevoked(key_id=ada.key_id)
-    creations = [real.carry_out(ada, real.webhooks.create, creation(), None) for _ in range(5)]
+    creations = [real.dispatch(ada, real.webhooks.create, creation(), None) for _ in range(5)]
     results = await asyncio.gather(
         *creations, real.react(ada, real.webhooks.key_revoked, revoked), return_exceptions=True
     )
@@ -535,7 +535,7 @@ async def test_a_deleted_webhook_gets_no_more_deliveries(real: Stores, database:
         (real.webhooks.deliver_again, again),
     ):
         with pytest.raises(WebhookNotFound):
-            await real.carry_out(ada, handler, command)
+            await real.dispatch(ada, handler, command)
     assert await database.execute("SELECT event_id FROM webhook_deliveries") == [(event_id,)]
 
 

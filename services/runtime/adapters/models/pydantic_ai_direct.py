@@ -19,10 +19,10 @@ from services.runtime.adapters.models.failures import (
     ProviderRetries,
     Retryable,
     connection_failure,
+    error_message,
     redact,
 )
 from services.runtime.adapters.models.images import ImageFetching
-from services.runtime.adapters.models.provider_errors import error_message
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
