@@ -39,7 +39,7 @@ class Lifecycle:
         settings: ServiceSettings,
         consumers: Consumers,
         *,
-        worker_role: str = WORKER,
+        worker: str = WORKER,
         connect: Hook,
         drain: Hook,
         close: Sequence[Hook],
@@ -49,7 +49,7 @@ class Lifecycle:
         self._app = app
         self._settings = settings
         self._consumers = consumers
-        self._worker_role = worker_role
+        self._worker = worker
         self._connect = connect
         self._drain = drain
         self._close = close
@@ -114,7 +114,7 @@ class Lifecycle:
         tasks: list[asyncio.Task[None]] = []
         try:
             if await unless_stopped(self._start(), self.stopping):
-                self._consumers.start(routers=roles is None or self._worker_role in roles, roles=roles)
+                self._consumers.start(routers=roles is None or self._worker in roles, roles=roles)
                 tasks += [
                     supervised(name, run)
                     for name, run, role in self._background

@@ -70,7 +70,7 @@ def build_webhooks(settings: TimelineSettings) -> Service:
 
 def _service(settings: TimelineSettings) -> Service:
     # Every statement finds rows by ids. Planning a read of the timeline's 30 partitions takes longer than reading them.
-    return Service("timeline", settings, migrations=MIGRATIONS, plan_once=True, worker_role=WEBHOOKS)
+    return Service("timeline", settings, migrations=MIGRATIONS, plan_once=True, worker=WEBHOOKS)
 
 
 def _fill_log(service: Service, settings: TimelineSettings) -> None:

@@ -22,7 +22,7 @@ Position = Annotated[int, Query(ge=0, le=_MAX_POSITION)]
 Most = Annotated[int, Query(ge=1, le=_MOST)]
 
 
-async def _filter(
+async def _asked_for(
     who: Caller,
     correlation_id: str | None = None,
     session_id: str | None = None,
@@ -39,7 +39,7 @@ async def _filter(
     )
 
 
-Wanted = Annotated[TimelineFilter, Depends(_filter)]
+Wanted = Annotated[TimelineFilter, Depends(_asked_for)]
 
 
 def events_router(timeline: Timeline) -> APIRouter:
