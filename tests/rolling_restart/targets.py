@@ -54,7 +54,7 @@ class Target(Protocol):
         """Reads its metrics; None when it does not answer."""
 
     def errors_logged(self) -> list[str]:
-        """What its processes have logged as an unexpected exception, when their logs can be read."""
+        """Exceptions that its processes have logged as errors, when their logs can be read."""
 
 
 @dataclass
