@@ -43,7 +43,7 @@ from services.gateway.adapters.postgres.timeline_partitions import PostgresTimel
 from services.runtime.adapters.postgres import expiry
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
-from services.runtime.domain.spending import NoPrices
+from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.sql import SQL
 
 from deploy.local.errors import StackError
-from services.ingestion.adapters.engines.pgvector.tables import IndexTable
+from services.ingestion.adapters.engines.pgvector.catalog import IndexTable
 
 TURNS_OF_A_SESSION: Final = 10
 EVENTS_OF_A_TURN: Final = 5

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, call_of, failures_explained, note, print_json, print_table
+from cli.terminal import Json, call_of, failures_explained, show, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -33,11 +33,8 @@ def list_open(
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         # What no kind is called, the service says.
         found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
-    if json_output:
-        print_json({"actions": found})
-        return
     rows = [(each.action_id, each.kind, _moment(each.expires_at), _call(each)) for each in found]
-    print_table(("id", "kind", "expires", "call"), rows)
+    show_table(json_output, {"actions": found}, ("id", "kind", "expires", "call"), rows)
 
 
 @app.command()
@@ -92,11 +89,8 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
 def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: str | None, api_key: str | None) -> None:
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         turn = client.actions.resolve(_find(client, action_id), **body)
-    if json_output:
-        print_json(turn)
-        return
     left = len(turn.required_actions)
-    note(f"The turn {turn.turn_id} waits for {left} more." if left else f"The turn {turn.turn_id} goes on.")
+    show(json_output, turn, f"The turn {turn.turn_id} {f'waits for {left} more' if left else 'goes on'}.")
 
 
 def _find(client: Client, action_id: str) -> OpenAction:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 import typer
 
 from cli.databases import ServiceDatabase
-from cli.terminal import Json, print_json, print_table
+from cli.terminal import Json, show_table
 from libs.contracts.timestamps import format_time
 from services.gateway.administration import Administration, administration
 
@@ -56,21 +56,16 @@ def create_company(
     company = run(
         lambda gateway: gateway.create_company(name, rate_limit=rate_limit or None), database_url, json_output
     )
-    if json_output:
-        print_json(as_json(company))
-    else:
-        print_table(("id", "name"), [(company.id, company.name)])
+    show_table(json_output, as_json(company), ("id", "name"), [(company.id, company.name)])
 
 
 @companies.command("list")
 def list_companies(database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the companies."""
     found = run(lambda gateway: gateway.companies(), database_url, json_output)
-    if json_output:
-        print_json({"companies": [as_json(company) for company in found]})
-    else:
-        rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
-        print_table(("id", "name", "requests a minute"), rows)
+    rows = [(company.id, company.name, company.rate_limit or "no limit") for company in found]
+    document = {"companies": [as_json(company) for company in found]}
+    show_table(json_output, document, ("id", "name", "requests a minute"), rows)
 
 
 @users.command("create")
@@ -82,17 +77,12 @@ def create_user(
 ) -> None:
     """Create a user."""
     user = run(lambda gateway: gateway.create_user(company, name), database_url, json_output)
-    if json_output:
-        print_json(as_json(user))
-    else:
-        print_table(("id", "name"), [(user.id, user.name)])
+    show_table(json_output, as_json(user), ("id", "name"), [(user.id, user.name)])
 
 
 @users.command("list")
 def list_users(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the users of a company."""
     found = run(lambda gateway: gateway.users(company), database_url, json_output)
-    if json_output:
-        print_json({"users": [as_json(user) for user in found]})
-    else:
-        print_table(("id", "name"), [(user.id, user.name) for user in found])
+    document = {"users": [as_json(user) for user in found]}
+    show_table(json_output, document, ("id", "name"), [(user.id, user.name) for user in found])

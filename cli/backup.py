@@ -27,7 +27,7 @@ from cli.archive import (
 from cli.databases import database_errors_explained
 from cli.dumps import dump
 from cli.installation import Installation, running_installation
-from cli.terminal import Json, failures_explained, note, print_json
+from cli.terminal import Json, failures_explained, note, show
 from deploy.local.errors import StackError
 from libs.contracts.errors import StoreUnavailable
 from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
@@ -53,10 +53,9 @@ def backup(
     """
     with failures_explained(json_output), _for_the_owner_alone():
         manifest = _back_up(in_order(running_installation()), folder)
-    if json_output:
-        print_json({"folder": str(folder), "bytes": manifest.bytes, "objects": manifest.objects})
-    else:
-        note(f"{sum(manifest.objects.values())} objects and {len(manifest.migrations)} databases are in {folder}.")
+    document = {"folder": str(folder), "bytes": manifest.bytes, "objects": manifest.objects}
+    kept = f"{sum(manifest.objects.values())} objects and {len(manifest.migrations)} databases"
+    show(json_output, document, f"{kept} are in {folder}.")
 
 
 def in_order(found: Installation) -> Installation:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from cli.connection import ApiKey, BaseUrl, connect
-from cli.terminal import Json, failures_explained, note, print_json, print_table
+from cli.terminal import Json, failures_explained, show, show_table
 
 if TYPE_CHECKING:
     from aes_client import Client
@@ -27,11 +27,8 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
     """List the company's budgets with what is used of them."""
     with _client(json_output, base_url, api_key) as client:
         found = list(client.budgets.list())
-    if json_output:
-        print_json({"budgets": found})
-        return
     rows = [(each.id, _whose(each), each.period, _use(each), _day(each)) for each in found]
-    print_table(("id", "of", "period", "used", "renews"), rows)
+    show_table(json_output, {"budgets": found}, ("id", "of", "period", "used", "renews"), rows)
 
 
 @app.command()
@@ -73,10 +70,7 @@ def delete(budget_id: BudgetId, json_output: Json = False, base_url: BaseUrl = N
     """Delete a budget."""
     with _client(json_output, base_url, api_key) as client:
         client.budgets.delete(budget_id)
-    if json_output:
-        print_json({"id": budget_id, "deleted": True})
-    else:
-        note("The budget is deleted.")
+    show(json_output, {"id": budget_id, "deleted": True}, "The budget is deleted.")
 
 
 @contextmanager
@@ -90,10 +84,8 @@ def _given(**fields: Any) -> Any:
 
 
 def _show(budget: Budget, json_output: bool) -> None:
-    if json_output:
-        print_json(budget)
-    else:
-        note(f"Budget {budget.id} of {_whose(budget)}: {_use(budget)} used in this period ({budget.period}).")
+    used = f"{_use(budget)} used in this period ({budget.period})"
+    show(json_output, budget, f"Budget {budget.id} of {_whose(budget)}: {used}.")
 
 
 def _whose(budget: Budget) -> str:

@@ -8,7 +8,7 @@ from typing import Generic, TypeVar
 
 import psycopg
 
-from cli.installation import find_installation
+from cli.installation import Installation, find_installation
 from cli.terminal import failures_explained
 from deploy.local.errors import StackError
 from libs.contracts.errors import ServiceError, StoreUnavailable
@@ -27,7 +27,7 @@ class ServiceDatabase(Generic[A]):
     def run(self, work: Callable[[A], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
         """Ends the command with a readable message when the work fails."""
         with failures_explained(as_json):
-            url = database_url or url_of(self.service)
+            url = database_url or url_of(self.service, find_installation())
             with database_errors_explained(self.service, url):
                 return asyncio.run(self._run(work, url))
 
@@ -36,9 +36,9 @@ class ServiceDatabase(Generic[A]):
             return await work(administration)
 
 
-def url_of(service: str) -> str:
+def url_of(service: str, installation: Installation) -> str:
     """Raises StackError when the installation names none."""
-    url = find_installation().databases.get(service)
+    url = installation.databases.get(service)
     if url is None:
         raise StackError(f"The database of the {service} is not named.", f"Set {_variable(service)}.")
     return url

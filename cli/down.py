@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from cli.progress import Progress
-from cli.terminal import Json, failures_explained, note, print_json
+from cli.terminal import Json, failures_explained, show
 from deploy.local.control import purge as delete_state
 from deploy.local.control import take_down
 from deploy.local.home import Home
@@ -28,7 +28,5 @@ def down(
             ran = take_down(home, progress.show)
         if purge:
             delete_state(home)
-    if json_output:
-        print_json({"stopped": ran, "purged": purge})
-    else:
-        note(("Stopped." if ran else "Nothing was running.") + (" All data is deleted." if purge else ""))
+    told = ("Stopped." if ran else "Nothing was running.") + (" All data is deleted." if purge else "")
+    show(json_output, {"stopped": ran, "purged": purge}, told)

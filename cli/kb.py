@@ -15,7 +15,7 @@ from rich.text import Text
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
-from cli.terminal import Json, failures_explained, note, place_in, print_json, print_table
+from cli.terminal import Json, failures_explained, note, place_in, print_json, show_table
 from deploy.local.errors import StackError
 
 if TYPE_CHECKING:
@@ -92,10 +92,8 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
     """List the knowledge bases of the company."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         found = list(client.knowledge_bases.list())
-    if json_output:
-        print_json({"knowledge_bases": found})
-        return
-    _show_knowledge_bases(found)
+    rows = [(each.id, each.name, _status(each), _files(each), each.processing_engine) for each in found]
+    show_table(json_output, {"knowledge_bases": found}, ("id", "name", "status", "files", "engine"), rows)
 
 
 @app.command()
@@ -191,13 +189,12 @@ def _removed_unless_filled(client: Client, knowledge_base_id: str) -> Iterator[N
         raise
 
 
-def _show_knowledge_bases(found: list[KnowledgeBase]) -> None:
-    rows = []
-    for base in found:
-        status = f"{base.status} {base.progress} %" if base.status == "running" else base.status
-        documents = f"{base.datasource_count}/{base.total_datasources}"
-        rows.append((base.id, base.name, status, documents, base.processing_engine))
-    print_table(("id", "name", "status", "files", "engine"), rows)
+def _status(base: KnowledgeBase) -> str:
+    return f"{base.status} {base.progress} %" if base.status == "running" else base.status
+
+
+def _files(base: KnowledgeBase) -> str:
+    return f"{base.datasource_count}/{base.total_datasources}"
 
 
 def _show_passages(passages: Sequence[Citation]) -> None:

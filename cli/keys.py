@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.administration import Company, DatabaseUrl, as_json, run
-from cli.terminal import Json, failures_explained, note, print_json, print_table
+from cli.terminal import Json, failures_explained, note, print_json, show, show_table
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
 from libs.contracts.errors import NotFound
@@ -52,10 +52,7 @@ def first(
         return True
 
     made = run(ensure, database_url, json_output)
-    if json_output:
-        print_json({"made": made})
-    else:
-        note(f"A key waits in {file}." if made else "There is a key already.")
+    show(json_output, {"made": made}, f"A key waits in {file}." if made else "There is a key already.")
 
 
 @app.command()
@@ -104,12 +101,10 @@ def create(
 def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the keys of a company, also those that are no longer valid."""
     found = run(lambda gateway: gateway.keys(company), database_url, json_output)
-    if json_output:
-        print_json({"api_keys": [as_json(key) for key in found]})
-        return
     now = datetime.now(UTC)
     rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
-    print_table(("id", "prefix", "name", "state", "expires", "user"), rows)
+    document = {"api_keys": [as_json(key) for key in found]}
+    show_table(json_output, document, ("id", "prefix", "name", "state", "expires", "user"), rows)
 
 
 @app.command()
@@ -138,10 +133,7 @@ def rotate(
 def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """Revoke a key; it stops working at once."""
     run(lambda gateway: gateway.revoke_key(key_id), database_url, json_output)
-    if json_output:
-        print_json({"id": key_id, "revoked": True})
-    else:
-        note("The key is revoked.")
+    show(json_output, {"id": key_id, "revoked": True}, "The key is revoked.")
 
 
 def parse_expiry(text: str, now: datetime) -> datetime | None:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.databases import ServiceDatabase
-from cli.terminal import Json, note, print_json, print_table
+from cli.terminal import Json, show, show_table
 from libs.contracts.decimals import decimal_text
 from libs.contracts.timestamps import format_time
 from services.runtime.administration import administration
@@ -28,20 +28,13 @@ DatabaseUrl = Annotated[
 def list_all(database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """List the prices of a million tokens."""
     found = _RUNTIME.run(lambda runtime: runtime.prices(), database_url, json_output)
-    if json_output:
-        prices = [
-            {
-                "model": each.model,
-                "input": decimal_text(each.input_price),
-                "output": decimal_text(each.output_price),
-                "updated_at": format_time(each.updated_at),
-            }
-            for each in found
-        ]
-        print_json({"prices": prices})
-        return
+    columns = ("model", "input", "output")
     rows = [(each.model, decimal_text(each.input_price), decimal_text(each.output_price)) for each in found]
-    print_table(("model", "input", "output"), rows)
+    prices = [
+        {**dict(zip(columns, row, strict=True)), "updated_at": format_time(each.updated_at)}
+        for row, each in zip(rows, found, strict=True)
+    ]
+    show_table(json_output, {"prices": prices}, columns, rows)
 
 
 @app.command("set")
@@ -55,20 +48,15 @@ def set_price(
     """Set the prices of a model. They hold within ten seconds, for turns that end from then on."""
     paid, produced = _decimal(input_price), _decimal(output_price)
     _RUNTIME.run(lambda runtime: runtime.set_price(model, paid, produced), database_url, json_output)
-    if json_output:
-        print_json({"model": model, "input": decimal_text(paid), "output": decimal_text(produced)})
-    else:
-        note(f"A million tokens of {model} cost {decimal_text(paid)} in and {decimal_text(produced)} out.")
+    price = {"model": model, "input": decimal_text(paid), "output": decimal_text(produced)}
+    show(json_output, price, f"A million tokens of {model} cost {price['input']} in and {price['output']} out.")
 
 
 @app.command()
 def remove(model: Model, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
     """Remove the prices of a model: its turns have no cost from then on."""
     _RUNTIME.run(lambda runtime: runtime.remove_price(model), database_url, json_output)
-    if json_output:
-        print_json({"model": model, "removed": True})
-    else:
-        note(f"{model} has no price any more.")
+    show(json_output, {"model": model, "removed": True}, f"{model} has no price any more.")
 
 
 def _decimal(text: str) -> Decimal:

@@ -15,7 +15,7 @@ from cli.backup import in_order, side_by_side, store_errors_explained, value
 from cli.databases import database_errors_explained
 from cli.dumps import load
 from cli.installation import Installation, find_installation, names_addresses
-from cli.terminal import Json, failures_explained, note, print_json
+from cli.terminal import Json, failures_explained, show
 from deploy.local.errors import StackError
 from deploy.local.foreground import start
 from deploy.local.home import Home
@@ -45,10 +45,8 @@ def restore(
         objects = checked_objects(folder, manifest)
         with _empty_installation() as installation:
             again = _restore(folder, manifest, objects, installation)
-    if json_output:
-        print_json({"published_again": again})
-    else:
-        note(f"Restored. {sum(again.values())} events will be published again when the services start.")
+    told = f"Restored. {sum(again.values())} events will be published again when the services start."
+    show(json_output, {"published_again": again}, told)
 
 
 def _check_stopped() -> None:

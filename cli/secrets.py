@@ -5,9 +5,9 @@ import asyncio
 import psycopg
 import typer
 
-from cli.databases import database_errors_explained
+from cli.databases import database_errors_explained, url_of
 from cli.installation import Installation, find_installation
-from cli.terminal import Json, failures_explained, note, print_json, print_table
+from cli.terminal import Json, failures_explained, note, show_table
 from deploy.local.credentials import Credentials
 from deploy.local.errors import StackError
 from libs.secrets import Rotation, SecretCipher, parse_keys
@@ -34,20 +34,15 @@ def rotate(json_output: Json = False) -> None:
         if installation.home is not None:
             file, complete = installation.home.credentials_file, not any(each.unreadable for each in found.values())
             Credentials.load_or_create(file).with_secrets_keys(installation.secrets_key, file, drop_others=complete)
-        if json_output:
-            print_json(
-                {
-                    "secrets": [
-                        {"what": what, "changed": each.changed, "unreadable": [place for place, _ in each.unreadable]}
-                        for what, each in found.items()
-                    ]
-                }
-            )
-        else:
-            rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
-            print_table(("", "encrypted anew", "unreadable"), rows)
-            for place, problem in (pair for each in found.values() for pair in each.unreadable):
-                note(f"{place}: {problem}")
+        secrets = [
+            {"what": what, "changed": each.changed, "unreadable": [place for place, _ in each.unreadable]}
+            for what, each in found.items()
+        ]
+        rows = [(what, each.changed, len(each.unreadable)) for what, each in found.items()]
+        show_table(json_output, {"secrets": secrets}, ("", "encrypted anew", "unreadable"), rows)
+        # Scripts have their places in the document.
+        for place, problem in (pair for each in found.values() for pair in each.unreadable if not json_output):
+            note(f"{place}: {problem}")
         if any(each.unreadable for each in found.values()):
             raise typer.Exit(1)
 
@@ -61,10 +56,7 @@ async def _rotate(installation: Installation) -> dict[str, Rotation]:
         raise StackError("AES_SECRETS_KEY is not set.", "Set it to the list that the services have, the newest first.")
     cipher, found = SecretCipher(keys), {}
     for table in SECRET_TABLES:
-        url = installation.databases.get(table.service)
-        if url is None:
-            variable = f"AES_{table.service.upper()}_DATABASE_URL"
-            raise StackError(f"The database of the {table.service} is not named.", f"Set {variable}.")
+        url = url_of(table.service, installation)
         with database_errors_explained(table.service, url):
             async with await psycopg.AsyncConnection.connect(url, autocommit=True, connect_timeout=10) as connection:
                 found[table.what] = await table.rotate(connection, cipher)

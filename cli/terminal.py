@@ -30,6 +30,22 @@ def _as_sent(value: Any) -> Any:
     return value.model_dump(by_alias=True, exclude_unset=True)
 
 
+def show(as_json: bool, document: Any, text: str) -> None:
+    """Prints the result of a command: the document for scripts, the text for people."""
+    if as_json:
+        print_json(document)
+    else:
+        note(text)
+
+
+def show_table(as_json: bool, document: Any, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """As ``show``, with a table for people."""
+    if as_json:
+        print_json(document)
+    else:
+        print_table(headings, rows)
+
+
 def note(text: str = "") -> None:
     print(text, file=sys.stderr, flush=True)
 

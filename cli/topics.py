@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from cli.installation import named_bus
-from cli.terminal import Json, failures_explained, note, print_json
+from cli.terminal import Json, failures_explained, show
 from deploy.local.errors import StackError
 from libs.eventing.administration import Replication, create_topics
 from libs.eventing.bus import BusUnavailable
@@ -53,7 +53,5 @@ def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None,
             asyncio.run(create_topics(bus.kafka, bus.prefix, replication=replication))
         except BusUnavailable as problem:
             raise StackError(f"{problem}.", "See what is wrong with: ./aes doctor") from None
-    if json_output:
-        print_json({"created": True, "replicas": replication.factor, "min_insync_replicas": replication.in_sync})
-    else:
-        note("All declared topics exist.")
+    document = {"created": True, "replicas": replication.factor, "min_insync_replicas": replication.in_sync}
+    show(json_output, document, "All declared topics exist.")

@@ -7,7 +7,9 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from libs.contracts.models import ContractModel
 
 _OWN: Final = ("libs.", "services.")
 
@@ -34,7 +36,7 @@ class ErrorKind(StrEnum):
     TIMEOUT = "timeout_error"
 
 
-class ExceededBudget(BaseModel):
+class ExceededBudget(ContractModel):
     """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -46,7 +48,7 @@ class ExceededBudget(BaseModel):
     renews_at: str | None = None
 
 
-class ExceededLimit(BaseModel):
+class ExceededLimit(ContractModel):
     """A limit of the company, by its name in `GET /me/`, and what of it is used."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -56,7 +58,7 @@ class ExceededLimit(BaseModel):
     used: int
 
 
-class ErrorDetail(BaseModel):
+class ErrorDetail(ContractModel):
     """One finding about one place of a document, or about a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -111,7 +113,7 @@ def _hint(error: Any) -> str | None:
     return None
 
 
-class ErrorInfo(BaseModel):
+class ErrorInfo(ContractModel):
     """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

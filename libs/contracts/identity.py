@@ -3,7 +3,9 @@
 from enum import StrEnum
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import ConfigDict
+
+from libs.contracts.models import ContractModel
 
 
 class Scope(StrEnum):
@@ -42,7 +44,7 @@ INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLAT
 """Scopes of the installation's operators, who see all companies. A key has them only if they were named."""
 
 
-class Identity(BaseModel):
+class Identity(ContractModel):
     """An authenticated caller. Scopes are text, since an older service may receive newer ones."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -5,7 +5,7 @@ Beside these, ``bus`` is the port of the broker, ``messages`` what the outbox st
 ``administration``, ``dead_letters``, ``lag`` and ``schema`` are for operators.
 """
 
-from libs.eventing._commands import CommandRouter
+from libs.eventing._commands import CommandRouter, RevokedKeys
 from libs.eventing._consumer import ConsumerLoop
 from libs.eventing._events import EventRouter
 from libs.eventing._identity_tokens import IdentitySigner
@@ -16,7 +16,6 @@ from libs.eventing._outbox import Outbox, Transaction
 from libs.eventing._relay import Relay
 from libs.eventing._request_reply import CommandSender, LookUp, Replies, ReplyState
 from libs.eventing._retention import EntityTable, Expiry, Retention
-from libs.eventing._revoked_keys import RevokedKeys
 
 __all__ = [
     "AlreadyProcessed",

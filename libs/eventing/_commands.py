@@ -11,26 +11,36 @@ import structlog
 from pydantic import ValidationError
 
 from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
-from libs.contracts.messages import Command, CommandContext, CommandRejected, Draft, Envelope, MessageContext
+from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
+from libs.contracts.messages import (
+    Command,
+    CommandContext,
+    CommandRejected,
+    Draft,
+    Envelope,
+    MalformedEnvelope,
+    MessageContext,
+    envelope_from,
+)
 from libs.contracts.timestamps import parse_time
+from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import _inbox as inbox
 from libs.eventing import _metrics as metrics
 from libs.eventing._identity_tokens import IdentitySigner
 from libs.eventing._outbox import Outbox, Transaction
-from libs.eventing._revoked_keys import RevokedKeys
-from libs.eventing.bus import PoisonMessage, Record
+from libs.eventing._request_reply import TailReader
+from libs.eventing.bus import Bus, PoisonMessage, Record
 from libs.eventing.messages import COMMAND_LIFETIME, process_span
 from libs.persistence import Database
 from libs.tracing import current_traceparent
 
+_REMEMBERED_KEYS: Final = 100_000
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
 # Below the ten seconds after which the gateway answers that a command was not accepted.
 _PREPARE_SECONDS: Final = 8.0
-
 C = TypeVar("C", bound=Command)
 P = TypeVar("P")
-
 Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
@@ -38,6 +48,52 @@ HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
 """Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
 """Whether a service knows the command with this id, if it is that company's."""
+
+
+class RevokedKeys:
+    """Times at which keys were revoked, read from the gateway's events.
+
+    The topic keeps events for longer than a command lives, so that reading it from its start replaces a table.
+    A look-up is one access to a dictionary.
+    """
+
+    def __init__(self, bus: Bus) -> None:
+        self._reader = TailReader(bus, [GATEWAY_EVENTS.name], self._on_record, from_start=True)
+        self._revoked: dict[str, str] = {}
+
+    @property
+    def known(self) -> bool:
+        """Whether all that had been revoked before the start is known."""
+        return self._reader.caught_up.is_set()
+
+    async def run(self) -> None:
+        """Read until cancelled."""
+        await self._reader.run()
+
+    async def wait(self) -> None:
+        """Return when all that had been revoked before the start is known: no command is carried out before that."""
+        await self._reader.caught_up.wait()
+
+    def before(self, key_id: str, time: str) -> bool:
+        """Whether the key was revoked before that time, given as text as all timestamps are."""
+        revoked = self._revoked.get(key_id)
+        return revoked is not None and revoked < time
+
+    def _on_record(self, record: Record) -> None:
+        try:
+            envelope = envelope_from(record.headers)
+            if envelope.type == ApiKeyRevoked.TYPE:
+                key_id = ApiKeyRevoked.decode(record.value).key_id
+            elif envelope.type == ConnectionDeleted.TYPE:
+                key_id = ConnectionDeleted.decode(record.value).connection_id
+            else:
+                return
+        except (MalformedEnvelope, ValueError) as problem:
+            _log.warning("event.malformed", topic=record.topic, offset=record.offset, problem=str(problem))
+            return
+        self._revoked[key_id] = envelope.time
+        if len(self._revoked) > _REMEMBERED_KEYS:
+            self._revoked.pop(next(iter(self._revoked)))
 
 
 class CommandRouter:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -17,18 +17,78 @@ from libs.contracts.messages import Command, Envelope, MalformedEnvelope, Receiv
 from libs.contracts.timestamps import format_time
 from libs.contracts.topics import RUNTIME_DELTAS, RUNTIME_EVENTS, TOPICS, Topic, TopicKind
 from libs.eventing._identity_tokens import IdentitySigner
-from libs.eventing._tail_reader import TailReader
-from libs.eventing.bus import Bus, BusUnavailable, MessageRefused, Producer, Record
+from libs.eventing.bus import Bus, BusUnavailable, MessageRefused, Partition, Producer, Record, Tail
 from libs.eventing.event_queue import EventQueue
 from libs.eventing.messages import OnEvent, PayloadCorrupt, PayloadReader, send_span, with_current_span
+from libs.retry import RetryPolicy
 from libs.tracing import current_traceparent
 
+_POLL_SECONDS: Final = 10.0
+_CATCH_UP_SECONDS: Final = 0.5
+_FRESH_SECONDS: Final = 10.0
+_RECONNECT: Final = RetryPolicy(first=0.5, longest=0.5)
 _log = structlog.get_logger("eventing.request_reply")
 # The gateway answers 503 within five seconds.
 _SEND_SECONDS: Final = 4.0
 _SILENCE_SECONDS: Final = 2.0
 _LONGEST_SILENCE_SECONDS: Final = 15.0
 _LOOK_UP_SECONDS: Final = 5.0
+
+
+class TailReader:
+    """Gives every record of some topics to a callback, once and without a gap, through outages of the broker.
+
+    Reading begins at the end; with ``from_start`` at the first record that the topics still keep. ``caught_up`` is set
+    when all that was there at the start has been given, and stays set.
+    """
+
+    def __init__(
+        self, bus: Bus, topics: Sequence[str], on_record: Callable[[Record], None], *, from_start: bool = False
+    ) -> None:
+        self.caught_up = asyncio.Event()
+        self._bus = bus
+        self._topics = topics
+        self._on_record = on_record
+        self._from_start = from_start
+        self._tail: Tail | None = None
+        self._offsets: Mapping[Partition, int] = {}
+        self._fresh_until = float("-inf")
+
+    @property
+    def fresh(self) -> bool:
+        """Whether the broker answered within the last seconds, so that nothing important is missed."""
+        if self._tail is None:
+            return False
+        now = asyncio.get_running_loop().time()
+        # Asked for with each request, and to look at every partition takes a while.
+        if now >= self._fresh_until:
+            self._fresh_until = self._tail.answered() + _FRESH_SECONDS
+        return now < self._fresh_until
+
+    async def run(self) -> None:
+        """Read until cancelled; waits for an unreachable broker."""
+        await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
+
+    def _log(self, problem: Exception, _attempt: int) -> None:
+        _log.warning("tail.unreachable", topics=list(self._topics), problem=str(problem))
+
+    async def _follow(self) -> None:
+        tail = self._bus.tail(self._topics, from_start=self._from_start, offsets=self._offsets)
+        try:
+            await tail.start()
+            self._tail, self._fresh_until = tail, float("-inf")
+            await self._read(tail)
+        finally:
+            self._tail, self._offsets = None, tail.offsets
+            await tail.stop()
+
+    async def _read(self, tail: Tail) -> None:
+        while True:
+            if not self.caught_up.is_set() and await tail.caught_up():
+                self.caught_up.set()
+            seconds = _POLL_SECONDS if self.caught_up.is_set() else _CATCH_UP_SECONDS
+            for record in await tail.poll(seconds):
+                self._on_record(record)
 
 
 class ReplyState(Enum):
@@ -263,7 +323,9 @@ class CommandSender:
                 "the message bus did not confirm in time; the request may still be carried out", retry_after=2
             ) from problem
         except MessageRefused as problem:
-            raise ServiceUnavailable(f"the message bus refused the request: {problem}") from problem
+            # The broker's words are for operators.
+            _log.error("command.refused_by_broker", topic=topic.name, problem=str(problem))
+            raise ServiceUnavailable("the message bus refused the request") from problem
 
     def _on_record(self, record: Record) -> None:
         try:

@@ -7,7 +7,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from libs.eventing._attempts import Attempts, GivenUp, is_outage
+from libs.eventing._consumer import Attempts, GivenUp, is_outage
 from libs.eventing._ordered_merge import OrderedMerge, Waiting
 from libs.eventing.bus import Bus, BusUnavailable, Consumer, OffsetMove, Overtaken, Partition, PoisonMessage, Record
 from libs.eventing.dead_letters import DeadLetters

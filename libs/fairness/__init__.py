@@ -1,7 +1,5 @@
 """Permits and queues, shared among companies in turns."""
 
-from libs.fairness._capacity import Capacity
-from libs.fairness._queue import FairQueue
-from libs.fairness._semaphore import FairSemaphore, QueueFull
+from libs.fairness._turns import Capacity, FairQueue, FairSemaphore, QueueFull
 
 __all__ = ["Capacity", "FairQueue", "FairSemaphore", "QueueFull"]

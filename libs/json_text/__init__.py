@@ -1,9 +1,7 @@
 """JSON from outside: half surrogate pairs become U+FFFD, and integers keep all their digits."""
 
-from libs.json_text._nesting import is_deeper
-from libs.json_text._reading import NotJson, read_json
+from libs.json_text._json import NotJson, is_deeper, read_json, write_json
 from libs.json_text._surrogates import PairedText, without_half_escapes, without_half_pairs, without_half_pairs_in
-from libs.json_text._writing import write_json
 
 __all__ = [
     "NotJson",

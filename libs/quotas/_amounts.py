@@ -13,14 +13,18 @@ _USED: Final = """
     SELECT company_id, name, sum(amount)::bigint FROM company_amounts
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
-# Two of them at once fold each row once: the second one finds the rows of the first gone.
+# Bounded, however many changes a company has: one statement for all of them could exceed its time, for ever. Two at
+# once fold each row once: the second one finds the rows of the first gone.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
-        SELECT DISTINCT company_id, name FROM
-            (SELECT company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s) c
+        SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s
+    ), taken AS MATERIALIZED (
+        SELECT id FROM changed
+        UNION ALL
+        SELECT a.id FROM company_amounts a
+        JOIN (SELECT DISTINCT company_id, name FROM changed) c USING (company_id, name) WHERE a.folded
     ), gone AS (
-        DELETE FROM company_amounts a USING changed c
-        WHERE a.company_id = c.company_id AND a.name = c.name RETURNING a.company_id, a.name, a.amount
+        DELETE FROM company_amounts a USING taken t WHERE a.id = t.id RETURNING a.company_id, a.name, a.amount
     ), folded AS (
         INSERT INTO company_amounts (company_id, name, amount, folded)
         SELECT company_id, name, sum(amount), true FROM gone GROUP BY company_id, name HAVING sum(amount) <> 0
@@ -80,7 +84,7 @@ class CompanyAmounts:
         }
 
     async def fold(self) -> bool:
-        """Adds up changes; returns whether there were any."""
+        """Adds up the oldest changes; returns whether there were any."""
         rows = await self._database.execute(_FOLD, (_BATCH,))
         return bool(rows[0][0])
 

@@ -1,17 +1,15 @@
 """Parts that every service has: settings, logs, health, errors, internal calls, start and stop."""
 
 from libs.service_defaults._command_line import serve
-from libs.service_defaults._logging import configure_logging
 from libs.service_defaults._release import RELEASE
 from libs.service_defaults.internal_calls import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import Caller, Cursor, Limit, Offset
-from libs.service_defaults.service import API, WORKER, Service
+from libs.service_defaults.service import API, Service
 from libs.service_defaults.settings import ServiceSettings, invalid_settings
 
 __all__ = [
     "API",
     "RELEASE",
-    "WORKER",
     "Caller",
     "Cursor",
     "Limit",
@@ -21,7 +19,6 @@ __all__ = [
     "UpstreamClient",
     "UpstreamResponse",
     "UpstreamStream",
-    "configure_logging",
     "invalid_settings",
     "serve",
 ]

@@ -11,14 +11,47 @@ from libs.eventing import CommandRouter, ConsumerLoop, EventRouter, KafkaBus
 from libs.eventing.batches import BatchConsumer, BatchHandler
 from libs.eventing.bus import BusUnavailable, Producer
 from libs.eventing.dead_letters import DeadLetters
-from libs.service_defaults._departures import Departures
+from libs.persistence import Presence
+from libs.retry import RetryPolicy
 from libs.service_defaults._health import Check, Readiness
 from libs.service_defaults._supervision import Hook, supervised, unless_stopped
 
+_RETRIES: Final = RetryPolicy(first=0.5, longest=5.0)
 _log = structlog.get_logger("service")
 _MEASURE_SECONDS: Final = 5.0
 Router = CommandRouter | EventRouter
 Member = ConsumerLoop | BatchConsumer[Any]
+
+
+class Departures:
+    """Takes ended processes of the service out of its Kafka groups; each process does it for those that it is in."""
+
+    def __init__(self, bus: KafkaBus, presence: Presence) -> None:
+        self._groups = bus.groups()
+        self._presence = presence
+        self._watched: list[str] = []
+        self._woken = asyncio.Event()
+        presence.on_change(self._woken.set)
+
+    def watch(self, group: str) -> None:
+        """Adds a group, named without prefix. It is looked at right away: members may be left from a former process."""
+        self._watched.append(group)
+        self._woken.set()
+
+    async def run(self) -> None:
+        """Looks at the groups now and whenever a process is gone, until cancelled."""
+
+        def log(problem: Exception, _attempt: int) -> None:
+            _log.info("groups.not_looked_at", problem=str(problem))
+
+        while True:
+            await _RETRIES.run(self._expel, on=BusUnavailable, before_sleep=log)
+            await self._woken.wait()
+            self._woken.clear()
+
+    async def _expel(self) -> None:
+        if self._watched:
+            await self._groups.expel(self._watched, self._presence.gone)
 
 
 class Consumers:

@@ -1,25 +1,83 @@
 """The HTTP server of a service, under the service's own signal handling, with limits on what a connection may cost."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import uvicorn
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from libs.contracts.errors import InvalidRequest, ServiceError, TooLarge
 from libs.contracts.identifiers import new_id
-from libs.service_defaults._websocket import LARGEST_MESSAGE, PING_SECONDS, BoundedWebSocket
 from libs.service_defaults.errors import error_body
 from libs.service_defaults.observed_requests import HEADER
 
 LARGEST_HEAD: Final = 64 * 1024
+_LARGEST_MESSAGE: Final = 512 * 1024
+_PING_SECONDS: Final = 20.0
 _HEAD_SECONDS: Final = 60.0
 _UNREAD_SECONDS: Final = 60.0
 _UNSENT_BYTES: Final = 128 * 1024
+# Uvicorn logs each connection with its query, where public keys stand.
+_log: Final = logging.getLogger("uvicorn.websocket")
+_log.setLevel(logging.WARNING)
+
+
+class ReaderTimer:
+    """Aborts a connection whose client takes nothing of what it is sent: its handler would wait for ever."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, seconds: float) -> None:
+        self._loop = loop
+        self._transport = transport
+        self._seconds = seconds
+        self.handle: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        if self.handle is None:
+            self.handle = self._loop.call_later(self._seconds, self._check, self._transport.get_write_buffer_size())
+
+    def stop(self) -> None:
+        if self.handle is not None:
+            self.handle.cancel()
+            self.handle = None
+
+    def _check(self, unsent_before: int) -> None:
+        self.handle = None
+        if self._transport.get_write_buffer_size() < unsent_before:
+            self.start()
+        else:
+            self._transport.abort()
+
+
+class BoundedWebSocket(WebSocketsSansIOProtocol):
+    """Uvicorn's protocol with a ``ReaderTimer``."""
+
+    unread_seconds: float = _UNREAD_SECONDS
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.logger = _log
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self.reader_timer = ReaderTimer(self.loop, transport, self.unread_seconds)
+
+    def pause_writing(self) -> None:
+        super().pause_writing()
+        self.reader_timer.start()
+
+    def resume_writing(self) -> None:
+        super().resume_writing()
+        self.reader_timer.stop()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self.reader_timer.stop()
+        super().connection_lost(exc)
 
 
 class HttpServer(uvicorn.Server):
@@ -45,9 +103,9 @@ class HttpServer(uvicorn.Server):
                 port=port,
                 http=BoundedConnection,
                 ws=BoundedWebSocket,
-                ws_max_size=LARGEST_MESSAGE,
-                ws_ping_interval=PING_SECONDS,
-                ws_ping_timeout=PING_SECONDS,
+                ws_max_size=_LARGEST_MESSAGE,
+                ws_ping_interval=_PING_SECONDS,
+                ws_ping_timeout=_PING_SECONDS,
                 # Messages are small, and each connection would hold tens of kilobytes for it.
                 ws_per_message_deflate=False,
                 access_log=False,
@@ -131,15 +189,15 @@ class BoundedConnection(HttpToolsProtocol):
     _in_head: bool = True
     _head_size: int = 0
     _head_timer: asyncio.TimerHandle | None = None
-    _reader_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
+        self.reader_timer = ReaderTimer(self.loop, transport, self.unread_seconds)
         self._start_head_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._stop_head_timer()
-        self._stop_reader_timer()
+        self.reader_timer.stop()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -182,40 +240,22 @@ class BoundedConnection(HttpToolsProtocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._start_reader_timer()
+        self.reader_timer.start()
 
     def resume_writing(self) -> None:
         super().resume_writing()
         # A connection that is being closed ends only when its client has taken the rest, too.
         if not self.transport.is_closing():
-            self._stop_reader_timer()
+            self.reader_timer.stop()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
         if self.transport.is_closing():
-            self._start_reader_timer()
+            self.reader_timer.start()
 
     def timeout_keep_alive_handler(self) -> None:
         super().timeout_keep_alive_handler()
-        self._start_reader_timer()
-
-    def _start_reader_timer(self) -> None:
-        if self._reader_timer is None:
-            self._reader_timer = self.loop.call_later(
-                self.unread_seconds, self._check_reader, self.transport.get_write_buffer_size()
-            )
-
-    def _check_reader(self, size_before: int) -> None:
-        self._reader_timer = None
-        if self.transport.get_write_buffer_size() < size_before:
-            self._start_reader_timer()
-        else:
-            self.transport.abort()
-
-    def _stop_reader_timer(self) -> None:
-        if self._reader_timer is not None:
-            self._reader_timer.cancel()
-            self._reader_timer = None
+        self.reader_timer.start()
 
     def _start_head_timer(self) -> None:
         self._head_timer = self.loop.call_later(self.head_seconds, self.transport.close)

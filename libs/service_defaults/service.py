@@ -23,13 +23,20 @@ from libs.eventing import (
 )
 from libs.eventing.batches import BatchHandler
 from libs.eventing.messages import PayloadReader
-from libs.persistence import Database, Holders, Presence, ReclaimWork, is_outage, migrate, retry_until_available
+from libs.persistence import (
+    Database,
+    Holders,
+    Presence,
+    ReclaimWork,
+    is_migrated,
+    is_outage,
+    migrate,
+    retry_until_available,
+)
 from libs.quotas import CompanyAmounts
-from libs.service_defaults._consumers import Consumers
-from libs.service_defaults._departures import Departures
+from libs.service_defaults._consumers import Consumers, Departures
 from libs.service_defaults._health import Readiness, health_routes
 from libs.service_defaults._lifecycle import API, WORKER, Lifecycle
-from libs.service_defaults._schema import AwaitedSchema
 from libs.service_defaults._supervision import supervised
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_calls import UpstreamClient
@@ -38,8 +45,9 @@ from libs.service_defaults.observed_requests import SILENT, ObservedRequests
 from libs.service_defaults.repeating import repeat_when_woken
 from libs.service_defaults.settings import ServiceSettings
 
+_LOOK_SECONDS: Final = 1.0
+BEHIND: Final = "the database has not been migrated to this release"
 __all__ = ["API", "WORKER", "Service"]
-
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
 _BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
@@ -50,6 +58,35 @@ _DATABASE_WAITING: Final = Gauge(
     "Pieces of work that wait for a connection to the database, or for their company's turn to have one.",
     ["service"],
 )
+
+
+class AwaitedSchema:
+    """Waits for migrations that another process carries out.
+
+    A database ahead of the program is as good: migrations only add, and an older release goes on while a newer one is
+    rolled out.
+    """
+
+    def __init__(self, service: str, migrations: Path) -> None:
+        self._service = service
+        self._migrations = migrations
+        self._behind = False
+
+    @property
+    def problem(self) -> str:
+        """The reason for waiting; empty when there is none."""
+        return BEHIND if self._behind else ""
+
+    async def wait(self, url: str) -> None:
+        """Returns once the database has this release's newest revision; raises IncompatibleSchema, and outages."""
+        while not await asyncio.to_thread(is_migrated, url, self._migrations):
+            if not self._behind:
+                _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
+            self._behind = True
+            await asyncio.sleep(_LOOK_SECONDS)
+        if self._behind:
+            _log.info("database.caught_up")
+        self._behind = False
 
 
 class Service:

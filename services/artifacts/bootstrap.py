@@ -4,7 +4,6 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -17,12 +16,10 @@ from libs.quotas import CompanyAmounts
 from libs.retry import RetryPolicy
 from libs.service_defaults import Service
 from services.artifacts.adapters.internal_api import HttpDocuments, HttpSessions
-from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader, PostgresArtifactWriter
-from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
+from services.artifacts.adapters.postgres.artifacts import ARTIFACT_BYTES, PostgresArtifactReader
 from services.artifacts.adapters.postgres.expiry import ENTITIES, EXPIRIES
 from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
-from services.artifacts.adapters.postgres.uploads import ARTIFACT_BYTES, PostgresNewArtifacts
 from services.artifacts.adapters.tables.reader import TableProcesses
 from services.artifacts.domain.links import LinkSigner
 from services.artifacts.entrypoints.commands import register_commands
@@ -32,16 +29,8 @@ from services.artifacts.entrypoints.http.contents import contents_router
 from services.artifacts.entrypoints.maintenance import PeriodicWork
 from services.artifacts.settings import ArtifactsSettings
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
-from services.artifacts.use_cases.copy_to_platform import (
-    CopyToPlatform,
-    FinishCopy,
-    FinishRemoval,
-    HandleRejection,
-    RemoveFromPlatform,
-    ResendCommands,
-)
+from services.artifacts.use_cases.copy_to_platform import ResendCommands
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
-from services.artifacts.use_cases.indexing_event_handler import IndexingEventHandler
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import PackArtifacts
 from services.artifacts.use_cases.read_contents import OpenContent, PreviewTables, ReadText, SearchDocuments
@@ -67,7 +56,7 @@ def build(settings: ArtifactsSettings) -> Service:
     service.on_start(_start_of(store))
     jobs = PostgresTableJobs(service.database, lambda: service.presence.announced)
     tables = PeriodicWork("tables", _read_tables(service, settings, store, jobs), _POLL_SECONDS)
-    commands = PeriodicWork("commands", ResendCommands(service.outbox, PostgresPlatformWriter), _RESEND_SECONDS)
+    commands = PeriodicWork("commands", ResendCommands(service.outbox), _RESEND_SECONDS)
     # A session's bytes go with it.
     collector = CollectBlobs(database=service.database, store=store, owner="artifacts", keep_hours=0)
     collect = PeriodicWork("blobs", collector, _COLLECT_SECONDS)
@@ -90,7 +79,6 @@ def _read_tables(
         store=store,
         reader=TableProcesses(seconds=settings.table_timeout_seconds, memory_bytes=settings.table_memory_bytes),
         outbox=service.outbox,
-        writer=PostgresArtifactWriter,
         at_once=settings.table_processes,
         lease_seconds=settings.lease_seconds,
     )
@@ -110,7 +98,7 @@ def _add_http(
         access=sessions,
         blobs=Blobs(service.database, store),
         outbox=service.outbox,
-        writer=partial(PostgresNewArtifacts, amounts=amounts),
+        amounts=amounts,
         links=links,
         limits=Limits(max_bytes=settings.max_upload_bytes, max_pixels=settings.max_image_pixels),
         on_stored=wake_tables,
@@ -126,18 +114,9 @@ def _add_http(
 
 
 def _add_messages(service: Service, wake_deleted: Wake) -> None:
-    register_commands(
-        service.commands, CopyToPlatform(PostgresPlatformWriter), RemoveFromPlatform(PostgresPlatformWriter)
-    )
-    delete = DeleteSessionArtifacts(PostgresArtifactWriter, on_deleted=wake_deleted)
-    follow_sessions(service.follow("sessions", linger=True), delete)
-    follow_ingestion(
-        service.follow("ingestion"),
-        IndexingEventHandler(PostgresArtifactWriter),
-        FinishCopy(PostgresPlatformWriter),
-        FinishRemoval(PostgresPlatformWriter),
-        HandleRejection(PostgresPlatformWriter),
-    )
+    register_commands(service.commands)
+    follow_sessions(service.follow("sessions", linger=True), DeleteSessionArtifacts(wake_deleted))
+    follow_ingestion(service.follow("ingestion"))
 
 
 def _start_of(store: ObjectStore) -> Callable[[], Awaitable[None]]:

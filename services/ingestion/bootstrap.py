@@ -4,13 +4,11 @@ import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from typing import Final
 
 from libs.blobs import Blobs, CollectBlobs
-from libs.eventing import Transaction
 from libs.objects import ObjectStore, open_store
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import API, Service
@@ -20,30 +18,19 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.internal_api import HttpArtifactSource
 from services.ingestion.adapters.kafka import KafkaWorkSender
 from services.ingestion.adapters.parsing.pool import ParsingPool
-from services.ingestion.adapters.postgres.artifact_documents import (
-    PostgresArtifactJobs,
-    PostgresArtifactLocator,
-    PostgresArtifactWriter,
-)
-from services.ingestion.adapters.postgres.collections import (
-    PostgresCollectionChanges,
-    PostgresCollectionPublisher,
-    PostgresCollectionReader,
-    PostgresCollectionWriter,
-)
+from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs, PostgresArtifactLocator
+from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionReader
 from services.ingestion.adapters.postgres.expiry import ENTITIES, EXPIRIES
-from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresFileWriter, PostgresSearchableFiles
+from services.ingestion.adapters.postgres.files import FILE_BYTES, FILES, PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
-from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.adapters.postgres.texts import PostgresTexts
-from services.ingestion.adapters.postgres.uploads import FILE_BYTES, FILES, PostgresNewFiles
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue, count_backlog
 from services.ingestion.domain.engines import Engine
-from services.ingestion.entrypoints.commands import artifact_commands, file_commands, knowledge_base_commands
+from services.ingestion.entrypoints.commands import register_commands
 from services.ingestion.entrypoints.events import artifact_events
 from services.ingestion.entrypoints.http.artifacts import artifact_texts_router
 from services.ingestion.entrypoints.http.collections import collections_router
@@ -53,26 +40,21 @@ from services.ingestion.entrypoints.streams import GROUP, IngestionStreams
 from services.ingestion.entrypoints.watchdog import Watchdog
 from services.ingestion.settings import IngestionSettings
 from services.ingestion.use_cases.advance_run import AdvanceRun
-from services.ingestion.use_cases.copy_artifact import FetchArtifact, StoreFetchedArtifact
+from services.ingestion.use_cases.change_knowledge_bases import ChangeKnowledgeBases
+from services.ingestion.use_cases.copy_artifacts import CopyArtifacts
 from services.ingestion.use_cases.dispatch_work import BATCH as DISPATCHED_AT_ONCE
 from services.ingestion.use_cases.dispatch_work import DispatchWork, ReconcileWork
-from services.ingestion.use_cases.document_indexer import DocumentIndexer
-from services.ingestion.use_cases.document_loader import DocumentLoader
-from services.ingestion.use_cases.drop_indexes import DropIndexes
+from services.ingestion.use_cases.document_indexer import DocumentIndexer, ProgressThrottle
+from services.ingestion.use_cases.document_loader import DocumentLoader, ParseAhead
 from services.ingestion.use_cases.index_artifacts import IndexArtifacts, RemoveDeletedArtifacts
+from services.ingestion.use_cases.index_care import DropIndexes, InspectArtifactIndexes, InspectIndexes, LostIndexes
 from services.ingestion.use_cases.ingest_items import IngestItems
-from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes, InspectIndexes
-from services.ingestion.use_cases.lost_indexes import LostIndexes
-from services.ingestion.use_cases.parse_ahead import ParseAhead
-from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 from services.ingestion.use_cases.publish_collection_changes import PublishCollectionChanges
 from services.ingestion.use_cases.read_text import ReadArtifactText, ReadFileText
-from services.ingestion.use_cases.renew_leases import RenewLeases
 from services.ingestion.use_cases.search import SearchArtifacts, SearchKnowledgeBase
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 from services.ingestion.use_cases.upload_files import Limits, UploadFiles
 
-OpenNewFiles = Callable[[Transaction], PostgresNewFiles]
 MIGRATIONS = Path(__file__).parent / "migrations"
 _COLLECTION_CHANGES_SECONDS: Final = 1.0
 _COLLECT_SECONDS: Final = 600.0
@@ -94,9 +76,8 @@ def build(settings: IngestionSettings) -> Service:
     service.on_start(store.start)
     amounts = CompanyAmounts(service.database, settings.limits_of_companies(), [FILES, FILE_BYTES])
     service.count_amounts(amounts)
-    new_files = partial(PostgresNewFiles, amounts=amounts)
-    _add_files(service, settings, store, new_files)
-    _add_knowledge_bases(service, settings, store, new_files)
+    _add_files(service, settings, store, amounts)
+    _add_knowledge_bases(service, settings, store, amounts)
     return service
 
 
@@ -156,32 +137,32 @@ class _Search:
             await engine.close()
 
 
-def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, new_files: OpenNewFiles) -> None:
+def _add_files(service: Service, settings: IngestionSettings, store: ObjectStore, amounts: CompanyAmounts) -> None:
     database, outbox = service.database, service.outbox
     files, collections = PostgresFileReader(database), PostgresCollectionReader(database)
     limits = Limits(max_bytes=settings.max_upload_bytes, max_files=settings.max_files_per_upload)
-    upload = UploadFiles(Blobs(database, store), outbox, new_files, limits)
+    upload = UploadFiles(Blobs(database, store), outbox, amounts, limits)
     read_text = ReadFileText(files, PostgresTexts(database), store)
-    file_commands(service.commands, PostgresFileWriter, PostgresCollectionWriter, _now)
     service.http.include_router(files_router(upload, files, read_text, store))
     service.http.include_router(collections_router(collections, files))
-    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox, PostgresCollectionPublisher)
+    publish = PublishCollectionChanges(PostgresCollectionChanges(database), outbox)
     service.background("collections.publish", lambda: repeat(publish, _COLLECTION_CHANGES_SECONDS), role=API)
     collect = CollectBlobs(database=database, store=store, owner="files", keep_hours=_UNUSED_HOURS)
     service.background("blobs.collect", lambda: repeat(collect, _COLLECT_SECONDS), role=API)
 
 
 def _add_knowledge_bases(
-    service: Service, settings: IngestionSettings, store: ObjectStore, new_files: OpenNewFiles
+    service: Service, settings: IngestionSettings, store: ObjectStore, amounts: CompanyAmounts
 ) -> None:
     database, outbox = service.database, service.outbox
     search = _Search.of(service, settings)
     reader = PostgresKnowledgeBaseReader(database)
-    knowledge_base_commands(service.commands, reader, PostgresKnowledgeBaseWriter, search.resolver, _now)
+    copy = CopyArtifacts(Blobs(database, store), HttpArtifactSource(service.calls), amounts)
+    register_commands(service.commands, ChangeKnowledgeBases(reader, search.resolver), copy)
     searching = SearchKnowledgeBase(reader, PostgresSearchableFiles(database), search.engines, search.embedders)
     service.http.include_router(knowledge_bases_router(reader, searching))
     service.on_stop(search.close)
-    _add_artifacts(service, store, search, new_files)
+    _add_artifacts(service, store, search)
     service.background("backlog.count", lambda: repeat(partial(count_backlog, database), _BACKLOG_SECONDS))
     drop = DropIndexes(PostgresIndexDeletion(database, outbox), search.engines)
     service.background("indexes.drop", lambda: repeat(drop, _DROP_SECONDS))
@@ -196,12 +177,9 @@ def _add_knowledge_bases(
     service.background("indexes.inspect", lambda: repeat(inspect, settings.reconcile_seconds))
 
 
-def _add_artifacts(service: Service, store: ObjectStore, search: _Search, new_files: OpenNewFiles) -> None:
-    database = service.database
-    fetch = FetchArtifact(Blobs(database, store), HttpArtifactSource(service.calls))
-    artifact_commands(service.commands, fetch, StoreFetchedArtifact(new_files))
-    artifact_events(service.follow("artifacts"), PostgresArtifactWriter)
-    places = PostgresArtifactLocator(database)
+def _add_artifacts(service: Service, store: ObjectStore, search: _Search) -> None:
+    artifact_events(service.follow("artifacts"))
+    places = PostgresArtifactLocator(service.database)
     searching = SearchArtifacts(places, search.embedders, search.engines, search.resolver)
     service.http.include_router(artifact_texts_router(ReadArtifactText(places, store), searching))
 
@@ -232,6 +210,11 @@ def _add_ingestion(
     def claims() -> list[str]:
         return [*ingest.claims, *advance.claims]
 
+    async def renew_leases() -> None:
+        if held := claims():
+            await items.renew(held)
+        await loader.renew()
+
     async def joined() -> bool:
         return streams.joined
 
@@ -241,7 +224,6 @@ def _add_ingestion(
 
     dispatch = DispatchWork(queue, KafkaWorkSender(service.producer, source=service.source))
     reconcile = ReconcileWork(queue, runs, settings.reconcile_seconds)
-    renew_leases = RenewLeases(items, loader, claims)
     parse_ahead = ParseAhead(queue, loader, claims, settings.parsing_processes)
     tasks: dict[str, Callable[[], Awaitable[None]]] = {
         "streams": streams.serve,
@@ -269,8 +251,4 @@ def _announced(service: Service) -> Callable[[], int | None]:
 
 def _lost_indexes(service: Service, search: _Search) -> LostIndexes:
     catalog = PostgresIndexCatalog(service.database)
-    return LostIndexes(catalog, search.engines, service.outbox, PostgresKnowledgeBaseWriter)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
+    return LostIndexes(catalog, search.engines, service.outbox)

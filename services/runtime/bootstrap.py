@@ -44,7 +44,7 @@ from services.runtime.adapters.tools.builtin import builtin_tools
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
 from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
-from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
+from services.runtime.adapters.tools.toolsets.mcp.late import LateMcpConnector
 from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.admission import AdmissionPolicy, Backlog
@@ -201,7 +201,7 @@ def build(settings: RuntimeSettings) -> Service:
     )
     secrets = ToolsetSecrets(settings.secret_cipher())
     target = HttpTarget(resolver, secrets)
-    mcp, openapi = McpConnector(resolver, secrets, artifacts), OpenApiConnector(target, resolver)
+    mcp, openapi = LateMcpConnector(resolver, secrets, artifacts), OpenApiConnector(target, resolver)
     connectors = connected({"http": HttpConnector(target), "mcp": mcp, "openapi": openapi}, secrets)
     catalogue = HttpToolsets(service.calls) if service.calls.installed("registry") else None
     tools = AgentTools(toolbox, catalogue, connectors)

@@ -51,12 +51,14 @@ def test_a_service_has_the_rooms_that_every_service_has(service: str) -> None:
 
 
 @pytest.mark.parametrize("service", SERVICES)
-def test_a_use_case_is_called_like_a_function_and_has_no_other_public_method(service: str) -> None:
+def test_a_use_case_is_a_function_or_called_like_one_and_has_no_other_public_method(service: str) -> None:
     """Others are nouns whose methods are their verbs: their file has the name of the class, or they have a package."""
     for file in sorted((ROOT / "services" / service / "use_cases").glob("[!_]*.py")):
-        classes = [node for node in ast.parse(file.read_text()).body if isinstance(node, ast.ClassDef)]
+        body = ast.parse(file.read_text()).body
+        classes = [node for node in body if isinstance(node, ast.ClassDef)]
+        functions = [each for each in body if isinstance(each, ast.AsyncFunctionDef) and each.name[0] != "_"]
         use_cases = [each for each in classes if "__call__" in methods(each)]
-        assert use_cases or any(snake_case(each.name).endswith(file.stem) for each in classes), file
+        assert use_cases or functions or any(snake_case(each.name).endswith(file.stem) for each in classes), file
         for each in use_cases:
             assert not {name for name in methods(each) if not name.startswith("_")}, f"{file.name}: {each.name}"
 

@@ -54,22 +54,19 @@ class Api:
     http: httpx.AsyncClient
     problems: list[str] = field(default_factory=list)
 
+    async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Something that a test needs, as soon as a busy or a restarting service makes it."""
+        reply = await self.persistently("POST", path, json=body, headers={"idempotency-key": unique()})
+        assert reply.status_code == 201, reply.text
+        made: dict[str, Any] = reply.json()
+        return made
+
     async def session(self, model: str = MODEL, **fields: Any) -> str:
         """A new session's id."""
-        reply = await self.http.post("/sessions/", json=configuration(model, **fields))
-        assert reply.status_code == 201, reply.text
-        return str(reply.json()["session_id"])
-
-    async def session_persistently(self, model: str = MODEL, **fields: Any) -> str:
-        """A new session, however long it takes until one can be made."""
-        headers = {"idempotency-key": unique()}
-        reply = await self.persistently("POST", "/sessions/", json=configuration(model, **fields), headers=headers)
-        assert reply.status_code == 201, reply.text
-        return str(reply.json()["session_id"])
+        return str((await self.create("/sessions/", configuration(model, **fields)))["session_id"])
 
     async def sessions(self, count: int, model: str = MODEL, **fields: Any) -> list[str]:
-        """Many at once, of which a busy gateway that several companies use puts some off."""
-        return list(await asyncio.gather(*(self.session_persistently(model, **fields) for _ in range(count))))
+        return list(await asyncio.gather(*(self.session(model, **fields) for _ in range(count))))
 
     async def execute(self, session_id: str, content: Any, **headers: str) -> httpx.Response:
         """Header names with underscores: ``prefer``, ``idempotency_key``, ``x_correlation_id``."""

@@ -45,10 +45,8 @@ from tests.support.waiting import until
 
 
 async def agent_key(api: Api, model: str = MODEL, **fields: Any) -> str:
-    body = configuration(model, name=unique("Agent"), **fields)
-    made = await api.http.post("/agent/", json=body)
-    assert made.status_code == 201, made.text
-    return str(made.json()["agent_key"])
+    made = await api.create("/agent/", configuration(model, name=unique("Agent"), **fields))
+    return str(made["agent_key"])
 
 
 @asynccontextmanager

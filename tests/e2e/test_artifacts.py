@@ -147,7 +147,7 @@ async def test_a_lot_at_once_takes_little_memory(stack: RunningStack, api: Api) 
 
 @pytest.mark.crash("artifacts and ingestion")
 async def test_processes_killed_while_they_work_leave_everything_ready(breakable: RunningStack, api: Api) -> None:
-    session = await api.session_persistently()
+    session = await api.session()
     table = b"a,b,c\n" + b"1,2,some text\n" * 150_000
     text = b"The ferry to Lerwick leaves at seven in the evening.\n" * 3_000
     names = [("a.csv", table), ("a.txt", text), ("b.csv", table), ("b.txt", text), ("c.csv", table), ("c.txt", text)]

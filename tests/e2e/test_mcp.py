@@ -24,10 +24,8 @@ ECHO = "openai:stub-echo"
 
 async def agent(api: Api, model: str = ECHO, **fields: Any) -> str:
     """A stored agent's key."""
-    name = unique("Desk")
-    reply = await api.http.post("/agent/", json={**configuration(model, **fields), "name": name})
-    assert reply.status_code == 201, reply.text
-    return str(reply.json()["agent_key"])
+    made = await api.create("/agent/", {**configuration(model, **fields), "name": unique("Desk")})
+    return str(made["agent_key"])
 
 
 def answer_of(result: Any) -> dict[str, Any]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import struct
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,9 +18,11 @@ from tests.e2e.api import Api, configuration, new_client, unique
 from tests.e2e.conftest import Caller, make_caller, make_company
 from tests.e2e.running_stack import RunningStack
 from tests.servers.model_stub import TEXT
+from tests.support.scans import png
 from tests.support.waiting import until
 
 BUILTIN = "builtin:extractive"
+BITMAP = b"BM" + struct.pack("<IHHIIiiHHIIiiII", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"\0\0\xff\0"
 HELLO: Any = [{"role": "user", "content": "Hello"}]
 SEAT_COUNT: Any = {
     "type": "function",
@@ -28,6 +32,10 @@ SEAT_COUNT: Any = {
         "parameters": {"type": "object", "properties": {"crossing": {"type": "integer"}}, "required": ["crossing"]},
     },
 }
+
+
+def picture(url: str) -> Any:
+    return {"type": "image_url", "image_url": {"url": url}}
 
 
 def client_of(stack: RunningStack, key: str) -> AsyncOpenAI:
@@ -42,9 +50,8 @@ async def client(stack: RunningStack) -> AsyncIterator[AsyncOpenAI]:
 
 async def agent(api: Api, model: str = "openai:stub", **fields: Any) -> str:
     """A stored agent's key, which is a model's name here."""
-    made = await api.http.post("/agent/", json={**configuration(model, **fields), "name": unique("chat agent")})
-    assert made.status_code == 201, made.text
-    return str(made.json()["agent_key"])
+    made = await api.create("/agent/", {**configuration(model, **fields), "name": unique("chat agent")})
+    return str(made["agent_key"])
 
 
 async def test_a_completion_is_a_turn_of_a_session_that_nobody_lists(api: Api, client: AsyncOpenAI) -> None:
@@ -119,6 +126,48 @@ async def test_calls_at_once_are_each_their_own(client: AsyncOpenAI) -> None:
     assert len({reply.id for reply in replies}) == 24
 
 
+async def test_images_in_messages_reach_a_model_that_sees(api: Api, client: AsyncOpenAI) -> None:
+    """They are artifacts of the session, the conversation's as well, and nothing of them is in the turn."""
+    model = await agent(api, "openai:stub-echo")
+    scan, drawn = (base64.b64encode(content).decode() for content in (png(), BITMAP))
+    messages: Any = [
+        {"role": "user", "content": [picture(f"data:image/bmp;base64,{drawn}")]},
+        {"role": "assistant", "content": "A dot."},
+        {"role": "user", "content": [{"type": "text", "text": "And?"}, picture(f"data:image/jpeg;base64,{scan}")]},
+    ]
+    raw = await client.chat.completions.with_raw_response.create(model=model, messages=messages)
+    said = str(raw.parse().choices[0].message.content)
+    assert f"data:image/png;base64,{scan}" in said
+    session = raw.headers["X-Session-ID"]
+    listed = (await api.http.get(f"/sessions/{session}/artifacts/")).json()["artifacts"]
+    assert {each["content_type"] for each in listed} == {"image/png", "image/bmp"}
+    kept = await api.messages(session)
+    assert [block["type"] for block in kept[0]["content_blocks"]] == ["file"]
+    assert [block["type"] for block in kept[2]["content_blocks"]] == ["text", "file"]
+    assert scan not in str(kept)
+    events = await client.chat.completions.create(model=model, messages=messages, stream=True)
+    streamed = "".join([chunk.choices[0].delta.content or "" async for chunk in events if chunk.choices])
+    assert f"data:image/png;base64,{scan}" in streamed
+    with pytest.raises(openai.BadRequestError):
+        await client.chat.completions.create(model=BUILTIN, messages=messages)
+
+
+async def test_a_response_takes_images_in_its_session(api: Api, client: AsyncOpenAI) -> None:
+    model = await agent(api, "openai:stub-echo")
+    url = f"data:image/png;base64,{base64.b64encode(png()).decode()}"
+    parts: Any = [{"type": "input_text", "text": "And?"}, {"type": "input_image", "image_url": url, "detail": "auto"}]
+    first = await client.responses.create(model=model, input=[{"role": "user", "content": parts}])
+    assert url in first.output_text
+    second = await client.responses.create(
+        model=model, input=[{"role": "user", "content": parts}], previous_response_id=first.id
+    )
+    assert url in second.output_text
+    turn = second.id.removeprefix("resp_")
+    raw = await client.responses.with_raw_response.retrieve(second.id)
+    listed = (await api.http.get(f"/sessions/{raw.headers['X-Session-ID']}/artifacts/")).json()
+    assert listed["total"] == 1, f"the same image again is the same artifact ({turn})"
+
+
 async def test_bad_calls_raise_the_clients_own_errors(stack: RunningStack, client: AsyncOpenAI) -> None:
     create = client.chat.completions.create
     refusals: list[tuple[type[openai.APIStatusError], dict[str, Any]]] = [
@@ -134,11 +183,9 @@ async def test_bad_calls_raise_the_clients_own_errors(stack: RunningStack, clien
     for error, fields in refusals:
         with pytest.raises(error):
             await create(**{"model": BUILTIN, "messages": HELLO, **fields})
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     for url in ("data:image/png;base64,AAAA", "http://127.0.0.1/a.png"):
-        picture["image_url"] = {"url": url}
         with pytest.raises(openai.BadRequestError):
-            await create(model=BUILTIN, messages=[{"role": "user", "content": [picture]}])  # type: ignore[typeddict-item,list-item]
+            await create(model=BUILTIN, messages=[{"role": "user", "content": [picture(url)]}])
     with pytest.raises(openai.APIStatusError) as large:
         await create(model=BUILTIN, messages=[{"role": "user", "content": "x" * 2_000_000}])
     assert large.value.status_code == 413

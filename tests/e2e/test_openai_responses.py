@@ -46,9 +46,8 @@ async def client(stack: RunningStack) -> AsyncIterator[AsyncOpenAI]:
 
 async def agent(api: Api, model: str = "openai:stub", **fields: Any) -> str:
     """A stored agent's key, which is a model's name here."""
-    made = await api.http.post("/agent/", json={**configuration(model, **fields), "name": unique("shop agent")})
-    assert made.status_code == 201, made.text
-    return str(made.json()["agent_key"])
+    made = await api.create("/agent/", {**configuration(model, **fields), "name": unique("shop agent")})
+    return str(made["agent_key"])
 
 
 async def test_a_response_is_what_the_turn_is(api: Api, client: AsyncOpenAI) -> None:

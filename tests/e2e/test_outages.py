@@ -62,7 +62,7 @@ async def test_kafka_is_away(breakable: RunningStack, api: Api, how: str) -> Non
         await check_writes_refused(api, session, path)
     text = unique("after")
     headers = {"idempotency-key": text}
-    other = await api.session_persistently("openai:stub-echo")
+    other = await api.session("openai:stub-echo")
     reply = await api.persistently("POST", f"/runtime/{other}/execute/", json={"content": text}, headers=headers)
     assert reply.json()["response"]["content"] == f"You said: {text}"
     assert len(await api.messages(other)) == 2

@@ -113,7 +113,7 @@ async def recorded_in(api: Api, session: str) -> list[tuple[int, str]]:
 async def test_readers_see_each_event_once_and_in_one_order_whatever_is_killed(
     breakable: RunningStack, api: Api, part: str
 ) -> None:
-    session = await api.session_persistently()
+    session = await api.session()
     first, second = (SessionReader(breakable, session) for _ in range(2))
     events = EventReader(api, session)
     replies: dict[str, str] = {}

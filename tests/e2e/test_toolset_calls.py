@@ -29,9 +29,7 @@ async def _toolset(api: Api, target: HostileTarget, **fields: Any) -> str:
     name = unique("desk").lower()
     read = {"name": "read", "method": "GET", "url": target.url("/tickets/{number}"), "parameters": PARAMETERS}
     pay = {"name": "pay", "method": "POST", "url": target.url("/payments/{number}"), "parameters": PARAMETERS}
-    body = {"name": name, "type": "http", "tools": [{**read, **fields}, {**pay, **fields}]}
-    created = await api.http.post("/toolsets/", json=body)
-    assert created.status_code == 201, created.text
+    await api.create("/toolsets/", {"name": name, "type": "http", "tools": [{**read, **fields}, {**pay, **fields}]})
     return name
 
 
@@ -76,8 +74,7 @@ async def test_a_turn_calls_an_operation_of_an_openapi_document(api: Api, target
         "paths": {"/tickets/{number}": {"get": read}},
     }
     name = unique("desk").lower()
-    created = await api.http.post("/toolsets/", json={"name": name, "type": "openapi", "document": document})
-    assert created.status_code == 201, created.text
+    await api.create("/toolsets/", {"name": name, "type": "openapi", "document": document})
     order = {"tool": f"{name}_read", "arguments": {"number": 7, "full": True}}
 
     reply = (await api.execute(await api.session(ORDERED, tools=[f"{name}.read"]), orjson.dumps(order).decode())).json()

@@ -27,7 +27,7 @@ async def problems(load: Load, kafka: KafkaConnection | str | None, *, killed: b
 
 
 async def errors_of_the_service(client: Client) -> list[str]:
-    """Everything that ended with `internal_error`, also for others; the key is an operator's."""
+    """Returns turns, runs and jobs that ended with `internal_error`, by whatever caller; the key is an operator's."""
     reply = (await client.call("GET", "/operations/failures/", expect=200)).json()
     return [f"failed with an internal error: {failure}" for failure in reply["failures"]]
 

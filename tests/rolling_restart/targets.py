@@ -54,7 +54,7 @@ class Target(Protocol):
         """Reads its metrics; None when it does not answer."""
 
     def errors_logged(self) -> list[str]:
-        """Exceptions that its processes have logged as errors, when their logs can be read."""
+        """Unexpected exceptions that its processes have logged, when their logs can be read."""
 
 
 @dataclass

@@ -16,13 +16,14 @@ from services.runtime.domain.conversation import Citation
 _STRATEGIES = {
     ".png": "vision",
     ".jpg": "vision",
+    ".bmp": "vision",
     ".csv": "structural_parsing",
     ".xlsx": "structural_parsing",
     ".xls": "structural_parsing",
     ".json": "structural_parsing",
 }
 _WHEN = "2030-01-01T00:00:00.000000Z"
-_TYPES = {".png": "image/png", ".csv": "text/csv", ".txt": "text/plain"}
+_TYPES = {".png": "image/png", ".bmp": "image/bmp", ".csv": "text/csv", ".txt": "text/plain"}
 
 
 @dataclass

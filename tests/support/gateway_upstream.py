@@ -111,8 +111,9 @@ class Upstream:
             transaction.emit(AgentUpdated(agent=agent), subject=agent.id)
 
     async def finish(self, turn_id: str, text: str) -> None:
-        """Complete a turn that was held."""
+        """Complete a turn that was held, after the transaction that began it."""
         async with self.service.outbox.transaction(self._contexts[turn_id]) as transaction:
+            await transaction.connection.execute(_LOCK, (turn_id,))
             transaction.emit(_completed(turn_id, text, self._contexts[turn_id]), subject=turn_id)
 
     async def _cancel(self, transaction: Transaction, command: CancelTurn, context: CommandContext) -> None:
@@ -135,6 +136,7 @@ class Upstream:
 
     async def _execute(self, transaction: Transaction, command: ExecuteTurn, context: CommandContext) -> None:
         turn_id = context.command_id
+        await transaction.connection.execute(_LOCK, (turn_id,))
         self.work_of(context.message.company_id).turns.append(turn_id)
         self._contexts[turn_id] = context.message
         started = TurnStarted(session_id=SESSION, turn_id=turn_id, attempt=1, user_message_id="m1")
@@ -144,6 +146,7 @@ class Upstream:
 
 
 SESSION = "01890000-0000-7000-8000-000000000001"
+_LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
 
 
 def _completed(turn_id: str, text: str, context: MessageContext) -> TurnCompleted:

@@ -60,7 +60,8 @@ class Infrastructure:
     async def create_database(self, name: str, *, template: str = "template1") -> str:
         """An empty database, or one like the template; returns its owner's URL."""
         administrator = await asyncio.to_thread(self.postgres_url)
-        await _execute(administrator, "CREATE DATABASE {} TEMPLATE {} STRATEGY wal_log", name, template)
+        # Less than half the CPU of the usual way, which writes every page of the template to the log.
+        await _execute(administrator, "CREATE DATABASE {} TEMPLATE {} STRATEGY file_copy", name, template)
         return urlunsplit(urlsplit(administrator)._replace(path=f"/{name}"))
 
     async def create_migrated(self, name: str, migrations: Path) -> str:

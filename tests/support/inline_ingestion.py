@@ -15,7 +15,6 @@ from libs.objects import ObjectStore
 from libs.service_defaults import Service
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
-from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
@@ -28,13 +27,10 @@ from services.ingestion.domain.parsing import Unparsable
 from services.ingestion.domain.runs import ItemKey, RunKey
 from services.ingestion.use_cases.advance_run import AdvanceRun
 from services.ingestion.use_cases.dispatch_work import ReconcileWork
-from services.ingestion.use_cases.document_indexer import DocumentIndexer
+from services.ingestion.use_cases.document_indexer import DocumentIndexer, ProgressThrottle
 from services.ingestion.use_cases.document_loader import DocumentLoader
-from services.ingestion.use_cases.drop_indexes import DropIndexes
+from services.ingestion.use_cases.index_care import DropIndexes, InspectIndexes, LostIndexes
 from services.ingestion.use_cases.ingest_items import IngestItems
-from services.ingestion.use_cases.inspect_indexes import InspectIndexes
-from services.ingestion.use_cases.lost_indexes import LostIndexes
-from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 
 
 class PlainTextReader:
@@ -127,7 +123,7 @@ class InlineWorker:
         indexing = DocumentIndexer(self.items, progress, self.embedders, self.engines)
         self.ingestion = IngestItems(self.items, self.runs, progress, self.loading, indexing)
         catalog = PostgresIndexCatalog(database)
-        lost_indexes = LostIndexes(catalog, self.engines, outbox, PostgresKnowledgeBaseWriter)
+        lost_indexes = LostIndexes(catalog, self.engines, outbox)
         self.inspect = InspectIndexes(catalog, self.engines, lost_indexes, time.monotonic)
         self.advance = AdvanceRun(self.runs, self.engines, lost_indexes)
 

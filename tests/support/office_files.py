@@ -136,8 +136,11 @@ def docx(paragraphs: Sequence[str], *, bomb_bytes: int = 0) -> bytes:
     return docx_of("".join(_paragraph(text) for text in paragraphs), bomb_bytes=bomb_bytes)
 
 
-def docx_of(body: str, *, bomb_bytes: int = 0, **parts: str) -> bytes:
-    """A Word document of these elements; ``parts`` are the contents of its other parts by their kind."""
+def docx_of(body: str, *, bomb_bytes: int = 0, addresses: Sequence[str] = (), **parts: str) -> bytes:
+    """A Word document of these elements; ``parts`` are the contents of its other parts by their kind.
+
+    ``addresses`` of links, whose ids are rId1, rId2, …
+    """
     document = f"{_XML}<w:document {_WORD_NAMESPACES}><w:body>{body}"
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as package:
@@ -145,6 +148,10 @@ def docx_of(body: str, *, bomb_bytes: int = 0, **parts: str) -> bytes:
         _frame(package, "word/document.xml", {"/word/document.xml": main})
         links = "".join(
             f'<Relationship Id="{kind}" Type="{_OFFICE}/{kind}" Target="{kind}.xml"/>' for kind in sorted(parts)
+        )
+        links += "".join(
+            f'<Relationship Id="rId{number}" Type="{_OFFICE}/hyperlink" Target="{address}" TargetMode="External"/>'
+            for number, address in enumerate(addresses, 1)
         )
         package.writestr(
             "word/_rels/document.xml.rels",

@@ -2,16 +2,17 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 AgentType = Literal["llm_agent", "react_agent"]
 SearchMode = Literal["hybrid", "semantic", "keyword"]
 
 
-class StrictModel(BaseModel):
+class StrictModel(ContractModel):
     """A request body: unknown fields are refused by name, never dropped."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -106,7 +107,7 @@ class AgentConfiguration(StrictModel):
     """JSON Schema of the reply's ``output``."""
 
 
-class ValidationReport(BaseModel):
+class ValidationReport(ContractModel):
     """The findings of a validation; ``config_hash`` only for a valid configuration."""
 
     valid: bool
@@ -152,7 +153,7 @@ class UpdateAgentBody(StrictModel):
     entry_point: str | None = Field(default=None, max_length=500)
 
 
-class Agent(BaseModel):
+class Agent(ContractModel):
     """A stored agent. ``owner`` and ``company`` are identifiers."""
 
     id: str
@@ -173,7 +174,7 @@ class Agent(BaseModel):
     updated_at: Timestamp
 
 
-class AgentVersion(BaseModel):
+class AgentVersion(ContractModel):
     """One immutable version of an agent's configuration."""
 
     version_number: str

@@ -2,11 +2,12 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from libs.contracts.api.agents import StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
@@ -17,7 +18,7 @@ BYTES_MISSING: Final = "bytes_missing"
 """Type of the error detail of an artifact whose bytes are lost (as opposed to a store that does not answer)."""
 
 
-class ArtifactRecord(BaseModel):
+class ArtifactRecord(ContractModel):
     """A file of one session, without links to it. ``size`` in bytes.
 
     ``metadata`` is what processing found out: ``width`` and ``height`` of an image, ``characters`` and ``passages``
@@ -51,7 +52,7 @@ class ArtifactPage(ListPage):
     artifacts: list[Artifact]
 
 
-class ArtifactState(BaseModel):
+class ArtifactState(ContractModel):
     """``progress`` in percent."""
 
     artifact_id: str
@@ -60,14 +61,14 @@ class ArtifactState(BaseModel):
     error: ErrorInfo | None = None
 
 
-class ArtifactUrl(BaseModel):
+class ArtifactUrl(ContractModel):
     """A signed link, good until ``expires_at``."""
 
     url: str
     expires_at: Timestamp
 
 
-class Sheet(BaseModel):
+class Sheet(ContractModel):
     """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
 
     name: str
@@ -77,18 +78,18 @@ class Sheet(BaseModel):
     row_count: int
 
 
-class ArtifactPreview(BaseModel):
+class ArtifactPreview(ContractModel):
     sheets: list[Sheet]
 
 
-class PlatformCopy(BaseModel):
+class PlatformCopy(ContractModel):
     """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
 
     success: bool = True
     file_id: str
 
 
-class ArtifactText(BaseModel):
+class ArtifactText(ContractModel):
     """A part of a document's extracted text: it begins at ``offset`` of ``characters``."""
 
     artifact_id: str
@@ -106,7 +107,7 @@ class ArtifactSearchBody(StrictModel):
     top_k: Annotated[int, Field(ge=1, le=100)] = 5
 
 
-class ArtifactPassage(BaseModel):
+class ArtifactPassage(ContractModel):
     """A passage of a document. ``score`` is 0 to 1, comparable within one answer only."""
 
     artifact_id: str
@@ -117,7 +118,7 @@ class ArtifactPassage(BaseModel):
     row: int | None = None
 
 
-class ArtifactPassages(BaseModel):
+class ArtifactPassages(ContractModel):
     results: list[ArtifactPassage]
 
 

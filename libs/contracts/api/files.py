@@ -2,11 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from libs.contracts.api.agents import Name, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 FileStatus = Literal["active", "inactive"]
@@ -17,7 +18,7 @@ FileIds = Annotated[list[Id], Field(min_length=1, max_length=1000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class File(BaseModel):
+class File(ContractModel):
     """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
 
     id: str
@@ -36,7 +37,7 @@ class FilePage(ListPage):
     files: list[File]
 
 
-class FileText(BaseModel):
+class FileText(ContractModel):
     """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
 
     file_id: str
@@ -45,7 +46,7 @@ class FileText(BaseModel):
     characters: int
 
 
-class UploadedFiles(BaseModel):
+class UploadedFiles(ContractModel):
     """The reply to an upload of several files."""
 
     success: bool
@@ -76,7 +77,7 @@ class BulkBody(StrictModel):
         return self
 
 
-class FileResult(BaseModel):
+class FileResult(ContractModel):
     """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
 
     file_id: str
@@ -84,7 +85,7 @@ class FileResult(BaseModel):
     error: ErrorInfo | None = None
 
 
-class BulkReply(BaseModel):
+class BulkReply(ContractModel):
     """``processed`` counts the successes; ``success`` is false only when there was none."""
 
     success: bool
@@ -103,7 +104,7 @@ class UpdateCollectionBody(StrictModel):
     description: str | None = Field(default=None, max_length=10_000)
 
 
-class Collection(BaseModel):
+class Collection(ContractModel):
     """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
 
     id: str
@@ -125,14 +126,14 @@ class CollectionFilesBody(StrictModel):
     file_ids: FileIds
 
 
-class CollectionFilesReply(BaseModel):
+class CollectionFilesReply(ContractModel):
     success: bool
     added: int
     failed: int
     results: list[FileResult]
 
 
-class AvailableCollection(BaseModel):
+class AvailableCollection(ContractModel):
     id: str
     name: str
     description: str
@@ -140,7 +141,7 @@ class AvailableCollection(BaseModel):
     datasource_count: int
 
 
-class AvailableCollections(BaseModel):
+class AvailableCollections(ContractModel):
     success: bool
     collections: list[AvailableCollection]
     count: int

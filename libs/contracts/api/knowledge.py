@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, Field, model_validator
+from pydantic import Field, model_validator
 
 from libs.contracts.api.agents import Name, SearchMode, StrictModel
 from libs.contracts.api.files import FileStatus, Id
 from libs.contracts.api.pages import ListPage
 from libs.contracts.api.sessions import Citation
+from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 Engine = Literal["pgvector", "weaviate"]
@@ -75,21 +76,21 @@ class UpdateKnowledgeBaseBody(StrictModel):
     llm_config: dict[str, Any] | None = None
 
 
-class Datasource(BaseModel):
+class Datasource(ContractModel):
     id: str
     name: str
     type: Literal["file-upload"] = "file-upload"
     status: FileStatus = "active"
 
 
-class DatasourceSnapshot(BaseModel):
+class DatasourceSnapshot(ContractModel):
     id: str
     name: str
     type: Literal["file-upload"] = "file-upload"
     ingestion_status: str
 
 
-class DatasourceError(BaseModel):
+class DatasourceError(ContractModel):
     """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
 
     code: str
@@ -99,7 +100,7 @@ class DatasourceError(BaseModel):
     retryable: bool
 
 
-class KnowledgeBase(BaseModel):
+class KnowledgeBase(ContractModel):
     """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
 
     id: str
@@ -134,7 +135,7 @@ class KnowledgeBasePage(ListPage):
     knowledge_bases: list[KnowledgeBase]
 
 
-class KnowledgeBaseState(BaseModel):
+class KnowledgeBaseState(ContractModel):
     """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
 
     success: bool = True
@@ -157,7 +158,7 @@ class SearchBody(StrictModel):
     filters: SearchFilters = SearchFilters()
 
 
-class SearchReply(BaseModel):
+class SearchReply(ContractModel):
     """Passages, best first; ``score`` 0 to 1."""
 
     success: bool = True

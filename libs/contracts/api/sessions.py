@@ -2,12 +2,13 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentConfiguration, ClientTools, JsonObject, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
+from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 TurnStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
@@ -35,7 +36,7 @@ class ForkSessionBody(StrictModel):
         return self
 
 
-class SessionCreatedReply(BaseModel):
+class SessionCreatedReply(ContractModel):
     success: bool = True
     session_id: str
     config_hash: str
@@ -45,7 +46,7 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-class Session(BaseModel):
+class Session(ContractModel):
     """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
 
     ``metadata``: pairs that another protocol's client gave it; left out when there are none.
@@ -172,7 +173,7 @@ class ExecuteBody(StrictModel):
     options: TurnOptions | None = None
 
 
-class WireModel(BaseModel):
+class WireModel(ContractModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
@@ -304,6 +305,14 @@ class ActionPage(WireModel, ListPage):
     actions: list[OpenAction]
 
 
+class SaidFile(FileBlock):
+    """Internal: a file of the session in a message of its history, with what its artifact's record says of it."""
+
+    name: str
+    content_type: str
+    processing_strategy: str
+
+
 class HistoryMessage(WireModel):
     """A message that a session begins with.
 
@@ -312,7 +321,7 @@ class HistoryMessage(WireModel):
     """
 
     role: Literal["user", "assistant", "tool"]
-    content: str | list[Annotated[TextBlock | ImageUrlBlock, Field(discriminator="type")]]
+    content: str | list[Annotated[TextBlock | ImageUrlBlock | SaidFile, Field(discriminator="type")]]
     tool_calls: list[RequestedToolCall] = []
     tool_call_id: str | None = None
 

@@ -3,11 +3,12 @@
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import Field, RootModel
 
 from libs.contracts.api.agents import Approval, CallRetries, CallSeconds, JsonObject, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 MAX_DOCUMENT_BYTES: Final = 2_000_000
@@ -33,7 +34,7 @@ def secret_place(company_id: str, name: str) -> str:
     return f"secrets/{company_id}/{name}"
 
 
-class _CallSettings(BaseModel):
+class _CallSettings(ContractModel):
     safe_to_repeat: bool | None = None
     approval: Approval | None = None
     timeout_seconds: CallSeconds | None = None
@@ -129,7 +130,7 @@ class UpdateToolsetBody(CallSettings):
     tools: list[HttpTool] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
 
 
-class ToolsetTool(BaseModel):
+class ToolsetTool(ContractModel):
     """A tool of a toolset, with the settings that hold for its calls."""
 
     name: str
@@ -151,7 +152,7 @@ class ConnectedTool(ToolsetTool):
     binding: JsonObject | None = None
 
 
-class ConnectedToolset(BaseModel):
+class ConnectedToolset(ContractModel):
     """Internal: one version of a toolset as the runtime gets it (``GET /internal/toolsets``, discovery, try-out).
 
     ``config`` has the fields of the toolset's body beside name and type. ``document`` is among them for discovery
@@ -167,13 +168,13 @@ class ConnectedToolset(BaseModel):
     secrets: dict[str, str] = {}
 
 
-class ConnectedToolsets(BaseModel):
+class ConnectedToolsets(ContractModel):
     """Internal: those of the asked toolsets that exist."""
 
     toolsets: list[ConnectedToolset]
 
 
-class LeftOutTool(BaseModel):
+class LeftOutTool(ContractModel):
     """Internal: a tool of a target that cannot be used; its name may be what is wrong with it."""
 
     name: str
@@ -184,7 +185,7 @@ class LeftOutTool(BaseModel):
         return cls(name=name[:200], reason=reason[:500])
 
 
-class DiscoveredTools(BaseModel):
+class DiscoveredTools(ContractModel):
     """Internal: the tools that a toolset's target offers, or that its description compiles to.
 
     Their settings are the defaults of the target; the registry lays those of the toolset over them.
@@ -194,7 +195,7 @@ class DiscoveredTools(BaseModel):
     left_out: list[LeftOutTool] = []
 
 
-class TryToolCall(BaseModel):
+class TryToolCall(ContractModel):
     """Internal: one call of a tool, outside of any turn, made at most once. ``call_id`` is its idempotency key."""
 
     toolset: ConnectedToolset
@@ -209,7 +210,7 @@ class CallToolBody(StrictModel):
     arguments: JsonObject = {}
 
 
-class CallToolReply(BaseModel):
+class CallToolReply(ContractModel):
     """The result of a call; ``output`` is the text that a model would get."""
 
     status: Literal["completed", "failed"]
@@ -281,7 +282,7 @@ class PutSecretBody(StrictModel):
     value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
 
 
-class Secret(BaseModel):
+class Secret(ContractModel):
     """A secret without its value, which nobody gets to see again."""
 
     name: str

@@ -17,6 +17,8 @@ _DEADLINE_SECONDS = 4.0
 
 
 class HttpDocuments:
+    """Documents in ingestion, which indexes them. Raises ``ServiceUnavailable``."""
+
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
@@ -40,6 +42,7 @@ class HttpSessions:
         self._calls = calls
 
     async def session(self, session_id: str, caller: Identity) -> KnownSession | None:
+        """Returns None when the caller may not see it. Raises ``ServiceUnavailable``."""
         answer = await self._calls.get("runtime", f"/internal/sessions/{session_id}", caller)
         if answer.status == 404:
             return None

@@ -138,6 +138,16 @@ class StoredArtifact:
         return KnownSession(self.session_id, self.company_id, self.owner_id)
 
 
+@dataclass(frozen=True, slots=True)
+class TableJob:
+    """A claimed artifact whose tables are to be read; ``lease`` guards its end. ``attempt`` counts from 1."""
+
+    artifact: StoredArtifact
+    correlation_id: str
+    lease: str
+    attempt: int
+
+
 def strategy_of(content_type: str) -> ProcessingStrategy:
     """Says how artifacts of this type are processed."""
     if content_type.startswith("image/"):

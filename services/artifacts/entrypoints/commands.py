@@ -2,9 +2,9 @@
 
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.eventing import CommandRouter
-from services.artifacts.use_cases.copy_to_platform import CopyToPlatform, RemoveFromPlatform
+from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
 
 
-def register_commands(router: CommandRouter, copy: CopyToPlatform, remove: RemoveFromPlatform) -> None:
-    router.handle(CopyArtifactToPlatform, copy, ends_later=True)
-    router.handle(RemoveArtifactFromPlatform, remove, ends_later=True)
+def register_commands(router: CommandRouter) -> None:
+    router.handle(CopyArtifactToPlatform, copy_to_platform, ends_later=True)
+    router.handle(RemoveArtifactFromPlatform, remove_from_platform, ends_later=True)

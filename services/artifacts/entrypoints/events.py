@@ -10,25 +10,19 @@ from libs.contracts.events.ingestion import (
 )
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import EventRouter
-from services.artifacts.use_cases.copy_to_platform import FinishCopy, FinishRemoval, HandleRejection
+from services.artifacts.use_cases.copy_to_platform import finish_copy, finish_removal, handle_rejection
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts
-from services.artifacts.use_cases.indexing_event_handler import IndexingEventHandler
+from services.artifacts.use_cases.record_indexing import record_failure, record_indexed, record_progress
 
 
 def follow_sessions(router: EventRouter, delete: DeleteSessionArtifacts) -> None:
     router.on(SessionDeleted, delete)
 
 
-def follow_ingestion(
-    router: EventRouter,
-    indexing: IndexingEventHandler,
-    finish_copy: FinishCopy,
-    finish_removal: FinishRemoval,
-    handle_rejection: HandleRejection,
-) -> None:
-    router.on(ArtifactIndexing, indexing.progress)
-    router.on(ArtifactIndexed, indexing.indexed)
-    router.on(ArtifactIndexingFailed, indexing.failed)
+def follow_ingestion(router: EventRouter) -> None:
+    router.on(ArtifactIndexing, record_progress)
+    router.on(ArtifactIndexed, record_indexed)
+    router.on(ArtifactIndexingFailed, record_failure)
     router.on(FileUploaded, finish_copy)
     router.on(FileDeleted, finish_removal)
     router.on_rejected(CopyArtifact, handle_rejection)

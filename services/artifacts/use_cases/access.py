@@ -5,17 +5,19 @@ from dataclasses import dataclass
 
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
+from services.artifacts.adapters.internal_api import HttpSessions
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
+from services.artifacts.adapters.postgres.sessions import PostgresSessions
 from services.artifacts.domain.artifacts import ArtifactNotFound, KnownSession, SessionNotFound, StoredArtifact
 from services.artifacts.domain.links import LinkSigner, Parameters
-from services.artifacts.domain.ports import ArtifactReader, KnownSessions, SessionOwner
 
 
 @dataclass(frozen=True, slots=True)
 class SessionAccess:
     """Asks for a session once: its owner never changes, and an event tells of its end."""
 
-    known: KnownSessions
-    owner: SessionOwner
+    known: PostgresSessions
+    owner: HttpSessions
 
     async def readable(self, session_id: str, caller: Identity) -> KnownSession:
         """Raises ``SessionNotFound``."""
@@ -45,7 +47,7 @@ class SessionAccess:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactAccess:
-    artifacts: ArtifactReader
+    artifacts: PostgresArtifactReader
     signer: LinkSigner
     clock: Callable[[], float]
 

@@ -3,7 +3,6 @@
 Both are commands to ingestion. The commands that asked for them end when ingestion has answered.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
@@ -15,10 +14,10 @@ from libs.contracts.events.ingestion import FileDeleted, FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command, CommandContext, CommandRejected, Draft, Envelope, Event, MessageContext
 from libs.eventing import Outbox, Transaction
+from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
 from services.artifacts.domain.artifacts import ArtifactNotFound
-from services.artifacts.domain.platform import CopyState, InFlightState, NotCopied, OutboundCommand, PlatformWriter
+from services.artifacts.domain.platform import CopyState, InFlightState, NotCopied, OutboundCommand
 
-Writer = Callable[[Transaction], PlatformWriter]
 _COMMANDS: Final[dict[InFlightState, type[Command]]] = {
     "copying": CopyArtifactToPlatform,
     "removing": RemoveArtifactFromPlatform,
@@ -28,104 +27,80 @@ _UNANSWERED_SECONDS: Final = 600.0
 _AT_ONCE: Final = 100
 
 
-@dataclass(frozen=True, slots=True)
-class CopyToPlatform:
-    writer: Writer
-
-    async def __call__(
-        self, transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext
-    ) -> None:
-        """Ends at once when there is a copy already. Raises ``ArtifactNotFound`` and ``Conflict``."""
-        writer = self.writer(transaction)
-        copy = await _locked(writer, command, context)
-        if copy.artifact.origin != "generated":
-            raise Conflict("Only an artifact that an agent made can be copied; files are uploaded to the platform.")
-        if copy.state == "removing":
-            raise Conflict("The copy is just being removed; try again.")
-        if copy.state == "copied":
-            _emit(transaction, copy, context.message)
-            return
-        if copy.state == "none":
-            await _begin(transaction, writer, replace(copy, state="copying", file_id=new_id()), context)
-        await writer.wait(copy.artifact.id, "copying", context.message)
+async def copy_to_platform(transaction: Transaction, command: CopyArtifactToPlatform, context: CommandContext) -> None:
+    """Ends at once when there is a copy already. Raises ``ArtifactNotFound`` and ``Conflict``."""
+    writer = PostgresPlatformWriter(transaction)
+    copy = await _locked(writer, command, context)
+    if copy.artifact.origin != "generated":
+        raise Conflict("Only an artifact that an agent made can be copied; files are uploaded to the platform.")
+    if copy.state == "removing":
+        raise Conflict("The copy is just being removed; try again.")
+    if copy.state == "copied":
+        _emit(transaction, copy, context.message)
+        return
+    if copy.state == "none":
+        await _begin(transaction, writer, replace(copy, state="copying", file_id=new_id()), context)
+    await writer.wait(copy.artifact.id, "copying", context.message)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFromPlatform:
-    writer: Writer
-
-    async def __call__(
-        self, transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
-    ) -> None:
-        """Ends at once when the copy is gone already. Raises ``ArtifactNotFound`` and ``Conflict``."""
-        writer = self.writer(transaction)
-        copy = await _locked(writer, command, context)
-        if copy.file_id is None:
-            raise NotCopied
-        if copy.state == "copying":
-            raise Conflict("The artifact is just being copied; try again.")
-        if copy.state == "none":
-            _emit(transaction, copy, context.message)
-            return
-        if copy.state == "copied":
-            await _begin(transaction, writer, replace(copy, state="removing"), context)
-        await writer.wait(copy.artifact.id, "removing", context.message)
+async def remove_from_platform(
+    transaction: Transaction, command: RemoveArtifactFromPlatform, context: CommandContext
+) -> None:
+    """Ends at once when the copy is gone already. Raises ``ArtifactNotFound`` and ``Conflict``."""
+    writer = PostgresPlatformWriter(transaction)
+    copy = await _locked(writer, command, context)
+    if copy.file_id is None:
+        raise NotCopied
+    if copy.state == "copying":
+        raise Conflict("The artifact is just being copied; try again.")
+    if copy.state == "none":
+        _emit(transaction, copy, context.message)
+        return
+    if copy.state == "copied":
+        await _begin(transaction, writer, replace(copy, state="removing"), context)
+    await writer.wait(copy.artifact.id, "removing", context.message)
 
 
-@dataclass(frozen=True, slots=True)
-class FinishCopy:
-    writer: Writer
-
-    async def __call__(self, transaction: Transaction, event: FileUploaded, _: Envelope) -> None:
-        writer = self.writer(transaction)
-        copy = await writer.lock_file(event.file.id)
-        if copy is not None and copy.state == "copying":
-            await _settle(transaction, writer, copy, "copied")
+async def finish_copy(transaction: Transaction, event: FileUploaded, _: Envelope) -> None:
+    writer = PostgresPlatformWriter(transaction)
+    copy = await writer.lock_file(event.file.id)
+    if copy is not None and copy.state == "copying":
+        await _settle(transaction, writer, copy, "copied")
 
 
-@dataclass(frozen=True, slots=True)
-class FinishRemoval:
+async def finish_removal(transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
     """Handles the end of a file, whoever deleted it."""
-
-    writer: Writer
-
-    async def __call__(self, transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
-        writer = self.writer(transaction)
-        copy = await writer.lock_file(event.file_id)
-        if copy is None or copy.state == "none":
-            return
-        # Not asked for here: it was deleted among the company's files.
-        if copy.state == "copied":
-            await writer.settle(copy.artifact.id, "none", copy.file_id)
-            context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
-            _emit(transaction, replace(copy, state="none"), context)
-            return
-        await _settle(transaction, writer, copy, "none")
+    writer = PostgresPlatformWriter(transaction)
+    copy = await writer.lock_file(event.file_id)
+    if copy is None or copy.state == "none":
+        return
+    # Not asked for here: it was deleted among the company's files.
+    if copy.state == "copied":
+        await writer.settle(copy.artifact.id, "none", copy.file_id)
+        context = MessageContext(envelope.company_id, envelope.correlation_id, envelope.id, envelope.traceparent)
+        _emit(transaction, replace(copy, state="none"), context)
+        return
+    await _settle(transaction, writer, copy, "none")
 
 
-@dataclass(frozen=True, slots=True)
-class HandleRejection:
+async def handle_rejection(transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
     """Handles the rejection of a command to ingestion: the commands that wait for it are rejected as well."""
-
-    writer: Writer
-
-    async def __call__(self, transaction: Transaction, event: CommandRejected, envelope: Envelope) -> None:
-        if envelope.causation_id is None:
-            return
-        writer, error = self.writer(transaction), event.error
-        copy = await writer.lock_command(envelope.causation_id)
-        if copy is None:
-            return
-        # Somebody else deleted the file, which is what was wanted.
-        if copy.state == "removing" and error.type is ErrorKind.NOT_FOUND:
-            await _settle(transaction, writer, copy, "none")
-            return
-        if copy.state == "removing":
-            await writer.settle(copy.artifact.id, "copied", copy.file_id)
-        else:
-            await writer.settle(copy.artifact.id, "none", None)
-        for state, context in await writer.take_waiting(copy.artifact.id):
-            _reject(transaction, state, context, error)
+    if envelope.causation_id is None:
+        return
+    writer, error = PostgresPlatformWriter(transaction), event.error
+    copy = await writer.lock_command(envelope.causation_id)
+    if copy is None:
+        return
+    # Somebody else deleted the file, which is what was wanted.
+    if copy.state == "removing" and error.type is ErrorKind.NOT_FOUND:
+        await _settle(transaction, writer, copy, "none")
+        return
+    if copy.state == "removing":
+        await writer.settle(copy.artifact.id, "copied", copy.file_id)
+    else:
+        await writer.settle(copy.artifact.id, "none", None)
+    for state, context in await writer.take_waiting(copy.artifact.id):
+        _reject(transaction, state, context, error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,19 +108,18 @@ class ResendCommands:
     """Sends unanswered commands again under their ids: ingestion carries each out once and repeats its answer."""
 
     outbox: Outbox
-    writer: Writer
 
     async def __call__(self) -> int:
         """Returns how many commands were sent."""
         async with self.outbox.transaction() as transaction:
-            commands = await self.writer(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
+            commands = await PostgresPlatformWriter(transaction).unanswered(_UNANSWERED_SECONDS, _AT_ONCE)
             for command in commands:
                 context = MessageContext(command.identity.company_id, command.correlation_id)
                 _send(transaction, command, context)
         return len(commands)
 
 
-async def _locked(writer: PlatformWriter, command: Any, context: CommandContext) -> CopyState:
+async def _locked(writer: PostgresPlatformWriter, command: Any, context: CommandContext) -> CopyState:
     copy = await writer.lock(command.artifact_id)
     if copy is None or copy.artifact.session_id != command.session_id:
         raise ArtifactNotFound
@@ -155,7 +129,9 @@ async def _locked(writer: PlatformWriter, command: Any, context: CommandContext)
     return copy
 
 
-async def _begin(transaction: Transaction, writer: PlatformWriter, copy: CopyState, context: CommandContext) -> None:
+async def _begin(
+    transaction: Transaction, writer: PostgresPlatformWriter, copy: CopyState, context: CommandContext
+) -> None:
     command = OutboundCommand(
         command_id=new_id(), copy=copy, identity=context.identity, correlation_id=context.message.correlation_id
     )
@@ -180,7 +156,7 @@ def _send(transaction: Transaction, command: OutboundCommand, context: MessageCo
 
 
 async def _settle(
-    transaction: Transaction, writer: PlatformWriter, copy: CopyState, state: Literal["none", "copied"]
+    transaction: Transaction, writer: PostgresPlatformWriter, copy: CopyState, state: Literal["none", "copied"]
 ) -> None:
     await writer.settle(copy.artifact.id, state, copy.file_id)
     for _, context in await writer.take_waiting(copy.artifact.id):

@@ -9,7 +9,7 @@ from libs.contracts.events.artifacts import ArtifactDeleted
 from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import Envelope
 from libs.eventing import Transaction
-from services.artifacts.domain.ports import ArtifactWriter
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 
 _log = structlog.get_logger(__name__)
 
@@ -18,11 +18,10 @@ _log = structlog.get_logger(__name__)
 class DeleteSessionArtifacts:
     """``on_deleted`` is called when there are bytes to remove after the transaction."""
 
-    writer: Callable[[Transaction], ArtifactWriter]
     on_deleted: Callable[[], None]
 
     async def __call__(self, transaction: Transaction, event: SessionDeleted, envelope: Envelope) -> None:
-        artifact_ids = await self.writer(transaction).delete_session(event.session_id, envelope.company_id)
+        artifact_ids = await PostgresArtifactWriter(transaction).delete_session(event.session_id, envelope.company_id)
         for artifact_id in artifact_ids:
             transaction.emit(ArtifactDeleted(artifact_id=artifact_id, session_id=event.session_id), subject=artifact_id)
         if artifact_ids:

@@ -11,8 +11,8 @@ from typing import Any
 
 from libs.contracts.api.file_names import distinct
 from libs.contracts.identity import Identity
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import StoredArtifact
-from services.artifacts.domain.ports import ArtifactReader
 from services.artifacts.use_cases.access import SessionAccess
 from services.artifacts.use_cases.read_contents import OpenContent
 
@@ -40,7 +40,7 @@ class _ZipOutput(io.RawIOBase):
 @dataclass(frozen=True, slots=True)
 class PackArtifacts:
     sessions: SessionAccess
-    artifacts: ArtifactReader
+    artifacts: PostgresArtifactReader
     open_content: OpenContent
 
     async def __call__(self, caller: Identity, session_id: str) -> AsyncGenerator[bytes, None]:

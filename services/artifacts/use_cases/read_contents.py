@@ -9,8 +9,9 @@ from libs.contracts.api.artifacts import ArtifactPassages, ArtifactPreview, Arti
 from libs.contracts.errors import Conflict, UnsupportedMediaType
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, Pieces, read_all
+from services.artifacts.adapters.internal_api import HttpDocuments
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import BytesMissing, StoredArtifact
-from services.artifacts.domain.ports import ArtifactReader, Documents
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 
 # A little less than the gateway waits for an answer.
@@ -70,7 +71,7 @@ class PreviewTables:
 @dataclass(frozen=True, slots=True)
 class ReadText:
     access: ArtifactAccess
-    documents: Documents
+    documents: HttpDocuments
 
     async def __call__(
         self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
@@ -87,8 +88,8 @@ class ReadText:
 @dataclass(frozen=True, slots=True)
 class SearchDocuments:
     sessions: SessionAccess
-    artifacts: ArtifactReader
-    documents: Documents
+    artifacts: PostgresArtifactReader
+    documents: HttpDocuments
 
     async def __call__(self, caller: Identity, session_id: str, body: ArtifactSearchBody) -> ArtifactPassages:
         """Searches the session's documents that are ready; others are left out."""

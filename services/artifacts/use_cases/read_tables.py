@@ -1,6 +1,7 @@
 """Reads the tables of data files and records what they hold."""
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -15,10 +16,12 @@ from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, Ar
 from libs.contracts.messages import Event, MessageContext
 from libs.documents import DocumentUnreadable
 from libs.eventing import Outbox, Transaction
-from libs.objects import ObjectMissing, ObjectStore, one_piece
+from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
 from libs.persistence import LeasedWork, is_unreachable, retry_until_available
-from services.artifacts.domain.artifacts import StoredArtifact
-from services.artifacts.domain.ports import ArtifactWriter, TableJob, TableJobs, TableReader
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
+from services.artifacts.adapters.postgres.table_jobs import PostgresTableJobs
+from services.artifacts.adapters.tables.reader import TableProcesses
+from services.artifacts.domain.artifacts import StoredArtifact, TableJob
 
 _PROGRESS_AT_START: Final = 10
 _MOST_ATTEMPTS: Final = 3
@@ -31,11 +34,10 @@ _log: Final = structlog.get_logger(__name__)
 class ReadTables:
     """Reads ``at_once`` waiting files of a company under leases: another process takes over when they have ended."""
 
-    jobs: TableJobs
+    jobs: PostgresTableJobs
     store: ObjectStore
-    reader: TableReader
+    reader: TableProcesses
     outbox: Outbox
-    writer: Callable[[Transaction], ArtifactWriter]
     at_once: int
     lease_seconds: float
 
@@ -87,17 +89,19 @@ class ReadTables:
             return partial(self.jobs.postpone, job.lease, _POSTPONE_SECONDS, counts=counts)
 
     async def _sheets(self, artifact: StoredArtifact) -> list[Sheet] | None:
+        key = derived_key(artifact.blob_id, "tables", artifact.content_type)
+        with suppress(ObjectMissing):
+            # Those of an earlier artifact of the same bytes.
+            return ArtifactPreview.model_validate_json(await read_all(self.store, key)).sheets
         async with self.store.as_file(original_key(artifact.blob_id)) as path:
             sheets = await self.reader.read(path, artifact.content_type)
         if sheets is not None:
-            kept = ArtifactPreview(sheets=sheets).model_dump_json().encode()
-            key = derived_key(artifact.blob_id, "tables", artifact.content_type)
-            await self.store.put(key, one_piece(kept))
+            await self.store.put(key, one_piece(ArtifactPreview(sheets=sheets).model_dump_json().encode()))
         return sheets
 
     async def _record_begin(self, job: TableJob) -> None:
         async with self.outbox.transaction(_message_context(job)) as transaction:
-            if await self.writer(transaction).progress(job.artifact.id, _PROGRESS_AT_START):
+            if await PostgresArtifactWriter(transaction).progress(job.artifact.id, _PROGRESS_AT_START):
                 _emit(transaction, job.artifact, ArtifactProgress(**_ids(job.artifact), progress=_PROGRESS_AT_START))
 
     async def _end(self, job: TableJob, sheets: list[Sheet] | None) -> None:
@@ -105,14 +109,14 @@ class ReadTables:
         if sheets is not None:
             metadata = {"sheets": len(sheets), "rows": sum(sheet.row_count for sheet in sheets)}
         async with self.outbox.transaction(_message_context(job)) as transaction:
-            if await self.writer(transaction).ready(job.artifact.id, metadata, lease=job.lease):
+            if await PostgresArtifactWriter(transaction).ready(job.artifact.id, metadata, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactReady(**_ids(job.artifact), metadata=metadata))
         _log.info("artifact.processed", artifact_id=job.artifact.id, sheets=len(sheets or []))
 
     async def _fail(self, job: TableJob, message: str) -> None:
         error = ErrorInfo(type=ErrorKind.VALIDATION, message=message)
         async with self.outbox.transaction(_message_context(job)) as transaction:
-            if await self.writer(transaction).failed(job.artifact.id, error, lease=job.lease):
+            if await PostgresArtifactWriter(transaction).failed(job.artifact.id, error, lease=job.lease):
                 _emit(transaction, job.artifact, ArtifactFailed(**_ids(job.artifact), error=error))
         _log.info("artifact.failed", artifact_id=job.artifact.id)
 

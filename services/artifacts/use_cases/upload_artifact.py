@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import structlog
 
@@ -17,28 +17,15 @@ from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
-from libs.eventing import Outbox, Transaction
+from libs.eventing import Outbox
+from libs.quotas import CompanyAmounts
+from services.artifacts.adapters.postgres.artifacts import PostgresNewArtifacts
 from services.artifacts.domain import images
 from services.artifacts.domain.artifacts import NewArtifact, StoredArtifact, strategy_of
 from services.artifacts.use_cases.access import SessionAccess
 from services.artifacts.use_cases.links import Links
 
 _log: Final = structlog.get_logger(__name__)
-
-
-class NewArtifacts(Protocol):
-    """Adds artifacts inside one transaction, which the caller commits."""
-
-    async def lock_session(self, session_id: str) -> None:
-        """A deletion of the session waits until the transaction has ended, and so finds what it stores.
-
-        Raises ``SessionNotFound``.
-        """
-
-    async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
-        """Raises ``QuotaExceeded``."""
-
-    async def get(self, artifact_id: str) -> StoredArtifact: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +54,7 @@ class UploadArtifact:
     access: SessionAccess
     blobs: Blobs
     outbox: Outbox
-    writer: Callable[[Transaction], NewArtifacts]
+    amounts: CompanyAmounts
     links: Links
     limits: Limits
     on_stored: Callable[[], None]
@@ -112,7 +99,7 @@ class UploadArtifact:
     ) -> StoredArtifact:
         caller, artifact_id = what.caller, new_id()
         async with self.outbox.transaction(MessageContext(caller.company_id, what.correlation_id)) as transaction:
-            writer, connection = self.writer(transaction), transaction.connection
+            writer, connection = PostgresNewArtifacts(transaction, self.amounts), transaction.connection
             await writer.lock_session(what.session_id)
             if what.key is not None:
                 place = UploadKey(what.session_id, caller.user_id, what.key)

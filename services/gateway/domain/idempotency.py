@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identity import Identity
+from services.gateway.domain.inline_images import InlineImages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +23,7 @@ class IdempotentRequest:
 class Write:
     """A request that changes something. A repeat gets the ``correlation_id`` that was recorded first.
 
-    ``command_id``: that of its command, when it follows from something else than chance.
+    ``command_id``: that of its command, when it follows from something else than chance. ``images`` came with it.
     """
 
     identity: Identity
@@ -30,6 +31,12 @@ class Write:
     request: IdempotentRequest | None = None
     traceparent: str | None = None
     command_id: str | None = None
+    images: InlineImages | None = None
+
+    @property
+    def has_images(self) -> bool:
+        """Whether the request has images that are no artifacts yet."""
+        return self.images is not None and bool(self.images.waiting)
 
     def part(self, name: str) -> "Write":
         """A further write of the same request, such as the session that a turn needs: a repeat repeats each of them.

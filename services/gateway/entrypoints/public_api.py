@@ -20,6 +20,7 @@ from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.image_bodies import LargeBodies
 from services.gateway.entrypoints.door.lifecycle import InFlightRequests
 from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
 from services.gateway.entrypoints.door.streams import EventStreams
@@ -35,6 +36,7 @@ from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
 from services.gateway.use_cases.failures import Failures
 from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
+from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.load_shedding import LoadShedding
@@ -100,15 +102,18 @@ class PublicApi:
         history = TurnHistory(outside.timeline, upstreams)
         reader = EventReader(outside.bus, outside.timeline, self.feeds, history)
         self.in_flight = InFlightRequests()
+        images = ImageUploads(upstreams)
+        sessions = Sessions(commands, agents, upstreams, images)
         door = Door(
             commands=commands,
             agents=agents,
-            sessions=Sessions(commands, agents, upstreams),
-            turns=Turns(commands, outside.idempotency, upstreams, reader),
+            sessions=sessions,
+            turns=Turns(commands, outside.idempotency, upstreams, reader, sessions, images),
             reader=reader,
             owners=Owners(upstreams),
             streams=EventStreams(now, self.places),
             transfers=TransferProxy(upstreams),
+            large_bodies=LargeBodies(),
         )
         self.credentials = Credentials(principals, agents, door.streams)
         resources = Resources(

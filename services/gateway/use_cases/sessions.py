@@ -28,6 +28,7 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.identifiers import id_of
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.image_uploads import ImageUploads
 
 _LAST: Final = 20
 
@@ -39,6 +40,7 @@ class Sessions:
     commands: CommandDispatcher
     agents: Agents
     upstreams: UpstreamClient
+    images: ImageUploads
 
     async def open(
         self,
@@ -89,13 +91,21 @@ class Sessions:
         return session_id
 
     async def begin(self, write: Write, beginning: SessionBeginning) -> str:
-        """Opens a session with a history, metadata or for a time. Returns its id."""
+        """Opens a session with a history, metadata or for a time. Returns its id.
+
+        Images of the history are stored in the session, and so after it: the history is added then.
+        """
+        later = beginning.messages if write.has_images else ()
+        begun = beginning.model_copy(update={"messages": []}) if later else beginning
 
         def make(new_id: str) -> CreateSession:
-            return CreateSession(session_id=new_id, **dict(beginning))
+            return CreateSession(session_id=new_id, **dict(begun))
 
         created = await self.commands.create(write, CreateSession, make)
-        return SessionCreated.decode(created.payload).session_id
+        session_id = SessionCreated.decode(created.payload).session_id
+        if later:
+            await self.add_messages(write.part("history"), session_id, later)
+        return session_id
 
     async def fork(
         self,
@@ -140,7 +150,9 @@ class Sessions:
 
         Returns the messages as they are listed from now on.
         """
-        command = AddMessages(session_id=id_of(session_id, "session"), messages=list(messages))
+        session_id = id_of(session_id, "session")
+        history = await self.images.history(write, session_id, messages)
+        command = AddMessages(session_id=session_id, messages=list(history))
         outcome = await self.commands.run(write, command, subject=session_id)
         return SessionUpdated.decode(outcome.payload).messages
 

@@ -41,7 +41,9 @@ from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import StreamedEvent
 from services.gateway.use_cases.command_dispatcher import NOT_ACCEPTED, CommandDispatcher, raise_failure
+from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.reading.event_reader import EventReader
+from services.gateway.use_cases.sessions import Sessions
 
 _ACCEPTANCE_SECONDS: Final = 5.0
 _LOOK_UP_SECONDS: Final = 2.6
@@ -179,6 +181,8 @@ class Turns:
     idempotency: IdempotencyStore
     upstreams: UpstreamClient
     reader: EventReader
+    sessions: Sessions
+    images: ImageUploads
 
     @asynccontextmanager
     async def submit(
@@ -189,20 +193,23 @@ class Turns:
         *,
         stream: bool,
         position: int | None = None,
+        client_calls: ClientCalls | None = None,
         whole_history: bool = False,
     ) -> AsyncIterator[SubmittedTurn]:
         """Sends a message to the runtime. The turn's id is the command's.
 
-        ``position``: refused with a conflict unless the turn gets this position in its session. ``whole_history``:
-        as in ``ExecuteTurn``.
+        ``position``: refused with a conflict unless the turn gets this position in its session. ``client_calls``,
+        ``whole_history``: as in ``ExecuteTurn``.
         """
+        content = await self.images.content(write, session_id, body.content)
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(
             session_id=session_id,
-            content=body.content,
+            content=content,
             stream=stream,
             options=body.options,
             position=position,
+            client_calls=client_calls,
             whole_history=whole_history,
         )
         async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as replies:
@@ -221,8 +228,17 @@ class Turns:
     ) -> AsyncIterator[SubmittedTurn]:
         """Begins a session with its first turn, by one command.
 
-        The session's id follows from the command's, so that a repeat finds both.
+        The session's id follows from the command's, so that a repeat finds both. With images the session comes first,
+        since they belong to it.
         """
+        if write.has_images:
+            session_id = await self.sessions.begin(write.part("session"), begins)
+            turn = write.part("turn")
+            async with self.submit(
+                turn, session_id, body, stream=stream, client_calls=client_calls, whole_history=whole_history
+            ) as submitted:
+                yield submitted
+            return
 
         def make(command_id: str) -> ExecuteTurn:
             return ExecuteTurn.model_construct(

@@ -3,7 +3,7 @@
 import asyncio
 import tempfile
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
@@ -18,29 +18,23 @@ _WRITTEN_AT_ONCE: Final = 1024 * 1024
 
 
 class HttpArtifactSource:
+    """The artifacts service. Raises ``NotFound``, ``ArtifactBytesMissing`` and ``ServiceUnavailable``."""
+
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
-    def content(
-        self, session_id: str, artifact_id: str, caller: Identity
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self._content(session_id, artifact_id, caller)
-
     @asynccontextmanager
-    async def _content(
-        self, session_id: str, artifact_id: str, caller: Identity
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
+    async def content(self, session_id: str, artifact_id: str, caller: Identity) -> AsyncIterator[AsyncIterator[bytes]]:
+        """The artifact's bytes; reading on may raise ``ServiceUnavailable``."""
         path = f"/internal/sessions/{session_id}/artifacts/{artifact_id}/download"
         async with self._calls.exchange("GET", "artifacts", path, caller) as answer:
             if answer.status != 200:
                 raise _problem(answer.status, b"".join([piece async for piece in answer.pieces]))
             yield answer.pieces
 
-    def as_file(self, session_id: str, artifact_id: str, company_id: str) -> AbstractAsyncContextManager[Path]:
-        return self._as_file(session_id, artifact_id, company_id)
-
     @asynccontextmanager
-    async def _as_file(self, session_id: str, artifact_id: str, company_id: str) -> AsyncIterator[Path]:
+    async def as_file(self, session_id: str, artifact_id: str, company_id: str) -> AsyncIterator[Path]:
+        """The artifact as a temporary file."""
         # On behalf of the company: the uploader is not present.
         service = Identity(
             company_id=company_id, user_id="service", key_id="service", scopes=frozenset({Scope.COMPANY_READ})

@@ -28,6 +28,7 @@ class KafkaWorkSender:
         self._source = source
 
     async def send(self, work: Sequence[Due]) -> list[Due]:
+        """Sends work to the bus; returns what could not be sent."""
         sent: list[tuple[asyncio.Future[None], list[Due]]] = []
         messages = grouped(work)
         try:

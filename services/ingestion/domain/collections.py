@@ -79,6 +79,14 @@ class StoredCollection:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class PendingUpdate:
+    """A collection that differs from the last event about it."""
+
+    collection: StoredCollection
+    correlation_id: str
+
+
 def published_state(collection: Collection) -> dict[str, Any]:
     """The fields that follow from files, whose changes are published."""
     return collection.model_dump(include={"status", "progress", "data_source_count", "total_size"})

@@ -183,3 +183,7 @@ class Engine(Protocol):
         """Raises ``EngineUnavailable``."""
 
     async def close(self) -> None: ...
+
+
+Engines = Mapping[str, Engine]
+"""The engines of this installation by name."""

@@ -2,9 +2,11 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Literal
 
 from libs.contracts.api.files import File, FileStatus
 from libs.contracts.errors import NotFound
+from services.ingestion.domain.parsing import Reason
 
 
 class FileNotFound(NotFound):
@@ -56,3 +58,32 @@ class UnparsedText:
     name: str
     company_id: str
     attempts: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileFilter:
+    """None does not filter. ``name`` matches a part of the name, in any case; ``after`` is the file before the page."""
+
+    status: FileStatus | None = None
+    tag: str | None = None
+    collection_id: str | None = None
+    name: str | None = None
+    after: str | None = None
+    oldest_first: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TextFailure:
+    code: Reason
+    message: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TextState:
+    """``failure`` is set when the state is ``failed``, ``characters`` when it is ``parsed``."""
+
+    state: Literal["pending", "running", "parsed", "failed"]
+    attempts: int
+    characters: int | None = None
+    failure: TextFailure | None = None

@@ -1,8 +1,5 @@
 """Commands on ``ingestion-commands`` and the use case that carries out each."""
 
-from collections.abc import Callable
-from datetime import datetime
-
 from libs.contracts.commands.ingestion import (
     AddCollectionFiles,
     ChangeFiles,
@@ -18,51 +15,26 @@ from libs.contracts.commands.ingestion import (
     UpdateKnowledgeBase,
 )
 from libs.eventing import CommandRouter
-from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
-from services.ingestion.use_cases.change_collections import (
-    AddCollection,
-    AddFilesToCollection,
-    Collections,
-    EditCollection,
-    Files,
-    RemoveCollection,
-    RemoveFileFromCollection,
-)
-from services.ingestion.use_cases.change_files import EditFiles, RemoveFile
+from services.ingestion.use_cases import change_collections
+from services.ingestion.use_cases.change_files import change_files, delete_file
 from services.ingestion.use_cases.change_knowledge_bases import (
-    AddKnowledgeBase,
-    EditKnowledgeBase,
-    KnowledgeBases,
-    RemoveKnowledgeBase,
-    ResolveKnowledgeBaseEdit,
-    ResolveNewKnowledgeBase,
-    StartIngestion,
+    ChangeKnowledgeBases,
+    delete_knowledge_base,
+    start_ingestion,
 )
-from services.ingestion.use_cases.copy_artifact import FetchArtifact, StoreFetchedArtifact
-from services.ingestion.use_cases.settings_resolver import SettingsResolver
-
-Now = Callable[[], datetime]
+from services.ingestion.use_cases.copy_artifacts import CopyArtifacts
 
 
-def file_commands(router: CommandRouter, files: Files, collections: Collections, now: Now) -> None:
-    router.handle(DeleteFile, RemoveFile(files))
-    router.handle(ChangeFiles, EditFiles(files))
-    router.handle(CreateCollection, AddCollection(collections, now))
-    router.handle(UpdateCollection, EditCollection(collections))
-    router.handle(DeleteCollection, RemoveCollection(collections))
-    router.handle(AddCollectionFiles, AddFilesToCollection(files, collections))
-    router.handle(RemoveCollectionFile, RemoveFileFromCollection(collections))
-
-
-def knowledge_base_commands(
-    router: CommandRouter, reader: KnowledgeBaseReader, bases: KnowledgeBases, resolver: SettingsResolver, now: Now
-) -> None:
-    router.handle_prepared(CreateKnowledgeBase, ResolveNewKnowledgeBase(resolver), AddKnowledgeBase(bases, now))
-    edit = ResolveKnowledgeBaseEdit(reader, resolver)
-    router.handle_prepared(UpdateKnowledgeBase, edit, EditKnowledgeBase(bases, now))
-    router.handle(IngestKnowledgeBase, StartIngestion(bases))
-    router.handle(DeleteKnowledgeBase, RemoveKnowledgeBase(bases), ends_later=True)
-
-
-def artifact_commands(router: CommandRouter, fetch: FetchArtifact, store: StoreFetchedArtifact) -> None:
-    router.handle_prepared(CopyArtifact, fetch, store)
+def register_commands(router: CommandRouter, bases: ChangeKnowledgeBases, copy: CopyArtifacts) -> None:
+    router.handle(DeleteFile, delete_file)
+    router.handle(ChangeFiles, change_files)
+    router.handle(CreateCollection, change_collections.create_collection)
+    router.handle(UpdateCollection, change_collections.update_collection)
+    router.handle(DeleteCollection, change_collections.delete_collection)
+    router.handle(AddCollectionFiles, change_collections.add_files)
+    router.handle(RemoveCollectionFile, change_collections.remove_file)
+    router.handle_prepared(CreateKnowledgeBase, bases.resolve_new, bases.add)
+    router.handle_prepared(UpdateKnowledgeBase, bases.resolve_edit, bases.edit)
+    router.handle(IngestKnowledgeBase, start_ingestion)
+    router.handle(DeleteKnowledgeBase, delete_knowledge_base, ends_later=True)
+    router.handle_prepared(CopyArtifact, copy.fetch, copy.store)

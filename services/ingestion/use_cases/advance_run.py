@@ -8,10 +8,10 @@ from libs import tracing
 from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_unreachable
-from services.ingestion.domain.engines import IndexMissing
-from services.ingestion.domain.ports.knowledge_bases import Engines, Runs
+from services.ingestion.adapters.postgres.runs import PostgresRuns
+from services.ingestion.domain.engines import Engines, IndexMissing
 from services.ingestion.domain.runs import ClaimedRun, RunKey, Token
-from services.ingestion.use_cases.lost_indexes import LostIndexes
+from services.ingestion.use_cases.index_care import LostIndexes
 
 _log = structlog.get_logger(__name__)
 _FILES_AT_ONCE: Final = 500
@@ -21,7 +21,7 @@ _STEPS: Final = {"planning": "planned", "finishing": "completed"}
 
 
 class AdvanceRun:
-    def __init__(self, runs: Runs, engines: Engines, lost_indexes: LostIndexes) -> None:
+    def __init__(self, runs: PostgresRuns, engines: Engines, lost_indexes: LostIndexes) -> None:
         self._runs = runs
         self._engines = engines
         self._lost_indexes = lost_indexes

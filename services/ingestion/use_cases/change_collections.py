@@ -1,8 +1,6 @@
 """Creates, edits, fills and deletes collections. Deleting one leaves its files."""
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from libs.contracts.api.files import CollectionFilesReply, FileResult
 from libs.contracts.commands.ingestion import (
@@ -23,99 +21,75 @@ from libs.contracts.events.ingestion import (
 from libs.contracts.identifiers import is_id
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
+from services.ingestion.adapters.postgres.collections import PostgresCollectionWriter
+from services.ingestion.adapters.postgres.files import PostgresFileWriter
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
 from services.ingestion.domain.files import FileNotFound
-from services.ingestion.domain.ports.files import CollectionWriter, FileWriter
-
-Collections = Callable[[Transaction], CollectionWriter]
-Files = Callable[[Transaction], FileWriter]
 
 
-@dataclass(frozen=True, slots=True)
-class AddCollection:
-    collections: Collections
-    now: Callable[[], datetime]
-
-    async def __call__(self, transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
-        """Raises ``InvalidRequest`` and ``ValidationFailed``."""
-        if not is_id(command.collection_id):
-            raise InvalidRequest("collection_id is not an id")
-        now, caller = self.now(), context.identity
-        collection = StoredCollection(
-            id=command.collection_id,
-            company_id=caller.company_id,
-            name=_checked(command.name),
-            description=command.description,
-            created_at=now,
-            updated_at=now,
-        )
-        await self.collections(transaction).add(collection, caller.user_id, context.message.correlation_id)
-        transaction.emit(CollectionCreated(collection=collection.public()), subject=collection.id)
+async def create_collection(transaction: Transaction, command: CreateCollection, context: CommandContext) -> None:
+    """Raises ``InvalidRequest`` and ``ValidationFailed``."""
+    if not is_id(command.collection_id):
+        raise InvalidRequest("collection_id is not an id")
+    now, caller = datetime.now(UTC), context.identity
+    collection = StoredCollection(
+        id=command.collection_id,
+        company_id=caller.company_id,
+        name=_checked(command.name),
+        description=command.description,
+        created_at=now,
+        updated_at=now,
+    )
+    await PostgresCollectionWriter(transaction).add(collection, caller.user_id, context.message.correlation_id)
+    transaction.emit(CollectionCreated(collection=collection.public()), subject=collection.id)
 
 
-@dataclass(frozen=True, slots=True)
-class EditCollection:
-    collections: Collections
-
-    async def __call__(self, transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
-        """Raises ``CollectionNotFound`` and ``ValidationFailed``."""
-        collections = self.collections(transaction)
-        before = await _locked(collections, command.collection_id, context)
-        name = before.name if command.name is None else _checked(command.name)
-        description = before.description if command.description is None else command.description
-        await collections.describe(command.collection_id, name, description)
-        after = await _locked(collections, command.collection_id, context)
-        transaction.emit(CollectionUpdated(collection=after.public()), subject=command.collection_id)
+async def update_collection(transaction: Transaction, command: UpdateCollection, context: CommandContext) -> None:
+    """Raises ``CollectionNotFound`` and ``ValidationFailed``."""
+    collections = PostgresCollectionWriter(transaction)
+    before = await _locked(collections, command.collection_id, context)
+    name = before.name if command.name is None else _checked(command.name)
+    description = before.description if command.description is None else command.description
+    await collections.describe(command.collection_id, name, description)
+    after = await _locked(collections, command.collection_id, context)
+    transaction.emit(CollectionUpdated(collection=after.public()), subject=command.collection_id)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveCollection:
-    collections: Collections
-
-    async def __call__(self, transaction: Transaction, command: DeleteCollection, context: CommandContext) -> None:
-        """Raises ``CollectionNotFound``."""
-        collections = self.collections(transaction)
-        await _locked(collections, command.collection_id, context)
-        await collections.delete(command.collection_id)
-        transaction.emit(CollectionDeleted(collection_id=command.collection_id), subject=command.collection_id)
+async def delete_collection(transaction: Transaction, command: DeleteCollection, context: CommandContext) -> None:
+    """Raises ``CollectionNotFound``."""
+    collections = PostgresCollectionWriter(transaction)
+    await _locked(collections, command.collection_id, context)
+    await collections.delete(command.collection_id)
+    transaction.emit(CollectionDeleted(collection_id=command.collection_id), subject=command.collection_id)
 
 
-@dataclass(frozen=True, slots=True)
-class AddFilesToCollection:
-    """Files that are in the collection already stay in it: they are neither added nor failed."""
-
-    files: Files
-    collections: Collections
-
-    async def __call__(self, transaction: Transaction, command: AddCollectionFiles, context: CommandContext) -> None:
-        """Raises ``CollectionNotFound``."""
-        collections, requested = self.collections(transaction), list(dict.fromkeys(command.file_ids))
-        existing = await self.files(transaction).lock(context.identity.company_id, requested)
-        await _locked(collections, command.collection_id, context)
-        added = await collections.add_files(command.collection_id, list(existing), context.message.correlation_id)
-        results = [_result(file_id, file_id in existing, file_id in added) for file_id in requested]
-        reply = CollectionFilesReply(
-            success=bool(existing), added=len(added), failed=len(requested) - len(existing), results=results
-        )
-        event = CollectionFilesAdded(collection_id=command.collection_id, reply=reply)
-        transaction.emit(event, subject=command.collection_id)
+async def add_files(transaction: Transaction, command: AddCollectionFiles, context: CommandContext) -> None:
+    """Files that are in the collection already stay in it, neither added nor failed. Raises ``CollectionNotFound``."""
+    collections, requested = PostgresCollectionWriter(transaction), list(dict.fromkeys(command.file_ids))
+    existing = await PostgresFileWriter(transaction).lock(context.identity.company_id, requested)
+    await _locked(collections, command.collection_id, context)
+    added = await collections.add_files(command.collection_id, list(existing), context.message.correlation_id)
+    results = [_result(file_id, file_id in existing, file_id in added) for file_id in requested]
+    reply = CollectionFilesReply(
+        success=bool(existing), added=len(added), failed=len(requested) - len(existing), results=results
+    )
+    event = CollectionFilesAdded(collection_id=command.collection_id, reply=reply)
+    transaction.emit(event, subject=command.collection_id)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFileFromCollection:
-    collections: Collections
-
-    async def __call__(self, transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
-        """Raises ``CollectionNotFound`` and ``FileNotFound``."""
-        collections = self.collections(transaction)
-        await _locked(collections, command.collection_id, context)
-        if not await collections.remove_file(command.collection_id, command.file_id, context.message.correlation_id):
-            raise FileNotFound()
-        removed = CollectionFileRemoved(collection_id=command.collection_id, file_id=command.file_id)
-        transaction.emit(removed, subject=command.collection_id)
+async def remove_file(transaction: Transaction, command: RemoveCollectionFile, context: CommandContext) -> None:
+    """Raises ``CollectionNotFound`` and ``FileNotFound``."""
+    collections = PostgresCollectionWriter(transaction)
+    await _locked(collections, command.collection_id, context)
+    if not await collections.remove_file(command.collection_id, command.file_id, context.message.correlation_id):
+        raise FileNotFound()
+    removed = CollectionFileRemoved(collection_id=command.collection_id, file_id=command.file_id)
+    transaction.emit(removed, subject=command.collection_id)
 
 
-async def _locked(collections: CollectionWriter, collection_id: str, context: CommandContext) -> StoredCollection:
+async def _locked(
+    collections: PostgresCollectionWriter, collection_id: str, context: CommandContext
+) -> StoredCollection:
     collection = await collections.lock(context.identity.company_id, collection_id)
     if collection is None:
         raise CollectionNotFound()

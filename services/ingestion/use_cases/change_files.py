@@ -1,7 +1,7 @@
 """Edits and deletes files, one or many at a time."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Final, get_args
 
 from libs.contracts.api.files import BulkOperation, BulkReply, FileResult, FileStatus
@@ -10,49 +10,39 @@ from libs.contracts.errors import ValidationFailed
 from libs.contracts.events.ingestion import FileDeleted, FilesChanged, FileUpdated
 from libs.contracts.messages import CommandContext, Event
 from libs.eventing import Transaction
+from services.ingestion.adapters.postgres.files import PostgresFileWriter
 from services.ingestion.domain.files import FileNotFound
-from services.ingestion.domain.ports.files import FileWriter
 
 _OPERATIONS: Final = get_args(BulkOperation)
 _STATUSES: Final = get_args(FileStatus)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveFile:
-    files: Callable[[Transaction], FileWriter]
-
-    async def __call__(self, transaction: Transaction, command: DeleteFile, context: CommandContext) -> None:
-        """Raises ``FileNotFound``."""
-        files = self.files(transaction)
-        if not await files.lock(context.identity.company_id, [command.file_id]):
-            raise FileNotFound()
-        await files.delete([command.file_id], context.message.correlation_id)
-        transaction.emit(FileDeleted(file_id=command.file_id), subject=command.file_id)
+async def delete_file(transaction: Transaction, command: DeleteFile, context: CommandContext) -> None:
+    """Raises ``FileNotFound``."""
+    files = PostgresFileWriter(transaction)
+    if not await files.lock(context.identity.company_id, [command.file_id]):
+        raise FileNotFound()
+    await files.delete([command.file_id], context.message.correlation_id)
+    transaction.emit(FileDeleted(file_id=command.file_id), subject=command.file_id)
 
 
-@dataclass(frozen=True, slots=True)
-class EditFiles:
-    """Applies one operation to many files; those that do not exist fail alone."""
-
-    files: Callable[[Transaction], FileWriter]
-
-    async def __call__(self, transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
-        """Raises ``ValidationFailed``."""
-        _check(command)
-        files, requested = self.files(transaction), list(dict.fromkeys(command.file_ids))
-        existing = await files.lock(context.identity.company_id, requested)
-        ids = [file_id for file_id in requested if file_id in existing]
-        # Without a cause: these events end commands of their own, and a command has one end.
-        message = replace(context.message, causation_id=None)
-        for file_id, event in await _apply(files, command, ids, context):
-            transaction.emit(event, subject=file_id, context=message)
-        results = [_result(file_id, file_id in existing) for file_id in requested]
-        reply = BulkReply(success=bool(ids), processed=len(ids), failed=len(requested) - len(ids), results=results)
-        transaction.emit(FilesChanged(operation=command.operation, reply=reply), subject=context.command_id)
+async def change_files(transaction: Transaction, command: ChangeFiles, context: CommandContext) -> None:
+    """Applies one operation to many files; those that do not exist fail alone. Raises ``ValidationFailed``."""
+    _check(command)
+    files, requested = PostgresFileWriter(transaction), list(dict.fromkeys(command.file_ids))
+    existing = await files.lock(context.identity.company_id, requested)
+    ids = [file_id for file_id in requested if file_id in existing]
+    # Without a cause: these events end commands of their own, and a command has one end.
+    message = replace(context.message, causation_id=None)
+    for file_id, event in await _apply(files, command, ids, context):
+        transaction.emit(event, subject=file_id, context=message)
+    results = [_result(file_id, file_id in existing) for file_id in requested]
+    reply = BulkReply(success=bool(ids), processed=len(ids), failed=len(requested) - len(ids), results=results)
+    transaction.emit(FilesChanged(operation=command.operation, reply=reply), subject=context.command_id)
 
 
 async def _apply(
-    files: FileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
+    files: PostgresFileWriter, command: ChangeFiles, ids: Sequence[str], context: CommandContext
 ) -> list[tuple[str, Event]]:
     """Events by the file that each is about."""
     if command.operation == "delete":

@@ -1,8 +1,8 @@
 """Creates, edits, ingests and deletes knowledge bases."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from libs.contracts.api.knowledge import CreateKnowledgeBaseBody, EmbeddingConfig, UpdateKnowledgeBaseBody
@@ -17,59 +17,45 @@ from libs.contracts.events.ingestion import IngestionQueued, KnowledgeBaseCreate
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
+from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
+from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
     KnowledgeBaseNotFound,
     KnowledgeBaseView,
     StoredKnowledgeBase,
 )
-from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader, KnowledgeBaseWriter
 from services.ingestion.domain.runs import RunRef
 from services.ingestion.use_cases.settings_resolver import SettingsResolver, parsed
 
 _MOST_FILES: Final = 1000
-KnowledgeBases = Callable[[Transaction], KnowledgeBaseWriter]
+New = tuple[CreateKnowledgeBaseBody, IndexSettings]
+Edit = tuple[UpdateKnowledgeBaseBody, IndexSettings | None]
+"""Without settings an edit leaves them as they are."""
 
 
 @dataclass(frozen=True, slots=True)
-class NewKnowledgeBase:
-    body: CreateKnowledgeBaseBody
-    settings: IndexSettings
+class ChangeKnowledgeBases:
+    """Commands that name settings are resolved first: the embedding's provider is asked outside of the transaction."""
 
-
-@dataclass(frozen=True, slots=True)
-class KnowledgeBaseEdit:
-    """``settings`` is None when the edit leaves them."""
-
-    body: UpdateKnowledgeBaseBody
-    settings: IndexSettings | None
-
-
-@dataclass(frozen=True, slots=True)
-class ResolveNewKnowledgeBase:
-    """Asks the embedding's provider for what ``AddKnowledgeBase`` needs, outside of its transaction."""
-
+    reader: PostgresKnowledgeBaseReader
     resolver: SettingsResolver
 
-    async def __call__(self, command: CreateKnowledgeBase, context: CommandContext) -> NewKnowledgeBase:  # noqa: ARG002
+    async def resolve_new(self, command: CreateKnowledgeBase, _: CommandContext) -> New:
         """Raises ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(CreateKnowledgeBaseBody, command.settings)
         settings = await self.resolver.resolve(body.processing_engine, body.chunking_strategy, body.embedding_config)
-        return NewKnowledgeBase(body, settings)
+        return body, settings
 
-
-@dataclass(frozen=True, slots=True)
-class AddKnowledgeBase:
-    """Starts the first run as well, unless the command says that it comes later."""
-
-    bases: KnowledgeBases
-    now: Callable[[], datetime]
-
-    async def __call__(
-        self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: NewKnowledgeBase
+    async def add(
+        self, transaction: Transaction, command: CreateKnowledgeBase, context: CommandContext, new: New
     ) -> None:
-        """Raises ``ValidationFailed`` and ``Conflict``."""
-        bases, caller, body, now = self.bases(transaction), context.identity, new.body, self.now()
+        """Starts the first run as well, unless the command says that it comes later.
+
+        Raises ``ValidationFailed`` and ``Conflict``.
+        """
+        bases, caller, now = PostgresKnowledgeBaseWriter(transaction), context.identity, datetime.now(UTC)
+        body, settings = new
         await _require(bases, caller.company_id, body.collection_ids, body.file_ids)
         created = StoredKnowledgeBase(
             id=command.knowledge_base_id,
@@ -78,7 +64,7 @@ class AddKnowledgeBase:
             description=body.description,
             collection_ids=_unique(body.collection_ids),
             file_ids=_unique(body.file_ids),
-            settings=new.settings,
+            settings=settings,
             llm_config=body.llm_config,
             created_by=caller.user_id,
             created_by_name=caller.user_name,
@@ -92,42 +78,29 @@ class AddKnowledgeBase:
         event = KnowledgeBaseCreated(knowledge_base=(await _view(bases, created)).public())
         transaction.emit(event, subject=created.id)
 
-
-@dataclass(frozen=True, slots=True)
-class ResolveKnowledgeBaseEdit:
-    """Asks the embedding's provider for what ``EditKnowledgeBase`` needs, outside of its transaction."""
-
-    reader: KnowledgeBaseReader
-    resolver: SettingsResolver
-
-    async def __call__(self, command: UpdateKnowledgeBase, context: CommandContext) -> KnowledgeBaseEdit:
+    async def resolve_edit(self, command: UpdateKnowledgeBase, context: CommandContext) -> Edit:
         """Raises ``KnowledgeBaseNotFound``, ``ValidationFailed`` and ``ServiceUnavailable``."""
         body = parsed(UpdateKnowledgeBaseBody, command.changes)
         stored = await self.reader.get(context.identity.company_id, command.knowledge_base_id)
         if stored is None:
             raise KnowledgeBaseNotFound()
         if not (body.processing_engine or body.chunking_strategy or body.embedding_config):
-            return KnowledgeBaseEdit(body, None)
+            return body, None
         before = stored.settings
         embedding = body.embedding_config or EmbeddingConfig.model_validate(before.embedding())
         settings = await self.resolver.resolve(
             body.processing_engine or before.engine, body.chunking_strategy or before.chunking, embedding
         )
-        return KnowledgeBaseEdit(body, settings)
+        return body, settings
 
-
-@dataclass(frozen=True, slots=True)
-class EditKnowledgeBase:
-    """Changed content and settings take effect with the next ingestion."""
-
-    bases: KnowledgeBases
-    now: Callable[[], datetime]
-
-    async def __call__(
-        self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: KnowledgeBaseEdit
+    async def edit(
+        self, transaction: Transaction, command: UpdateKnowledgeBase, context: CommandContext, edit: Edit
     ) -> None:
-        """Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``."""
-        bases, body = self.bases(transaction), edit.body
+        """Changed content and settings take effect with the next ingestion.
+
+        Raises ``KnowledgeBaseNotFound`` and ``ValidationFailed``.
+        """
+        bases, (body, settings) = PostgresKnowledgeBaseWriter(transaction), edit
         stored = await _locked(bases, command.knowledge_base_id, context)
         files = [*(body.file_ids or ()), *command.add_file_ids]
         await _require(bases, stored.company_id, body.collection_ids or (), files)
@@ -137,9 +110,9 @@ class EditKnowledgeBase:
             description=stored.description if body.description is None else body.description,
             collection_ids=stored.collection_ids if body.collection_ids is None else _unique(body.collection_ids),
             file_ids=_files(stored.file_ids if body.file_ids is None else body.file_ids, command),
-            settings=edit.settings or stored.settings,
+            settings=settings or stored.settings,
             llm_config=stored.llm_config if body.llm_config is None else body.llm_config,
-            updated_at=self.now(),
+            updated_at=datetime.now(UTC),
         )
         await bases.save(changed)
         if command.ingest:
@@ -150,41 +123,34 @@ class EditKnowledgeBase:
         transaction.emit(event, subject=changed.id)
 
 
-@dataclass(frozen=True, slots=True)
-class StartIngestion:
-    """Starts a run, or has the one that is under way plan again."""
-
-    bases: KnowledgeBases
-
-    async def __call__(self, transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
-        """Raises ``KnowledgeBaseNotFound``."""
-        bases = self.bases(transaction)
-        stored = await _locked(bases, command.knowledge_base_id, context)
-        started = await bases.start_run(stored, _new_run(stored.id, context))
-        transaction.emit(await _queued(bases, stored, started), subject=stored.id)
+async def start_ingestion(transaction: Transaction, command: IngestKnowledgeBase, context: CommandContext) -> None:
+    """Starts a run, or has the one that is under way plan again. Raises ``KnowledgeBaseNotFound``."""
+    bases = PostgresKnowledgeBaseWriter(transaction)
+    stored = await _locked(bases, command.knowledge_base_id, context)
+    started = await bases.start_run(stored, _new_run(stored.id, context))
+    transaction.emit(await _queued(bases, stored, started), subject=stored.id)
 
 
-@dataclass(frozen=True, slots=True)
-class RemoveKnowledgeBase:
-    """Hides a knowledge base at once. The command ends when its indexes are dropped."""
+async def delete_knowledge_base(
+    transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext
+) -> None:
+    """Hides a knowledge base at once. The command ends when its indexes are dropped.
 
-    bases: KnowledgeBases
-
-    async def __call__(self, transaction: Transaction, command: DeleteKnowledgeBase, context: CommandContext) -> None:
-        """Raises ``KnowledgeBaseNotFound``."""
-        bases = self.bases(transaction)
-        stored = await _locked(bases, command.knowledge_base_id, context)
-        await bases.begin_deletion(stored.id, _new_run(stored.id, context))
+    Raises ``KnowledgeBaseNotFound``.
+    """
+    bases = PostgresKnowledgeBaseWriter(transaction)
+    stored = await _locked(bases, command.knowledge_base_id, context)
+    await bases.begin_deletion(stored.id, _new_run(stored.id, context))
 
 
-async def replace_index(bases: KnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
+async def replace_index(bases: PostgresKnowledgeBaseWriter, index_id: str, run: RunRef) -> IngestionQueued | None:
     """Starts a run into a fresh index in place of a lost one; None when that has been done already."""
     stored = await bases.lock(run.company_id, run.knowledge_base_id)
     started = await bases.replace_index(stored, index_id, run) if stored else None
     return await _queued(bases, stored, started) if stored and started else None
 
 
-async def _queued(bases: KnowledgeBaseWriter, stored: StoredKnowledgeBase, started: RunRef) -> IngestionQueued:
+async def _queued(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBase, started: RunRef) -> IngestionQueued:
     if stored.status != "pending":
         await bases.set_status(stored.id, "running")
     view = await _view(bases, stored)
@@ -205,21 +171,23 @@ def _new_run(knowledge_base_id: str, context: CommandContext) -> RunRef:
     )  # fmt: skip
 
 
-async def _locked(bases: KnowledgeBaseWriter, knowledge_base_id: str, context: CommandContext) -> StoredKnowledgeBase:
+async def _locked(
+    bases: PostgresKnowledgeBaseWriter, knowledge_base_id: str, context: CommandContext
+) -> StoredKnowledgeBase:
     stored = await bases.lock(context.identity.company_id, knowledge_base_id)
     if stored is None:
         raise KnowledgeBaseNotFound()
     return stored
 
 
-async def _view(bases: KnowledgeBaseWriter, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
+async def _view(bases: PostgresKnowledgeBaseWriter, stored: StoredKnowledgeBase) -> KnowledgeBaseView:
     view = await bases.view(stored.company_id, stored.id)
     assert view is not None
     return view
 
 
 async def _require(
-    bases: KnowledgeBaseWriter, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
+    bases: PostgresKnowledgeBaseWriter, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
 ) -> None:
     collections, files = await bases.missing(company_id, collection_ids, file_ids)
     details = [

@@ -6,7 +6,9 @@ from typing import Final
 
 import structlog
 
-from services.ingestion.domain.ports.knowledge_bases import Runs, WorkQueue, WorkSender
+from services.ingestion.adapters.kafka import KafkaWorkSender
+from services.ingestion.adapters.postgres.runs import PostgresRuns
+from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue
 from services.ingestion.domain.runs import Due
 
 _log: Final = structlog.get_logger(__name__)
@@ -14,7 +16,7 @@ BATCH: Final = 500
 
 
 class DispatchWork:
-    def __init__(self, queue: WorkQueue, sender: WorkSender) -> None:
+    def __init__(self, queue: PostgresWorkQueue, sender: KafkaWorkSender) -> None:
         self._queue = queue
         self._sender = sender
         self._unsent: Sequence[Due] = ()
@@ -42,8 +44,8 @@ class DispatchWork:
 class ReconcileWork:
     """Queues unfinished work without a lease again. Acknowledgements of messages mean nothing."""
 
-    queue: WorkQueue
-    runs: Runs
+    queue: PostgresWorkQueue
+    runs: PostgresRuns
     seconds: float
 
     async def __call__(self) -> None:

@@ -1,20 +1,38 @@
 """Embeds chunks and writes them into an index while index, knowledge base and file exist."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Final
 
 import numpy as np
 
+from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.embedding import Embedders, Vectors
-from services.ingestion.domain.engines import IndexedChunk, IndexMissing, Vector
+from services.ingestion.domain.engines import Engines, IndexedChunk, IndexMissing, Vector
 from services.ingestion.domain.knowledge_bases import IndexSettings
-from services.ingestion.domain.ports.knowledge_bases import Engines, WorkItems
 from services.ingestion.domain.runs import ItemKey, Token
 from services.ingestion.use_cases.document_loader import Loaded
-from services.ingestion.use_cases.progress_throttle import ProgressThrottle
+
+_SECONDS: Final = 0.5
+
+
+class ProgressThrottle:
+    """One per process. Small files pass through all phases faster than anyone looks: most reports are dropped."""
+
+    def __init__(self, items: PostgresWorkItems, clock: Callable[[], float]) -> None:
+        self._items = items
+        self._clock = clock
+        self._written: dict[str, float] = {}
+
+    async def report(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
+        """``chunks``: how many the items have, 0 for not known yet."""
+        now = self._clock()
+        if now - self._written.get(phase, -_SECONDS) >= _SECONDS:
+            self._written[phase] = now
+            await self._items.advance(token, chunks, phase)
+
 
 _EMBEDDED_AT_ONCE: Final = 512
 _WRITTEN_AT_ONCE: Final = 1000
@@ -22,7 +40,7 @@ _WRITTEN_AT_ONCE: Final = 1000
 
 @dataclass(frozen=True, slots=True)
 class DocumentIndexer:
-    items: WorkItems
+    items: PostgresWorkItems
     progress: ProgressThrottle
     embedders: Embedders
     engines: Engines

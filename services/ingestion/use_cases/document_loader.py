@@ -1,7 +1,7 @@
-"""Turns files into chunks: parses each file once and reads stored texts after that."""
+"""Turns files into chunks: parses each once, also ahead of any knowledge base, and reads stored texts after that."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -9,13 +9,15 @@ from typing import Final
 import structlog
 
 from libs.blobs import derived_key, original_key
+from libs.fairness import Capacity
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all
-from libs.persistence import is_outage, retry_until_available
+from libs.persistence import LeasedWork, is_outage, retry_until_available
+from services.ingestion.adapters.postgres.texts import PostgresTexts
+from services.ingestion.adapters.postgres.work_queue import PostgresWorkQueue
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
-from services.ingestion.domain.ports.files import Texts
-from services.ingestion.domain.runs import ClaimedItem
+from services.ingestion.domain.runs import ClaimedItem, Token
 
 MOST_ATTEMPTS: Final = 5
 _GIVEN_UP: Final = Unparsable("given_up", "It was tried again and again without success.", retryable=True)
@@ -37,7 +39,9 @@ class NotLoaded:
 
 
 class DocumentLoader:
-    def __init__(self, texts: Texts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float) -> None:
+    def __init__(
+        self, texts: PostgresTexts, store: ObjectStore, reader: DocumentReader, *, lease_seconds: float
+    ) -> None:
         """``lease_seconds``: how long a text being parsed is kept from other workers; ``renew`` extends it."""
         self.lease_seconds = lease_seconds
         self._texts = texts
@@ -177,3 +181,25 @@ class DocumentLoader:
             )
             for item in items
         ]
+
+
+@dataclass(frozen=True, slots=True)
+class ParseAhead:
+    queue: PostgresWorkQueue
+    loader: DocumentLoader
+    claims: Callable[[], Sequence[Token]]
+    at_once: int
+
+    async def __call__(self) -> int:
+        """Parses until there is nothing left or something else to do; returns how many texts it claimed."""
+        return await LeasedWork(
+            claim=self._claim,
+            renew=lambda _: self.loader.renew(),
+            process=self.loader.parse_ahead,
+            company_of=lambda text: text.company_id,
+            each=self.at_once,
+            lease_seconds=self.loader.lease_seconds,
+        )()
+
+    async def _claim(self, capacity: Capacity) -> Sequence[UnparsedText]:
+        return [] if self.claims() else await self.loader.claim(await self.queue.unparsed(capacity))

@@ -13,20 +13,14 @@ from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
 from libs.objects import ObjectStore, one_piece
 from libs.persistence import LeasedWork, is_outage, is_unreachable, retry_until_available
-from services.ingestion.domain.artifacts import (
-    ArtifactBytesMissing,
-    ArtifactJob,
-    ArtifactJobs,
-    ArtifactSource,
-    IndexPlace,
-    artifact_text_key,
-)
+from services.ingestion.adapters.internal_api import HttpArtifactSource
+from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
+from services.ingestion.domain.artifacts import ArtifactBytesMissing, ArtifactJob, IndexPlace, artifact_text_key
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.embedding import Embedders
-from services.ingestion.domain.engines import EngineConflict, IndexedChunk, IndexMissing
+from services.ingestion.domain.engines import EngineConflict, Engines, IndexedChunk, IndexMissing
 from services.ingestion.domain.knowledge_bases import IndexSettings
 from services.ingestion.domain.parsing import DocumentReader, Unparsable
-from services.ingestion.domain.ports.knowledge_bases import Engines
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
 _LEASE_SECONDS: Final = 20.0
@@ -43,8 +37,8 @@ _log: Final = structlog.get_logger(__name__)
 class IndexArtifacts:
     """One index per company and settings: sessions are many and small, and a search names the documents it looks at."""
 
-    jobs: ArtifactJobs
-    source: ArtifactSource
+    jobs: PostgresArtifactJobs
+    source: HttpArtifactSource
     reader: DocumentReader
     store: ObjectStore
     embedders: Embedders
@@ -153,7 +147,7 @@ class IndexArtifacts:
 class RemoveDeletedArtifacts:
     """Takes deleted documents out of their index and the object store."""
 
-    jobs: ArtifactJobs
+    jobs: PostgresArtifactJobs
     store: ObjectStore
     engines: Engines
 

@@ -11,14 +11,14 @@ from libs.contracts.api.knowledge import DatasourceError
 from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
 from libs.persistence import is_outage
+from services.ingestion.adapters.postgres.runs import PostgresRuns
+from services.ingestion.adapters.postgres.work_items import PostgresWorkItems
 from services.ingestion.domain.embedding import EmbeddingRefused
 from services.ingestion.domain.engines import IndexMissing
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.domain.ports.knowledge_bases import Runs, WorkItems
 from services.ingestion.domain.runs import ClaimedItem, ItemFailure, ItemKey, RunRef, Token
-from services.ingestion.use_cases.document_indexer import DocumentIndexer
+from services.ingestion.use_cases.document_indexer import DocumentIndexer, ProgressThrottle
 from services.ingestion.use_cases.document_loader import DocumentLoader, Loaded, NotLoaded
-from services.ingestion.use_cases.progress_throttle import ProgressThrottle
 
 _log = structlog.get_logger(__name__)
 _CHUNKS_AT_ONCE: Final = 1000
@@ -32,8 +32,8 @@ _MAY_PASS: Final = ("timeout", "memory")
 class IngestItems:
     def __init__(
         self,
-        items: WorkItems,
-        runs: Runs,
+        items: PostgresWorkItems,
+        runs: PostgresRuns,
         progress: ProgressThrottle,
         loader: DocumentLoader,
         indexer: DocumentIndexer,

@@ -1,24 +1,20 @@
 """Publishes collections whose status, progress, count or size has changed because their files did."""
 
-from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
 from libs.contracts.events.ingestion import CollectionUpdated
 from libs.contracts.messages import MessageContext
-from libs.eventing import Outbox, Transaction
-from services.ingestion.domain.ports.files import CollectionChanges, CollectionPublisher
+from libs.eventing import Outbox
+from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionPublisher
 
 _BATCH: Final = 50
 
 
 class PublishCollectionChanges:
-    def __init__(
-        self, changes: CollectionChanges, outbox: Outbox, publisher: Callable[[Transaction], CollectionPublisher]
-    ) -> None:
+    def __init__(self, changes: PostgresCollectionChanges, outbox: Outbox) -> None:
         self._changes = changes
         self._outbox = outbox
-        self._publisher = publisher
         self._since: datetime | None = None
 
     async def __call__(self) -> int:
@@ -27,7 +23,8 @@ class PublishCollectionChanges:
         count = 0
         for start in range(0, len(changed), _BATCH):
             async with self._outbox.transaction() as transaction:
-                for update in await self._publisher(transaction).pending(changed[start : start + _BATCH]):
+                publisher = PostgresCollectionPublisher(transaction)
+                for update in await publisher.pending(changed[start : start + _BATCH]):
                     context = MessageContext(update.collection.company_id, update.correlation_id)
                     event = CollectionUpdated(collection=update.collection.public())
                     transaction.emit(event, subject=update.collection.id, context=context)

@@ -8,16 +8,18 @@ from libs.contracts.api.files import FileText
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore, read_all
-from services.ingestion.domain.artifacts import ArtifactLocator, ArtifactNotFound, artifact_text_key
+from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactLocator
+from services.ingestion.adapters.postgres.files import PostgresFileReader
+from services.ingestion.adapters.postgres.texts import PostgresTexts
+from services.ingestion.domain.artifacts import ArtifactNotFound, artifact_text_key
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.files import FileNotFound
-from services.ingestion.domain.ports.files import FileReader, Texts
 
 
 @dataclass(frozen=True, slots=True)
 class ReadFileText:
-    files: FileReader
-    texts: Texts
+    files: PostgresFileReader
+    texts: PostgresTexts
     store: ObjectStore
 
     async def __call__(self, caller: Identity, file_id: str, *, offset: int, limit: int) -> FileText:
@@ -41,7 +43,7 @@ class ReadFileText:
 class ReadArtifactText:
     """The artifacts service decides who may see an artifact; here only companies are kept apart."""
 
-    places: ArtifactLocator
+    places: PostgresArtifactLocator
     store: ObjectStore
 
     async def __call__(self, caller: Identity, artifact_id: str, *, offset: int, limit: int) -> ArtifactText:

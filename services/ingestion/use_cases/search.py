@@ -1,22 +1,30 @@
 """Searches knowledge bases and documents of sessions for the passages that fit a query best."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody
-from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig, SearchBody, SearchReply
+from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig, SearchBody, SearchFilters, SearchReply
 from libs.contracts.api.sessions import Citation
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
 from libs.retry import RetryPolicy
-from services.ingestion.domain.artifacts import ArtifactLocator, IndexPlace
+from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactLocator
+from services.ingestion.domain.artifacts import IndexPlace
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
-from services.ingestion.domain.engines import EngineUnavailable, FileSelection, Hit, IndexMissing, Query, Vector
+from services.ingestion.domain.engines import (
+    Engines,
+    EngineUnavailable,
+    FileSelection,
+    Hit,
+    IndexMissing,
+    Query,
+    Vector,
+)
 from services.ingestion.domain.knowledge_bases import IndexSettings, KnowledgeBaseNotFound, LiveIndex
-from services.ingestion.domain.ports.knowledge_bases import Engines, LiveIndexes, SearchableFiles
 from services.ingestion.domain.ranking import search
 from services.ingestion.use_cases.settings_resolver import SettingsResolver
 
@@ -26,6 +34,21 @@ _RETRY_AFTER: Final = 5
 _RECREATED_AFTER: Final = 30
 # A run may switch the index between the lookup and the search; once per request is rare enough.
 _RETRY: Final = RetryPolicy(first=0.0, attempts=2)
+
+
+class LiveIndexes(Protocol):
+    async def live_index(self, company_id: str, knowledge_base_id: str) -> LiveIndex | None:
+        """The index to search, with its settings; None for an unknown knowledge base."""
+
+
+class SearchableFiles(Protocol):
+    """Committed files with their current names, tags, collections and statuses."""
+
+    async def select(self, company_id: str, index_id: str, filters: SearchFilters) -> FileSelection:
+        """Active files that match: of any of the collections, any of the files, with any of the tags."""
+
+    async def names(self, company_id: str, file_ids: Collection[str]) -> Mapping[str, str]:
+        """Names of the active files among these; deleted and inactive ones are left out."""
 
 
 class SearchDeadline:
@@ -129,7 +152,7 @@ class SearchKnowledgeBase:
 class SearchArtifacts:
     """Searches the named documents of a company, as far as they are indexed."""
 
-    places: ArtifactLocator
+    places: PostgresArtifactLocator
     embedders: Embedders
     engines: Engines
     resolver: SettingsResolver

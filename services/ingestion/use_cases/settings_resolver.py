@@ -8,8 +8,8 @@ from pydantic import BaseModel, ValidationError
 from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed, validation_details
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
+from services.ingestion.domain.engines import Engines
 from services.ingestion.domain.knowledge_bases import IndexSettings
-from services.ingestion.domain.ports.knowledge_bases import Engines
 
 B = TypeVar("B", bound=BaseModel)
 

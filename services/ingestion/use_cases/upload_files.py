@@ -1,8 +1,7 @@
 """Stores uploaded files, all of a body or none."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import structlog
 
@@ -16,19 +15,12 @@ from libs.contracts.events.ingestion import FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
-from libs.eventing import Outbox, Transaction
+from libs.eventing import Outbox
+from libs.quotas import CompanyAmounts
+from services.ingestion.adapters.postgres.files import PostgresNewFiles
 from services.ingestion.domain.files import StoredFile
 
 _log = structlog.get_logger(__name__)
-
-
-class NewFiles(Protocol):
-    """Adds files inside one transaction, which the caller commits."""
-
-    async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
-        """By their ids. Raises ``QuotaExceeded``."""
-
-    async def get(self, company_id: str, file_ids: Sequence[str]) -> list[StoredFile]: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,7 +35,7 @@ class Limits:
 class UploadFiles:
     blobs: Blobs
     outbox: Outbox
-    writer: Callable[[Transaction], NewFiles]
+    amounts: CompanyAmounts
     limits: Limits
 
     async def __call__(
@@ -74,7 +66,7 @@ class UploadFiles:
     ) -> list[StoredFile]:
         ids = [new_id() for _ in received]
         async with self.outbox.transaction(MessageContext(caller.company_id, correlation_id)) as transaction:
-            writer, connection = self.writer(transaction), transaction.connection
+            writer, connection = PostgresNewFiles(transaction, self.amounts), transaction.connection
             if key is not None:
                 place = UploadKey(caller.company_id, caller.user_id, key)
                 if (earlier := await repeated(connection, place, received, ids)) is not None:

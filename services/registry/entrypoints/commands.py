@@ -15,16 +15,14 @@ from libs.contracts.commands.registry import (
 )
 from libs.eventing import CommandRouter
 from services.registry.use_cases.change_agents import ChangeAgents
-from services.registry.use_cases.change_secrets import ChangeSecrets
+from services.registry.use_cases.change_secrets import delete_secret, put_secret
 from services.registry.use_cases.change_toolsets import ChangeToolsets
 
 # The target of a toolset is asked for its tools; the gateway waits longer for these commands.
 _DISCOVERY_SECONDS: Final = 20.0
 
 
-def register_commands(
-    router: CommandRouter, agents: ChangeAgents, toolsets: ChangeToolsets, secrets: ChangeSecrets
-) -> None:
+def register_commands(router: CommandRouter, agents: ChangeAgents, toolsets: ChangeToolsets) -> None:
     router.handle_prepared(CreateAgent, agents.check_new, agents.add)
     router.handle_prepared(UpdateAgent, agents.check_change, agents.change)
     router.handle(DeleteAgent, agents.remove)
@@ -32,5 +30,5 @@ def register_commands(
     router.handle_prepared(UpdateToolset, toolsets.check_change, toolsets.change, seconds=_DISCOVERY_SECONDS)
     router.handle_prepared(RefreshToolset, toolsets.check_refresh, toolsets.change, seconds=_DISCOVERY_SECONDS)
     router.handle(DeleteToolset, toolsets.remove)
-    router.handle(PutSecret, secrets.store)
-    router.handle(DeleteSecret, secrets.remove)
+    router.handle(PutSecret, put_secret)
+    router.handle(DeleteSecret, delete_secret)

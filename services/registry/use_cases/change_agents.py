@@ -1,8 +1,7 @@
 """Creates, updates and deletes stored agents. Checks ask other services, so they come before the transaction."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 
 from libs.contracts.api.agents import CreateAgentBody, UpdateAgentBody
 from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
@@ -11,9 +10,9 @@ from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpda
 from libs.contracts.identifiers import is_id
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
+from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.domain.agent import new_agent, require_writable
 from services.registry.domain.agent_key import candidates
-from services.registry.domain.ports import AgentReader, AgentWriter
 from services.registry.use_cases.configurations import Configurations, parse_or_reject
 
 # With 27^6 suffixes, a second one that is taken is a sign of something else.
@@ -22,10 +21,8 @@ _KEYS_TO_TRY = 5
 
 @dataclass(frozen=True, slots=True)
 class ChangeAgents:
-    reader: AgentReader
-    writers: Callable[[Transaction], AgentWriter]
+    reader: PostgresAgentReader
     configurations: Configurations
-    now: Callable[[], datetime]
 
     async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
         """Raises ``InvalidConfiguration``."""
@@ -39,10 +36,10 @@ class ChangeAgents:
         self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
     ) -> None:
         """Stores the agent under the first free key. Raises ``Conflict`` when its id is taken."""
-        agents, keys = self.writers(transaction), candidates(body.name)
+        agents, keys, now = PostgresAgentWriter(transaction), candidates(body.name), datetime.now(UTC)
         for _ in range(_KEYS_TO_TRY):
             agent = new_agent(
-                agent_id=command.agent_id, agent_key=next(keys), body=body, owner=context.identity, now=self.now()
+                agent_id=command.agent_id, agent_key=next(keys), body=body, owner=context.identity, now=now
             )
             if await agents.add(agent):
                 transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
@@ -56,7 +53,7 @@ class ChangeAgents:
         """
         agent = require_writable(await self.reader.get(command.agent_id), context.identity)
         changes = parse_or_reject(UpdateAgentBody, command.changes)
-        after = agent.changed(changes, self.now())
+        after = agent.changed(changes, datetime.now(UTC))
         await self.configurations.require(after.configuration(), context.identity, changes.model_fields_set)
         return changes
 
@@ -64,17 +61,17 @@ class ChangeAgents:
         self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
     ) -> None:
         """Changes the agent as it stands now, which may be newer than the one that was checked."""
-        agents = self.writers(transaction)
+        agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
-        after = agent.changed(changes, self.now())
+        after = agent.changed(changes, datetime.now(UTC))
         if after is not agent:
             await agents.save(agent, after, context.identity.user_id)
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
     async def remove(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
         """Sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
-        agents = self.writers(transaction)
+        agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)
-        await agents.delete(agent, self.now())
+        await agents.delete(agent, datetime.now(UTC))
         deleted = AgentDeleted(agent_id=agent.id, agent_key=agent.agent_key)
         transaction.emit(deleted, subject=agent.id, owner_id=agent.visible_only_to)

@@ -3,9 +3,7 @@
 import base64
 import binascii
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from libs.contracts.commands.registry import DeleteSecret, PutSecret
@@ -13,38 +11,31 @@ from libs.contracts.errors import InvalidRequest
 from libs.contracts.events.registry import SecretDeleted, SecretStored
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
-from services.registry.domain.ports import SecretWriter
+from services.registry.adapters.postgres.secrets import PostgresSecretWriter
 from services.registry.domain.secret import MOST_SECRETS, SecretNotFound
 
 _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSecrets:
-    writers: Callable[[Transaction], SecretWriter]
-    now: Callable[[], datetime]
+async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
+    """A new secret's id is the command's. Raises ``Conflict`` when there are too many."""
+    if not _NAME.fullmatch(command.name):
+        raise InvalidRequest("This is no name of a secret")
+    try:
+        ciphertext = base64.b64decode(command.ciphertext, validate=True)
+    except (binascii.Error, ValueError):
+        raise InvalidRequest("The ciphertext is not base64") from None
+    secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
+    secret = await secrets.put(
+        context.command_id, company_id, command.name, ciphertext, datetime.now(UTC), most=MOST_SECRETS
+    )
+    transaction.emit(SecretStored(secret=secret.public()), subject=secret.id)
 
-    async def store(self, transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
-        """A new secret's id is the command's. Raises ``Conflict`` when there are too many."""
-        if not _NAME.fullmatch(command.name):
-            raise InvalidRequest("This is no name of a secret")
-        try:
-            ciphertext = base64.b64decode(command.ciphertext, validate=True)
-        except (binascii.Error, ValueError):
-            raise InvalidRequest("The ciphertext is not base64") from None
-        secret = await self.writers(transaction).put(
-            context.command_id,
-            context.identity.company_id,
-            command.name,
-            ciphertext,
-            self.now(),
-            most=MOST_SECRETS,
-        )
-        transaction.emit(SecretStored(secret=secret.public()), subject=secret.id)
 
-    async def remove(self, transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
-        """Calls of tools that need it fail from now on. Raises ``SecretNotFound``."""
-        secret = await self.writers(transaction).delete(context.identity.company_id, command.name, self.now())
-        if secret is None:
-            raise SecretNotFound()
-        transaction.emit(SecretDeleted(name=secret.name), subject=secret.id)
+async def delete_secret(transaction: Transaction, command: DeleteSecret, context: CommandContext) -> None:
+    """Calls of tools that need it fail from now on. Raises ``SecretNotFound``."""
+    secrets, company_id = PostgresSecretWriter(transaction), context.identity.company_id
+    secret = await secrets.delete(company_id, command.name, datetime.now(UTC))
+    if secret is None:
+        raise SecretNotFound()
+    transaction.emit(SecretDeleted(name=secret.name), subject=secret.id)

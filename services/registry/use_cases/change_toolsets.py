@@ -1,8 +1,8 @@
 """Creates, changes, refreshes and deletes toolsets. Targets are asked for their tools before the transaction."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any
 
 from libs.contracts.api.toolsets import (
@@ -21,8 +21,10 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
 from libs.fairness import FairSemaphore, QueueFull
+from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime
+from services.registry.adapters.postgres.secrets import PostgresSecretReader
+from services.registry.adapters.postgres.toolsets import PostgresToolsetReader, PostgresToolsetWriter
 from services.registry.domain.findings import found
-from services.registry.domain.ports import SecretReader, ToolsetReader, ToolsetRuntime, ToolsetWriter
 from services.registry.domain.toolset import MOST_TOOLSETS, config_of, new_toolset, require, secret_names
 from services.registry.domain.toolset_checks import left_out_warnings, offer_errors, settings_errors, toolset_errors
 from services.registry.use_cases.configurations import InvalidConfiguration, parse_or_reject
@@ -45,12 +47,10 @@ class FoundTools:
 class ChangeToolsets:
     """``permits``: targets that are asked at the same time, shared fairly among companies."""
 
-    reader: ToolsetReader
-    writers: Callable[[Transaction], ToolsetWriter]
-    secrets: SecretReader
-    runtime: ToolsetRuntime
+    reader: PostgresToolsetReader
+    secrets: PostgresSecretReader
+    runtime: HttpToolsetRuntime
     permits: FairSemaphore
-    now: Callable[[], datetime]
 
     async def check_new(self, command: CreateToolset, context: CommandContext) -> FoundTools:
         """Raises ``Conflict`` for a name that is taken, and as ``_find`` does."""
@@ -67,9 +67,9 @@ class ChangeToolsets:
             body=found.body,
             tools=found.tools,
             warnings=found.warnings,
-            now=self.now(),
+            now=datetime.now(UTC),
         )
-        await self.writers(transaction).add(toolset, context.identity.user_id, most=MOST_TOOLSETS)
+        await PostgresToolsetWriter(transaction).add(toolset, context.identity.user_id, most=MOST_TOOLSETS)
         transaction.emit(ToolsetCreated(toolset=toolset.public()), subject=toolset.id)
 
     async def check_change(self, command: UpdateToolset, context: CommandContext) -> FoundTools:
@@ -95,20 +95,20 @@ class ChangeToolsets:
 
         Raises ``ToolsetNotFound``, or ``Conflict`` when somebody else changed it after it was looked at.
         """
-        toolsets = self.writers(transaction)
+        toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         if toolset.version != found.based_on:
             raise Conflict("The toolset was changed meanwhile; try again")
-        after = toolset.changed(found.body, found.tools, self.now(), found.warnings)
+        after = toolset.changed(found.body, found.tools, datetime.now(UTC), found.warnings)
         await toolsets.save(toolset, after, context.identity.user_id)
         event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed
         transaction.emit(event(toolset=after.public()), subject=after.id)
 
     async def remove(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
         """Agents that name it go on without its tools. Raises ``ToolsetNotFound``."""
-        toolsets = self.writers(transaction)
+        toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
-        await toolsets.delete(toolset, self.now())
+        await toolsets.delete(toolset, datetime.now(UTC))
         transaction.emit(ToolsetDeleted(name=toolset.name), subject=toolset.id)
 
     async def _find(

@@ -30,7 +30,7 @@ from services.registry.domain.ports import (
     KnowledgeBases,
     RuntimeCatalogue,
     RuntimeCatalogues,
-    ToolsetReader,
+    ToolsetTools,
 )
 from services.registry.domain.schema_validation import is_configuration_like, parse, sound_parts
 
@@ -72,7 +72,7 @@ class Configurations:
     agents: AgentReader
     catalogues: RuntimeCatalogues
     knowledge_bases: KnowledgeBases
-    toolsets: ToolsetReader
+    toolsets: ToolsetTools
 
     async def validate(self, document: object, caller: Identity) -> ValidationReport:
         """Reports everything that is wrong. Raises ``NotAConfiguration`` when there is nothing to report on."""

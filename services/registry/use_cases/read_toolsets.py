@@ -10,7 +10,9 @@ from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedT
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.registry.domain.ports import RuntimeCatalogues, SecretReader, ToolsetReader, ToolsetRuntime
+from services.registry.adapters.internal_api.runtime import HttpRuntimeCatalogues, HttpToolsetRuntime
+from services.registry.adapters.postgres.secrets import PostgresSecretReader
+from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.domain.toolset import ToolsetNotFound, secret_names
 
 # Somebody waits for the answer at an open connection.
@@ -25,10 +27,10 @@ class ToolPage(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ReadToolsets:
-    toolsets: ToolsetReader
-    secrets: SecretReader
-    catalogues: RuntimeCatalogues
-    runtime: ToolsetRuntime
+    toolsets: PostgresToolsetReader
+    secrets: PostgresSecretReader
+    catalogues: HttpRuntimeCatalogues
+    runtime: HttpToolsetRuntime
 
     async def connected(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[ConnectedToolset]:
         """Toolsets with everything that calls of their tools need. Those that do not exist are left out."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from libs.contracts.api.sessions import HistoryMessage, TextBlock
+from libs.contracts.api.sessions import HistoryMessage, SaidFile, TextBlock
 from libs.contracts.commands.runtime import SessionBeginning
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.events.runtime import SessionCreated
@@ -11,6 +11,7 @@ from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import (
+    ArtifactPart,
     AssistantMessage,
     ImagePart,
     JsonObject,
@@ -118,6 +119,10 @@ def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
     for number, block in enumerate(message.content):
         if isinstance(block, TextBlock):
             parts.append(TextPart(block.text))
+        elif isinstance(block, SaidFile):
+            parts.append(
+                ArtifactPart(block.source.artifact_id, block.name, block.content_type, block.processing_strategy)
+            )
         elif block.image_url.url.lower().startswith(("https://", "http://")):
             parts.append(ImagePart(block.image_url.url))
         else:

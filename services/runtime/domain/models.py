@@ -1,12 +1,15 @@
-"""Language models: requests, the port, its errors, and the catalogue behind `GET /models/`."""
+"""Language models: requests, the port, its errors, the catalogue behind `GET /models/`, and prices."""
 
 import json
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
 from http import HTTPStatus
-from typing import Literal, Protocol
+from typing import Final, Literal, Protocol
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.api.sessions import Attribution, NamedTool
+from libs.contracts.api.sessions import Usage as WireUsage
+from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.errors import ModelFailed as _ModelFailed
 from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, Usage, numbered
@@ -17,6 +20,9 @@ DEFAULT_MODEL = "builtin:extractive"
 OnText = Callable[[str], None]
 ForcedCall = Literal["required"] | NamedTool
 """A call of any tool, or of that one."""
+BUILTIN: Final = "builtin:"
+"""Models of the service itself, which are free unless they have a price."""
+_PER_TOKENS: Final = Decimal(1_000_000)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,3 +180,61 @@ class ModelCatalogue(Protocol):
 
     def unsupported(self, model: str, options: Collection[str]) -> list[str]:
         """Selects the options, by their names in the API, that the provider of `model` would ignore."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelPrice:
+    """Prices of a million tokens, in the operator's currency."""
+
+    input: Decimal
+    output: Decimal
+
+    def cost(self, input_tokens: int, output_tokens: int) -> Decimal:
+        """Exact: a million is a power of ten."""
+        return (self.input * input_tokens + self.output * output_tokens) / _PER_TOKENS
+
+
+FREE: Final = ModelPrice(Decimal(0), Decimal(0))
+
+
+@dataclass(frozen=True, slots=True)
+class PriceTable:
+    """Prices by model, or by prefix with ``*`` at its end; the longest one that fits holds."""
+
+    prices: Mapping[str, ModelPrice] = field(default_factory=dict)
+
+    def of(self, model: str) -> ModelPrice | None:
+        """None for a model without a price."""
+        if (exact := self.prices.get(model)) is not None:
+            return exact
+        fitting = [name for name in self.prices if name.endswith("*") and model.startswith(name[:-1])]
+        if fitting:
+            return self.prices[max(fitting, key=len)]
+        return FREE if model.startswith(BUILTIN) else None
+
+
+class Prices(Protocol):
+    @property
+    def table(self) -> PriceTable:
+        """The prices that hold now; a change by the operator may take some seconds to be seen."""
+
+
+class NoPrices:
+    """Prices of an installation that has none."""
+
+    table = PriceTable()
+
+
+@dataclass(frozen=True, slots=True)
+class TurnSpending:
+    """The usage of an ended turn, and whose it is."""
+
+    usage: WireUsage
+    attribution: Attribution
+
+
+def priced(usage: WireUsage, model: str, prices: PriceTable) -> WireUsage:
+    """The usage with its cost at these prices."""
+    price = prices.of(model)
+    cost = None if price is None else decimal_text(price.cost(usage.input_tokens, usage.output_tokens))
+    return usage.model_copy(update={"cost": cost})

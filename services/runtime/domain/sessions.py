@@ -11,7 +11,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
-from services.runtime.domain.spending import TurnSpending
+from services.runtime.domain.models import TurnSpending
 from services.runtime.domain.turns import LockedTurn
 
 

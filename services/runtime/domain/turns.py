@@ -3,9 +3,10 @@
 A turn is the subject of its events and its command is their cause; the turn's id is the command's id.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from libs.contracts.api.sessions import BlockedBy, TurnOptions, Usage
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
@@ -20,14 +21,17 @@ from libs.contracts.events.runtime import (
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
 from libs.contracts.topics import RUNTIME_EVENTS
+from libs.json_text import read_json, write_json
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import JsonObject, Message, UserMessage
-from services.runtime.domain.spending import TurnSpending
+from services.runtime.domain.models import TurnSpending
 from services.runtime.domain.steps import Step
 from services.runtime.domain.waits import NewWait
 
 FIRST_SEQUENCE: Final = 1
 """The sequence of a turn's first event: turn.queued, turn.started or the command's rejection."""
+# The row of a turn has them in columns of its own.
+_REPLY_COLUMNS: Final = ("message_id", "correlation_id", "session_id", "turn_id", "user_message_id", "usage")
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,3 +279,22 @@ class TurnSnapshot:
     deleting: tuple[str, ...]
     queued: int
     due: tuple[tuple[str, str], ...] = ()
+
+
+def stored_reply(payload: bytes) -> bytes:
+    """The part of a ``turn.completed``'s payload that is kept."""
+    reply: JsonObject = read_json(payload)
+    for name in _REPLY_COLUMNS:
+        del reply[name]
+    del reply["response"]["content"]
+    return write_json(reply)
+
+
+def whole_reply(stored: str, text: str, turn: Mapping[str, Any]) -> JsonObject:
+    """The payload of the turn's ``turn.completed``: ``text`` from its message, ``turn`` by its decoded columns."""
+    reply: JsonObject = read_json(stored)
+    return {
+        **{name: turn[name] for name in _REPLY_COLUMNS},
+        **reply,
+        "response": {"content": text, **reply["response"]},
+    }

@@ -15,14 +15,12 @@ from libs.contracts.identifiers import new_id
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage
-from services.runtime.domain.models import AnswerRefused
+from services.runtime.domain.models import AnswerRefused, NoPrices, Prices, PriceTable, priced
 from services.runtime.domain.ports import ConversationStore, DeltaSink, SessionAgent
-from services.runtime.domain.spending import NoPrices, Prices, PriceTable, priced
 from services.runtime.domain.steps import Step, calls_made, toolsets_to_json
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, crashed, failed
-from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
-from services.runtime.use_cases.engine.turn_journal import DatabaseJournal
+from services.runtime.use_cases.engine.turn_journal import DatabaseJournal, DeltaStream, TurnWatch
 
 _log = structlog.get_logger("runtime.turns")
 _IMAGE_CHARACTERS = 200

@@ -1,6 +1,7 @@
 """Artifacts become usable, or say why not, whatever happens in between."""
 
 import json
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,7 +16,7 @@ from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactJobs
 from services.ingestion.adapters.postgres.holders import PostgresHolders
 from services.ingestion.domain.engines import EngineUnavailable
-from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
+from services.ingestion.use_cases.index_care import InspectArtifactIndexes
 from tests.support.artifact_world import World, person
 from tests.support.office_files import xls, xlsx
 
@@ -73,6 +74,27 @@ async def test_tables_are_found_in_every_format(each_store: World) -> None:
     assert await each_store.told(book) == ["artifact.uploaded", "artifact.progress", "artifact.ready"]
 
 
+async def test_tables_of_equal_bytes_are_read_once(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, read = _tables(world).reader, []
+    real = reader.read
+
+    async def counted(self: Any, path: Path, content_type: str) -> Any:
+        read.append(content_type)
+        return await real(path, content_type)
+
+    monkeypatch.setattr(type(reader), "read", counted)
+    session = world.session()
+    previews = []
+    for name in ("first.csv", "second.csv"):
+        artifact = await world.artifact(session, name, CSV.encode("latin-1"))
+        await world.settle()
+        previews.append((await preview(world, artifact)).json())
+
+    assert read == ["text/csv"]
+    assert previews[0] == previews[1]
+    assert previews[0]["sheets"][0]["row_count"] == 3
+
+
 async def test_what_holds_no_table_has_no_preview(world: World) -> None:
     session = world.session()
     document = await world.artifact(session, "a.txt", b"text")
@@ -119,7 +141,7 @@ async def test_another_process_goes_on_after_one_that_died(world: World) -> None
 
     assert (await world.record(artifact))["processing_status"] == "ready"
     async with world.artifacts.outbox.transaction() as transaction:
-        writer = _tables(world).writer(transaction)
+        writer = PostgresArtifactWriter(transaction)
         assert not await writer.ready(artifact["artifact_id"], {}, lease=died[0].lease), "it comes too late"
 
 
@@ -141,7 +163,7 @@ async def test_tables_of_a_killed_process_are_read_before_their_leases_end(world
     assert (await world.record(lost))["processing_status"] == "ready"
     assert (await world.record(put_off))["processing_status"] == "pending", "its pause is nobody's"
     async with world.artifacts.outbox.transaction() as transaction:
-        writer = _tables(world).writer(transaction)
+        writer = PostgresArtifactWriter(transaction)
         assert not await writer.ready(lost["artifact_id"], {}, lease=claimed[lost["artifact_id"]].lease)
 
 

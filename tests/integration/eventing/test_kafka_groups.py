@@ -13,7 +13,7 @@ from libs.eventing import KafkaBus, KafkaConnection
 from libs.eventing._kafka_groups import KafkaGroups
 from libs.eventing.administration import create_topics
 from libs.persistence import Presence
-from libs.service_defaults._departures import Departures
+from libs.service_defaults._consumers import Departures
 from tests.support.bus_members import Member
 from tests.support.presence import Clock, end_connections, is_locked, looked, present
 from tests.support.waiting import until

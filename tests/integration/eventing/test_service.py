@@ -18,7 +18,7 @@ from libs.contracts.messages import CommandContext
 from libs.eventing import CommandSender, Transaction
 from libs.persistence import migrate
 from libs.service_defaults import Service
-from libs.service_defaults._schema import BEHIND
+from libs.service_defaults.service import BEHIND
 from tests.integration.eventing.conftest import SIGNING_KEY, Installation, caller, installed, serving, until_ready
 from tests.integration.eventing.test_sample_owner import take_note
 from tests.support import sample_owner

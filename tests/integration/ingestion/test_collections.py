@@ -17,7 +17,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
 from libs.eventing.messages import OutboxMessage
-from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionPublisher
+from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges
 from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Unparsable
@@ -50,11 +50,7 @@ def refused(outcome: OutboxMessage) -> str:
 
 
 def publisher_of(ingestion: Ingestion) -> PublishCollectionChanges:
-    return PublishCollectionChanges(
-        PostgresCollectionChanges(ingestion.service.database),
-        ingestion.service.outbox,
-        PostgresCollectionPublisher,
-    )
+    return PublishCollectionChanges(PostgresCollectionChanges(ingestion.service.database), ingestion.service.outbox)
 
 
 async def text_of(ingestion: Ingestion, file_id: str) -> TextKey:

@@ -90,6 +90,20 @@ async def test_folding_changes_no_amount(database: Database, amounts: CompanyAmo
     assert rows == 6
 
 
+async def test_a_backlog_of_one_company_is_folded_by_parts(database: Database, amounts: CompanyAmounts) -> None:
+    """In one statement a long one would exceed the time of statements, and nothing would be folded any more."""
+    change = (
+        "INSERT INTO company_amounts (company_id, name, amount) SELECT 'acme', 'files', 1 FROM generate_series(1, 2500)"
+    )
+    await database.execute(change)
+    left = []
+    while await amounts.fold():
+        left.append(await database.value("SELECT count(*) FROM company_amounts WHERE NOT folded"))
+        assert (await amounts.used("acme"))["files"] == 2500
+    assert left == [1500, 500, 0]
+    assert await database.value("SELECT count(*) FROM company_amounts") == 1
+
+
 @pytest.mark.rule(37)
 async def test_writers_and_folding_at_once_keep_the_amounts_right(database: Database, amounts: CompanyAmounts) -> None:
     """Several writers of the same companies, in any order, with two processes that fold."""

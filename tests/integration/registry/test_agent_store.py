@@ -14,7 +14,7 @@ from libs.eventing import Outbox
 from libs.persistence import Database
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.bootstrap import MIGRATIONS
-from services.registry.domain.ports import AgentReader, AgentWriter
+from services.registry.domain.ports import AgentReader
 from tests.support.infrastructure import Infrastructure
 from tests.support.registry import MemoryAgents, identity, stored_agent
 
@@ -24,7 +24,7 @@ NOW = datetime(2026, 5, 4, 9, 30, 0, 123456, tzinfo=UTC)
 @dataclass
 class Store:
     reader: AgentReader
-    transaction: Callable[[Callable[[AgentWriter], Awaitable[object]]], Awaitable[object]]
+    transaction: Callable[[Callable[[PostgresAgentWriter | MemoryAgents], Awaitable[object]]], Awaitable[object]]
 
     async def add(self, *agents: object) -> None:
         for agent in agents:
@@ -42,7 +42,7 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[Store]:
     database = Database(await infrastructure.create_migrated(name, MIGRATIONS), name="registry", timeout=30.0)
     await database.open()
 
-    async def transaction(work: Callable[[AgentWriter], Awaitable[object]]) -> object:
+    async def transaction(work: Callable[[PostgresAgentWriter | MemoryAgents], Awaitable[object]]) -> object:
         async with Outbox(database).transaction() as writing:
             return await work(PostgresAgentWriter(writing))
 

@@ -14,7 +14,7 @@ from libs.contracts.commands.runtime import ClientCalls, CreateSession, ExecuteT
 from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
-from services.runtime.domain.spending import NoPrices
+from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.sessions.expire import ExpireSessions
 from tests.integration.runtime.conftest import StartNode
 from tests.support.agent_fakes import calling

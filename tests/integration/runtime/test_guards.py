@@ -11,7 +11,7 @@ from libs.contracts.identifiers import new_id
 from services.runtime.adapters.postgres.steps import PostgresSteps
 from services.runtime.adapters.postgres.turn_ends import PostgresTurnOutcomes
 from services.runtime.domain.conversation import ToolCall, ToolResult
-from services.runtime.domain.spending import NoPrices
+from services.runtime.domain.models import NoPrices
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import ClaimedTurn, OutcomeKind, StepRecord, TurnOutcome, failed
 from services.runtime.domain.waits import NewWait

@@ -12,7 +12,7 @@ from libs.contracts.identity import Identity
 from libs.eventing import Retention
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
-from services.runtime.domain.spending import NoPrices
+from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
 from tests.support.agent_fakes import calling

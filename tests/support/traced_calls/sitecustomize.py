@@ -17,7 +17,7 @@ from typing import Any
 _ROOT = str(Path(__file__).resolve().parents[3]) + os.sep
 _LOOK_SECONDS = 0.005
 # The timeline follows the same topics in the gateway's process; no turn waits for it.
-_READERS_OF_THE_LOG = ("libs/eventing/_batch_consumer.py", "libs/eventing/_batches.py")
+_READERS_OF_THE_LOG = ("libs/eventing/batches.py",)
 
 
 class _Recorder:

@@ -67,9 +67,9 @@ def event(
 def short_silence(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("libs.eventing._request_reply._SILENCE_SECONDS", 0.05)
     monkeypatch.setattr("libs.eventing._request_reply._SEND_SECONDS", 0.2)
-    monkeypatch.setattr("libs.eventing._tail_reader._POLL_SECONDS", 0.02)
-    monkeypatch.setattr("libs.eventing._tail_reader._RECONNECT", RetryPolicy(first=0.02, longest=0.02))
-    monkeypatch.setattr("libs.eventing._tail_reader._FRESH_SECONDS", 0.2)
+    monkeypatch.setattr("libs.eventing._request_reply._POLL_SECONDS", 0.02)
+    monkeypatch.setattr("libs.eventing._request_reply._RECONNECT", RetryPolicy(first=0.02, longest=0.02))
+    monkeypatch.setattr("libs.eventing._request_reply._FRESH_SECONDS", 0.2)
 
 
 @pytest.fixture
@@ -362,7 +362,7 @@ async def test_callbacks_get_events_of_every_company_and_a_failing_one_disturbs_
 async def test_a_reader_that_starts_anew_is_not_fresh_however_lately_it_was_answered(
     sender: CommandSender, bus: MemoryBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("libs.eventing._tail_reader._FRESH_SECONDS", 1000.0)
+    monkeypatch.setattr("libs.eventing._request_reply._FRESH_SECONDS", 1000.0)
     await until(sender.fresh)
     bus.down = True
     await until(lambda: not sender.fresh())

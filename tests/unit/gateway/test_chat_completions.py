@@ -251,12 +251,12 @@ async def test_messages_come_back_as_the_client_parsed_them(
 
 
 async def test_an_image_in_a_message_is_refused_in_words(client: AsyncOpenAI) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64," + "A" * 5000}}
+    picture = {"type": "image_url", "image_url": {"url": "ftp://example.com/cat.png"}}
     for said in (HELLO, []):
         messages = [{"role": "user", "content": [TEXT, picture]}, *said]
         body = await refused(client, messages=messages)
         assert body["param"] == "messages.0.content.1.image_url.url"
-        assert "data: URLs aren't supported" in body["message"]
+        assert "give a public http(s) URL" in body["message"]
 
 
 async def test_messages_may_name_who_says_them(public: Gateway, client: AsyncOpenAI) -> None:

@@ -16,10 +16,10 @@ from services.runtime.domain.admission import (
     Duplicate,
     Refused,
     SessionState,
+    WorkerSlots,
 )
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
-from services.runtime.domain.worker_slots import WorkerSlots
 from tests.support.runtime_turns import submission
 
 

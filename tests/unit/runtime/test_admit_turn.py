@@ -23,6 +23,7 @@ from services.runtime.domain.admission import (
     Decision,
     Refused,
     SessionState,
+    WorkerSlots,
 )
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
@@ -30,7 +31,6 @@ from services.runtime.domain.conversation import ArtifactPart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
 from services.runtime.domain.models import VisionNotSupported
 from services.runtime.domain.turns import ClaimedTurn, Submission
-from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from tests.support.artifact_fakes import FakeArtifacts
 

@@ -3,8 +3,8 @@
 import pytest
 
 from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
-from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
 from services.runtime.use_cases.engine.group_commit import ClaimFuture
+from services.runtime.use_cases.engine.turn_journal import DeltaStream, TurnWatch
 from tests.support.runtime_nodes import DeltaLog
 from tests.support.runtime_turns import claimed_turn
 from tests.support.waiting import elapse, until

@@ -5,7 +5,7 @@ from decimal import Decimal
 import pytest
 
 from libs.contracts.api.sessions import Usage
-from services.runtime.domain.spending import ModelPrice, PriceTable, priced
+from services.runtime.domain.models import ModelPrice, PriceTable, priced
 
 CHEAP, DEAR = ModelPrice(Decimal("0.05"), Decimal("0.4")), ModelPrice(Decimal("2.5"), Decimal("10"))
 TABLE = PriceTable({"openai:*": CHEAP, "openai:gpt-5*": DEAR, "openai:gpt-5-nano": CHEAP})

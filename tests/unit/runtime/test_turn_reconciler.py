@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from libs.contracts.errors import ErrorKind
+from services.runtime.domain.admission import WorkerSlots
 from services.runtime.domain.conversation import UserMessage
 from services.runtime.domain.turns import (
     ClaimedTurn,
@@ -15,7 +16,6 @@ from services.runtime.domain.turns import (
     TurnOutcome,
     TurnSnapshot,
 )
-from services.runtime.domain.worker_slots import WorkerSlots
 from services.runtime.use_cases.engine.turn_reconciler import ReconcilerRules, TurnReconciler
 from tests.support.runtime_turns import NoMetrics, claimed_turn
 

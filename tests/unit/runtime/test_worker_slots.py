@@ -1,6 +1,6 @@
 """Places of a worker, shared between companies."""
 
-from services.runtime.domain.worker_slots import WorkerSlots
+from services.runtime.domain.admission import WorkerSlots
 
 
 def test_a_company_takes_all_but_what_is_kept_for_others() -> None:

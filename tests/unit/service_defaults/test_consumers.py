@@ -6,8 +6,7 @@ from typing import cast
 import pytest
 
 from libs.eventing import CommandRouter, IdentitySigner, KafkaBus
-from libs.service_defaults._consumers import Consumers
-from libs.service_defaults._departures import Departures
+from libs.service_defaults._consumers import Consumers, Departures
 from libs.service_defaults._health import Readiness
 from tests.support import sample_owner
 from tests.support.command_records import SIGNING_KEY

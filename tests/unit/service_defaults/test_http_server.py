@@ -141,7 +141,7 @@ async def _stuck(server: HttpServer, port: int) -> tuple[BoundedConnection, asyn
     reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1024)
     writer.write(b"GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
     [connection] = await until(lambda: list(server.server_state.connections))
-    await until(lambda: connection._reader_timer)
+    await until(lambda: connection.reader_timer.handle)
     return connection, reader, writer
 
 
@@ -179,11 +179,11 @@ async def test_a_client_that_reads_slowly_is_served(server: HttpServer, port: in
         async with asyncio.timeout(60):
             while connection.transport.get_write_buffer_size() == before:
                 taken += len(await reader.readexactly(256 * 1024))
-        timer = connection._reader_timer
+        timer = connection.reader_timer.handle
         assert timer is not None
         timer._run()  # type: ignore[attr-defined]
         timer.cancel()
-        assert connection._reader_timer not in (None, timer)
+        assert connection.reader_timer.handle not in (None, timer)
     assert taken < len(LARGE)
     assert not connection.transport.is_closing(), "it was ended although its client read"
     writer.close()

@@ -11,8 +11,7 @@ from libs.contracts.messages import Envelope, Received
 from libs.contracts.timestamps import now_text
 from libs.eventing import IdentitySigner, LookUp, ReplyState
 from libs.service_defaults import UpstreamClient
-from libs.service_defaults._upstream_addresses import UpstreamAddresses
-from libs.service_defaults.internal_calls import UpstreamResponse, checked
+from libs.service_defaults.internal_calls import UpstreamAddresses, UpstreamResponse, checked
 from libs.service_defaults.internal_routes import encode_event
 from libs.tracing import bind_correlation_id
 from tests.support.command_records import ALICE, SIGNING_KEY

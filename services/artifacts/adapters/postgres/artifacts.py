@@ -1,6 +1,7 @@
-"""Artifacts in PostgreSQL: reads, and the changes of their processing."""
+"""Artifacts in PostgreSQL: reads, new ones, and the changes of their processing."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -9,9 +10,10 @@ from libs.blobs import release
 from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
 from libs.eventing import Transaction
-from libs.persistence import Database, Order, as_json, fetch_page
+from libs.persistence import Database, Order, as_json, fetch_page, fetch_records, fetch_value
+from libs.quotas import CompanyAmounts
 from services.artifacts.adapters import metrics
-from services.artifacts.domain.artifacts import StoredArtifact
+from services.artifacts.domain.artifacts import NewArtifact, SessionNotFound, StoredArtifact
 
 COLUMNS: Final = """
     a.id, coalesce(a.blob_id, '') AS blob_id, a.session_id, s.company_id, s.owner_id, a.name, a.content_type, a.size,
@@ -28,6 +30,8 @@ _ENDED = "lease = NULL, lease_until = NULL, holder = NULL, updated_at = clock_ti
 
 
 class PostgresArtifactReader:
+    """Reads stored artifacts, not deleted ones, without asking who may see them."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -38,6 +42,7 @@ class PostgresArtifactReader:
     async def page(
         self, session_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredArtifact]:
+        """Newest first, and the number of all."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, COLUMNS, f"{_FROM_STORED} AND a.session_id = %(session)s", _NEWEST_FIRST,
@@ -47,6 +52,7 @@ class PostgresArtifactReader:
         return page.map(artifact_of)
 
     async def all(self, session_id: str) -> list[StoredArtifact]:
+        """Oldest first."""
         rows = await self._database.records(
             f"{STORED} AND a.session_id = %(session)s ORDER BY a.created_at, a.id", {"session": session_id}
         )
@@ -54,6 +60,8 @@ class PostgresArtifactReader:
 
 
 class PostgresArtifactWriter:
+    """Changes artifacts inside one transaction, which the caller commits. Returns False for one no longer pending."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
@@ -85,6 +93,7 @@ class PostgresArtifactWriter:
         )
 
     async def delete_session(self, session_id: str, company_id: str) -> list[str]:
+        """Leaves tombstones of the session and its artifacts; returns the artifacts."""
         await self._connection.execute(
             """INSERT INTO sessions AS s (id, company_id, owner_id, deleted_at) VALUES (%s, %s, '', now())
                ON CONFLICT (id) DO UPDATE SET deleted_at = coalesce(s.deleted_at, now())""",
@@ -114,3 +123,42 @@ class PostgresArtifactWriter:
 def artifact_of(row: dict[str, Any]) -> StoredArtifact:
     error = row["error"]
     return StoredArtifact(**{**row, "error": None if error is None else ErrorInfo.model_validate(error)})
+
+
+ARTIFACT_BYTES: Final = "artifact_bytes"
+
+
+class PostgresNewArtifacts:
+    """Adds artifacts inside one transaction, which the caller commits."""
+
+    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
+        self._connection = transaction.connection
+        self._amounts = amounts
+
+    async def lock_session(self, session_id: str) -> None:
+        """A deletion of the session waits until the transaction has ended, and so finds what it stores.
+
+        Raises ``SessionNotFound``.
+        """
+        query = "SELECT id FROM sessions WHERE id = %s AND deleted_at IS NULL FOR SHARE"
+        if await fetch_value(self._connection, query, (session_id,)) is None:
+            raise SessionNotFound
+
+    async def add(self, company_id: str, artifact: NewArtifact) -> StoredArtifact:
+        """Raises ``QuotaExceeded``."""
+        await self._amounts.check(self._connection, company_id, {ARTIFACT_BYTES: artifact.size})
+        await self._connection.execute(
+            """INSERT INTO artifacts (id, session_id, blob_id, name, content_type, size, sha256, origin, strategy,
+                                      status, progress, metadata, created_by, correlation_id)
+               VALUES (%(id)s, %(session_id)s, %(blob_id)s, %(name)s, %(content_type)s, %(size)s, %(sha256)s,
+                       %(origin)s, %(strategy)s, %(status)s, CASE %(status)s WHEN 'ready' THEN 100 ELSE 0 END,
+                       %(metadata)s, %(created_by)s, %(correlation_id)s)""",
+            {**asdict(artifact), "metadata": Jsonb(dict(artifact.metadata))},
+        )
+        metrics.UPLOADS.labels(artifact.strategy).inc()
+        metrics.UPLOADED_BYTES.inc(artifact.size)
+        return await self.get(artifact.id)
+
+    async def get(self, artifact_id: str) -> StoredArtifact:
+        [row] = await fetch_records(self._connection, f"{STORED} AND a.id = %s", (artifact_id,))
+        return artifact_of(row)

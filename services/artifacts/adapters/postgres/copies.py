@@ -32,16 +32,21 @@ _UNANSWERED = f"""
 
 
 class PostgresPlatformWriter:
+    """Works inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def lock(self, artifact_id: str) -> CopyState | None:
+        """Locks a stored artifact until the end of the transaction."""
         return await self._locked("a.deleted_at IS NULL AND a.id = %s", artifact_id)
 
     async def lock_file(self, file_id: str) -> CopyState | None:
+        """Locks the artifact whose copy this file is."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_file_id = %s", file_id)
 
     async def lock_command(self, command_id: str) -> CopyState | None:
+        """Locks the artifact for which this command was sent."""
         return await self._locked(f"{_FOLLOWED} AND a.platform_command_id = %s", command_id)
 
     async def _locked(self, condition: str, value: str) -> CopyState | None:
@@ -49,6 +54,7 @@ class PostgresPlatformWriter:
         return _copy_state(rows[0]) if rows else None
 
     async def begin(self, command: OutboundCommand) -> None:
+        """Notes that the command is sent with this transaction."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = %s, platform_identity = %s,
@@ -65,6 +71,7 @@ class PostgresPlatformWriter:
         )
 
     async def settle(self, artifact_id: str, state: Literal["none", "copied"], file_id: str | None) -> None:
+        """Notes that no answer is awaited any more."""
         await self._connection.execute(
             """UPDATE artifacts
                SET platform_state = %s, platform_file_id = %s, platform_command_id = NULL, platform_identity = NULL,
@@ -74,6 +81,7 @@ class PostgresPlatformWriter:
         )
 
     async def wait(self, artifact_id: str, state: InFlightState, context: MessageContext) -> None:
+        """Lets the command with this context end when the answer arrives."""
         await self._connection.execute(
             """INSERT INTO platform_requests (command_id, artifact_id, state, company_id, correlation_id, traceparent)
                VALUES (%s, %s, %s, %s, %s, %s)""",
@@ -81,6 +89,7 @@ class PostgresPlatformWriter:
         )
 
     async def take_waiting(self, artifact_id: str) -> list[tuple[InFlightState, MessageContext]]:
+        """The commands that waited for the answer; they wait no longer."""
         found = await self._connection.execute(
             """DELETE FROM platform_requests WHERE artifact_id = %s
                RETURNING state, company_id, correlation_id, command_id, traceparent""",
@@ -89,6 +98,7 @@ class PostgresPlatformWriter:
         return [(row[0], MessageContext(*row[1:])) for row in await found.fetchall()]
 
     async def unanswered(self, seconds: float, limit: int) -> Sequence[OutboundCommand]:
+        """Commands last sent at least ``seconds`` ago, noted as sent again. Each is given to one caller."""
         return [
             OutboundCommand(
                 command_id=row.pop("command_id"),

@@ -6,7 +6,7 @@ from libs.contracts.identifiers import new_id
 from libs.fairness import Capacity
 from libs.persistence import Database
 from services.artifacts.adapters.postgres.artifacts import COLUMNS, artifact_of
-from services.artifacts.domain.ports import TableJob
+from services.artifacts.domain.artifacts import TableJob
 
 _PENDING = "blob_id IS NOT NULL AND status = 'pending' AND strategy = 'structural_parsing'"
 # Of companies the n-th files come before the n+1-th of any.
@@ -31,13 +31,17 @@ _CLAIM = f"""
 
 
 class PostgresTableJobs:
-    """TableJobs and their Holders. ``holder`` tells the number of this process, None while it has not announced it."""
+    """Artifacts whose tables wait to be read. Each method is a transaction of its own.
+
+    ``holder`` tells the number of this process, None while it has not announced it.
+    """
 
     def __init__(self, database: Database, holder: Callable[[], int | None] = lambda: None) -> None:
         self._database = database
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[TableJob]:
+        """Claims waiting artifacts; companies take turns."""
         jobs = []
         lease = {"lease": new_id(), "seconds": seconds, "holder": self._holder()}
         for row in await self._database.records(_CLAIM, {**capacity.parameters(), **lease}):
@@ -46,6 +50,7 @@ class PostgresTableJobs:
         return jobs
 
     async def postpone(self, lease: str, seconds: float, *, counts: bool) -> None:
+        """Releases the claim until then. ``counts``: as one of a few attempts."""
         await self._database.execute(
             """UPDATE artifacts SET lease = NULL, holder = NULL, attempts = attempts - %s,
                    lease_until = now() + %s * interval '1 second'

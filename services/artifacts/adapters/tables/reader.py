@@ -23,6 +23,7 @@ class TableProcesses:
     memory_bytes: int
 
     async def read(self, path: Path, content_type: str) -> list[Sheet] | None:
+        """Returns None when the file holds no tables. Raises ``DocumentUnreadable``."""
         job = {"path": _FILE, "content_type": content_type}
         try:
             answer = await run_confined(

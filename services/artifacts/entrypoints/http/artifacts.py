@@ -19,9 +19,9 @@ from libs.contracts.api.artifacts import (
 from libs.contracts.identifiers import new_id
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
+from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import is_safe_inline
 from services.artifacts.domain.links import artifact_of
-from services.artifacts.domain.ports import ArtifactReader
 from services.artifacts.use_cases.access import ArtifactAccess, SessionAccess
 from services.artifacts.use_cases.links import Links
 from services.artifacts.use_cases.pack_artifacts import PackArtifacts
@@ -60,7 +60,7 @@ def uploads_router(upload: UploadArtifact) -> APIRouter:
 
 
 def artifacts_router(
-    access: ArtifactAccess, sessions: SessionAccess, artifacts: ArtifactReader, links: Links
+    access: ArtifactAccess, sessions: SessionAccess, artifacts: PostgresArtifactReader, links: Links
 ) -> APIRouter:
     router = APIRouter(prefix="/internal")
 

@@ -1,7 +1,7 @@
 """``/a2a/{agent_key}``: every agent as an A2A server, by JSON-RPC and by HTTP+JSON, and its card."""
 
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import orjson
 from a2a.types.a2a_pb2 import GetTaskRequest, ListTasksRequest
@@ -12,18 +12,20 @@ from google.protobuf.json_format import MessageToDict, ParseError
 from google.protobuf.message import Message
 from starlette.responses import Response
 
-from libs.contracts.errors import AuthenticationFailed, NotFound
+from libs.contracts.errors import AuthenticationFailed, NotFound, ValidationFailed
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.a2a.agent_card import card_of
 from services.gateway.entrypoints.a2a.bindings import HttpJson, JsonRpc, json_of
 from services.gateway.entrypoints.a2a.calls import Call, address_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
+from services.gateway.entrypoints.a2a.messages import find_raw_image
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
-from services.gateway.entrypoints.door.bodies import read_body
+from services.gateway.entrypoints.door.bodies import MAX_BODY
 from services.gateway.entrypoints.door.callers import authenticated, by_api_key
 from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.image_bodies import read_with_images, take_out_images
 from services.gateway.entrypoints.door.writes import PlainWrite
 
 PREFIX: Final = "/a2a"
@@ -66,13 +68,16 @@ async def agent_card(request: Request, agent_key: str, door: DoorDep) -> Respons
 @router.post("")
 @router.post("/")
 async def json_rpc(request: Request, call: HttpCall) -> Response:
-    body = await read_body(request.receive, request.headers)
+    body = await read_with_images(request, MAX_BODY)
     binding = JsonRpc()
     try:
-        method, values = binding.open(body)
+        values = json_of(body)
+        given = values.get("params") if isinstance(values, dict) else None
+        await _take_out_images(request, call, given, len(body))
+        method, params = binding.open(values)
     except A2AError as error:
         return binding.failure(error)
-    return await replace(call, binding=binding).answer(method, values)
+    return await replace(call, binding=binding).answer(method, params)
 
 
 @router.post("/message:send")
@@ -118,12 +123,22 @@ async def extended_card(call: HttpCall) -> Response:
 
 
 async def _with_body(request: Request, call: Call, method: str) -> Response:
-    body = await read_body(request.receive, request.headers)
+    body = await read_with_images(request, MAX_BODY)
     try:
         values = json_of(body)
+        await _take_out_images(request, call, values, len(body))
     except A2AError as error:
         return call.binding.failure(error)
     return await call.answer(method, values)
+
+
+async def _take_out_images(request: Request, call: Call, values: Any, size: int) -> None:
+    """Raises ``InvalidParamsError``."""
+    try:
+        await take_out_images(request, values, size, MAX_BODY, ("message",), find_raw_image)
+    except ValidationFailed as problem:
+        raise InvalidParamsError(problem.message) from None
+    call.write.images = request.state.images
 
 
 async def _with_query(request: Request, call: Call, method: str, params: Message) -> Response:

@@ -36,9 +36,8 @@ class JsonRpc:
     def __init__(self) -> None:
         self._id: str | int | None = None
 
-    def open(self, body: bytes) -> tuple[str, Any]:
-        """The method and its parameters. Raises ``JSONParseError`` and ``InvalidRequestError``."""
-        request = json_of(body)
+    def open(self, request: Any) -> tuple[str, Any]:
+        """The method and its parameters. Raises ``InvalidRequestError``."""
         if not isinstance(request, dict):
             raise InvalidRequestError("A request is one object; batches are not supported.")
         request_id = request.get("id")

@@ -14,6 +14,7 @@ from google.protobuf.json_format import MessageToDict
 from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.api.sessions import MessageBlocks, ResolveActionBody
+from services.gateway.entrypoints.door.image_bodies import Found
 
 OUTPUT_MODES: Final = ("text/plain", "application/json")
 INPUT_MODES: Final = ("text/plain", "application/json", "image/*")
@@ -40,6 +41,22 @@ def content_of(message: Message) -> MessageBlocks:
         return _BLOCKS.validate_python(blocks)
     except ValidationError as problem:
         raise _invalid(problem, "message", "parts") from None
+
+
+def find_raw_image(part: dict[str, Any]) -> Found | None:
+    """The image in a part of a message, which becomes one by its URL."""
+    raw, media_type = part.get("raw"), part.get("mediaType", part.get("media_type"))
+    if not isinstance(media_type, str) or not media_type.startswith("image/"):
+        return None
+
+    def put(url: str) -> None:
+        part.pop("raw", None)
+        part["url"] = url
+
+    if isinstance(raw, str):
+        return Found(raw, ("raw",), put)
+    url = part.get("url")
+    return Found(url, ("url",), put) if isinstance(url, str) and url[:5].lower() == "data:" else None
 
 
 def answers_of(message: Message) -> dict[str, ResolveActionBody]:
@@ -77,7 +94,7 @@ def _blocks(message: Message) -> Iterator[dict[str, Any]]:
             yield {"type": "image_url", "image_url": {"url": part.url}}
         else:
             raise ContentTypeNotSupportedError(
-                f"message.parts.{number}: parts are texts, data, or images by their url. Upload a file to the session"
+                f"message.parts.{number}: parts are texts, data and images. Upload another file to the session"
                 " (POST /api/v1/sessions/{contextId}/artifacts/) instead."
             )
 

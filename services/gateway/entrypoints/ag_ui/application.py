@@ -14,13 +14,14 @@ from libs.contracts.identity import Scope
 from libs.service_defaults.errors import error_body
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.ag_ui.run_events import run_error
-from services.gateway.entrypoints.ag_ui.run_input import run_input
+from services.gateway.entrypoints.ag_ui.run_input import find_image_data, run_input
 from services.gateway.entrypoints.ag_ui.runs import Runs
 from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
-from services.gateway.entrypoints.door.bodies import decode_body, read_body
+from services.gateway.entrypoints.door.bodies import decode_body
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
 from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.errors import ErrorShape
+from services.gateway.entrypoints.door.image_bodies import read_with_images, take_out_images
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
 from services.gateway.entrypoints.door.writes import PlainWrite
 
@@ -50,8 +51,12 @@ class AGUIApplication(ProtocolApplication):
 async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrite, door: DoorDep) -> Response:
     if caller.public is not None and caller.public.agent_key != agent_key:
         raise PermissionDenied("A public key is for talking to its own agent only.")
-    body = await read_body(request.receive, request.headers, _MAX_BODY)
-    given = run_input(await decode_body(body, request.headers.get("content-type", "")), caller)
+    body = await read_with_images(request, _MAX_BODY)
+    values = await decode_body(body, request.headers.get("content-type", ""))
+    await take_out_images(request, values, len(body), _MAX_BODY, ("messages",), find_image_data)
+    del body
+    given = run_input(values, caller)
+    write.images = request.state.images
     headers: dict[str, str] = {}
     runs = Runs(door=door, caller=caller, write=write, agent_key=agent_key, headers=headers)
     return await door.streams.respond(request, _rendered(runs, given), caller, headers)

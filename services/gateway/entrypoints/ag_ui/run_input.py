@@ -23,6 +23,7 @@ from libs.contracts.api.sessions import MessageBlocks, RequiredAction, ResolveAc
 from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed, validation_message
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.findings import invalid
+from services.gateway.entrypoints.door.image_bodies import Found
 
 _BLOCKS: Final[TypeAdapter[MessageBlocks]] = TypeAdapter(MessageBlocks)
 _MAX_THREAD_ID: Final = 1000
@@ -55,6 +56,17 @@ def run_input(values: Any, caller: Principal) -> RunAgentInput:
     if caller.public is not None and min(len(given.thread_id), len(given.run_id)) < _MIN_SECRET:
         raise _invalid(["threadId"], f"threadId and runId of a visitor are random texts of {_MIN_SECRET} characters")
     return given
+
+
+def find_image_data(part: dict[str, Any]) -> Found | None:
+    """The image in a part of a message, which becomes one by its URL."""
+    source = part.get("source")
+    if part.get("type") != "image" or not isinstance(source, dict):
+        return None
+    given, by_url = source.get("value"), source.get("type") == "url"
+    if not isinstance(given, str) or (by_url and given[:5].lower() != "data:"):
+        return None
+    return Found(given, ("source", "value"), lambda url: part.update(source={"type": "url", "value": url}))
 
 
 def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
@@ -186,7 +198,7 @@ def _blocks(user: UserMessage, number: int) -> Iterator[dict[str, Any]]:
         elif isinstance(part, ImagePart) and isinstance(part.source, UrlSource):
             yield {"type": "image_url", "image_url": {"url": part.source.value}}
         else:
-            raise _invalid(["messages", number, "content", place], "parts are texts, or images by their url")
+            raise _invalid(["messages", number, "content", place], "parts are texts and images")
 
 
 def _invalid(place: list[str | int], message: str) -> ValidationFailed:

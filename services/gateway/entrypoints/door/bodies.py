@@ -1,7 +1,7 @@
 """JSON and YAML bodies: read with a limit while they stream in, decoded by their media type, checked by a model."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import yaml
@@ -40,17 +40,23 @@ class _Body(RequestBody):
         self.body_schema = schema
         self.request_body = {"required": required, "content": _content(examples)}
         self._required = required
-        self._most_bytes = most_bytes
+        self.most_bytes = most_bytes
 
     async def _values(self, request: Request) -> Any:
-        raw = await read_body(request.receive, request.headers, self._most_bytes)
+        raw = await self._raw(request)
         media_type = request.headers.get("content-type", "")
         if not raw:
             if self._required:
                 raise InvalidRequest("The request needs a body.")
             raw, media_type = b"{}", _JSON
-        request.state.values = values = await decode_body(raw, media_type)
+        request.state.values = values = await self._decoded(request, raw, media_type)
         return values
+
+    async def _raw(self, request: Request) -> bytes:
+        return await read_body(request.receive, request.headers, self.most_bytes)
+
+    async def _decoded(self, request: Request, raw: bytes, media_type: str) -> Any:  # noqa: ARG002
+        return await decode_body(raw, media_type)
 
 
 class ParsedBody(_Body, Generic[M]):
@@ -93,24 +99,36 @@ def _content(examples: Mapping[str, Any]) -> dict[str, Any]:
     return {_JSON: {"examples": as_json}, **{media_type: {"examples": as_yaml} for media_type in _YAML_TYPES}}
 
 
-async def read_body(receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY) -> bytes:
+More = Callable[[], Awaitable[int]]
+
+
+async def read_body(
+    receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY, more: More | None = None
+) -> bytes:
     """The whole body. Raises ``TooLarge`` for a larger one, having taken in a bounded rest of it first.
 
-    A client that sends without waiting would otherwise meet a reset connection instead of the answer.
+    A client that sends without waiting would otherwise meet a reset connection instead of the answer. ``more`` is
+    called before a larger body is read, and returns its limit.
     """
     declared = headers.get("content-length", "")
-    if declared.isascii() and declared.isdigit() and int(declared) > most_bytes:
+    if more is not None and _exceeds(declared, most_bytes):
+        most_bytes, more = await more(), None
+    if _exceeds(declared, most_bytes):
         if headers.get("expect", "").lower() != "100-continue":
             await drain(receive)
         raise _too_large(most_bytes)
     try:
         async with asyncio.timeout(_READ_SECONDS):
-            return await _collect(receive, most_bytes)
+            return await _collect(receive, most_bytes, more)
     except TimeoutError:
         raise InvalidRequest(f"The body did not arrive within {_READ_SECONDS:g} seconds.") from None
 
 
-async def _collect(receive: Receive, most_bytes: int) -> bytes:
+def _exceeds(declared: str, most_bytes: int) -> bool:
+    return declared.isascii() and declared.isdigit() and int(declared) > most_bytes
+
+
+async def _collect(receive: Receive, most_bytes: int, more: More | None) -> bytes:
     message = await receive()
     if message["type"] == "http.request" and not message.get("more_body"):
         return _checked(message.get("body", b""), most_bytes)
@@ -119,6 +137,8 @@ async def _collect(receive: Receive, most_bytes: int) -> bytes:
         if message["type"] != "http.request":
             raise ClientDisconnect
         body += message.get("body", b"")
+        if more is not None and len(body) > most_bytes:
+            most_bytes, more = await more(), None
         if len(body) > most_bytes:
             body.clear()
             if message.get("more_body"):

@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from services.gateway.entrypoints.door.answers import Owners
+from services.gateway.entrypoints.door.image_bodies import LargeBodies
 from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
 from services.gateway.use_cases.agents import Agents
@@ -25,6 +26,7 @@ class Door:
     owners: Owners
     streams: EventStreams
     transfers: TransferProxy
+    large_bodies: LargeBodies
 
 
 async def _door(request: Request) -> Door:

@@ -27,6 +27,7 @@ async def plain_write(request: Request) -> Write:
         correlation_id=correlation_id(),
         # The caller's W3C trace context; one that is malformed is ignored, as the recommendation says.
         traceparent=given if given is not None and _TRACEPARENT.fullmatch(given) else None,
+        images=getattr(request.state, "images", None),
     )
 
 

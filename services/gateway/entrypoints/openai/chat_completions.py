@@ -15,9 +15,9 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import typed_events
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import protocol_router, turn_headers
-from services.gateway.entrypoints.door.bodies import ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.image_bodies import ParsedObjectWithImages
 from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.chat_answers import ChatStream, completion, needs_approval
@@ -29,7 +29,7 @@ from services.gateway.use_cases.turns import Turns, Unfinished
 router: Final = protocol_router(f"{PREFIX}/chat/completions")
 _MAX_BODY: Final = 1024 * 1024
 Executor = Annotated[Principal, Security(by_api_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE])]
-Body = Annotated[dict[str, Any], Depends(ParsedObject(ChatBody, {}, most_bytes=_MAX_BODY))]
+Body = Annotated[dict[str, Any], Depends(ParsedObjectWithImages(ChatBody, {}, most_bytes=_MAX_BODY))]
 
 
 @router.post("")

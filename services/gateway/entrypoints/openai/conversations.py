@@ -20,6 +20,7 @@ from services.gateway.entrypoints.door.application import protocol_router, turn_
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
@@ -55,7 +56,7 @@ class CreateItems(StrictModel):
 @router.post("")
 async def create_conversation(
     caller: Writer,
-    body: Annotated[CreateConversation, Depends(ParsedBody(CreateConversation, {}, required=False))],
+    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, {}, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -120,7 +121,7 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 async def create_items(
     conversation_id: str,
     _: Writer,
-    body: Annotated[CreateItems, Depends(ParsedBody(CreateItems, {}))],
+    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems, {}))],
     __: Unfiltered,
     write: IdempotentWrite,
     door: DoorDep,

@@ -24,7 +24,7 @@ class TextPart(SaidAgain):
 
 
 class ImagePart(SaidAgain):
-    """An image on the web."""
+    """An image by its URL, perhaps one that stands for an image of the request."""
 
     type: Literal["input_image"]
     image_url: ImageAddress
@@ -202,5 +202,5 @@ def _part(block: dict[str, Any], role: str) -> dict[str, Any]:
         case "text":
             return {"type": "input_text", "text": block["text"]}
         case _:
-            named = block.get("url") or block.get("source", {}).get("artifact_id", "")
+            named = block.get("name") or block.get("url") or block.get("source", {}).get("artifact_id", "")
             return {"type": "input_text", "text": f"[file {named}]"}

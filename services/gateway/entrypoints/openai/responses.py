@@ -15,9 +15,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import protocol_router, turn_headers
-from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE, render_event
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
@@ -43,7 +43,7 @@ _LONGEST_WAIT: Final = 600.0
 async def create_response(
     request: Request,
     caller: Executor,
-    body: Annotated[CreateResponse, Depends(ParsedBody(CreateResponse, {}))],
+    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse, {}))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

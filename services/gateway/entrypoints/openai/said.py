@@ -6,14 +6,14 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, model_validator
 
 from libs.contracts.api.agents import StrictModel
+from services.gateway.domain.inline_images import stands_for_image
 
 _ON_THE_WEB: Final = re.compile(r"https?://.{0,3990}", re.IGNORECASE | re.DOTALL)
 
 
 def _on_the_web(url: str) -> str:
-    if not _ON_THE_WEB.fullmatch(url):
-        kind = "data: URLs aren't supported" if url[:5].lower() == "data:" else "this isn't a public http(s) URL"
-        raise ValueError(f"{kind}: upload the image to the session, or give its public URL of up to 4,000 characters")
+    if not (_ON_THE_WEB.fullmatch(url) or stands_for_image(url)):
+        raise ValueError("give a public http(s) URL of up to 4,000 characters, or the image as a data: URL")
     return url
 
 

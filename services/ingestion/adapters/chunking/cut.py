@@ -4,10 +4,10 @@ import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 
-from libs.contracts.api.knowledge import ChunkingStrategy
-from services.ingestion.adapters.chunking.markdown import markdown_spans
-from services.ingestion.adapters.chunking.spans import Cutter, Span
-from services.ingestion.adapters.chunking.units import PARAGRAPH_GAP, SENTENCE_GAP, Units
+from semantic_text_splitter import MarkdownSplitter
+
+from libs.contracts.api.knowledge import ChunkingStrategy, SplitBy
+from services.ingestion.adapters.chunking.spans import PARAGRAPH_GAP, SENTENCE_GAP, Cutter, Span, Units
 from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument, Segment
 
 # A page or sentence may have any length; an index or model takes only so much.
@@ -132,3 +132,19 @@ class _Places:
         if index < 0 or (position >= self._segments[index].text_end and index + 1 < len(self._segments)):
             index += 1
         return self._segments[index].page, self._segments[index].row
+
+
+def markdown_spans(document: ParsedDocument, settings: ChunkingStrategy) -> Iterator[tuple[int, int]]:
+    splitter = _splitter(settings.split_by, settings.chunk_size, settings.chunk_overlap)
+    for start, chunk in splitter.chunk_indices(document.text):
+        yield start, start + len(chunk)
+
+
+def _splitter(split_by: SplitBy, size: int, overlap: int) -> MarkdownSplitter:
+    if split_by == "character":
+        return MarkdownSplitter(size, overlap)
+
+    def count(text: str) -> int:
+        return Units(ParsedDocument(text), split_by).count(0, len(text))
+
+    return MarkdownSplitter.from_callback(count, size, overlap)

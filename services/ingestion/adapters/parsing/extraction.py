@@ -7,9 +7,8 @@ from pathlib import Path
 
 from libs.confined import PartDone
 from services.ingestion.adapters.parsing.data_images import emptied_addresses, without_data_images
-from services.ingestion.adapters.parsing.kreuzberg_call import extracted
 from services.ingestion.adapters.parsing.pdf import page_texts
-from services.ingestion.adapters.parsing.recognition import recognised_image, recognised_pages
+from services.ingestion.adapters.parsing.recognition import extracted, recognised_image, recognised_pages
 from services.ingestion.adapters.parsing.word import word_text
 from services.ingestion.domain.documents import ParsedDocument, Segment
 

@@ -9,9 +9,8 @@ from libs.documents import check_encrypted, decode
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.containers import check_package
 from services.ingestion.adapters.parsing.data_images import without_data_images
-from services.ingestion.adapters.parsing.json_text import from_json
 from services.ingestion.adapters.parsing.limits import Limits
-from services.ingestion.adapters.parsing.tables import from_csv, from_workbook, too_much_text, unparsable
+from services.ingestion.adapters.parsing.tables import from_csv, from_json, from_workbook, too_much_text, unparsable
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
 

@@ -1,13 +1,22 @@
-"""Renders tables as text with one line and one segment per row, each value with the name of its column."""
+"""Renders tables, and JSON, as text: a line and a segment for each row, each value with the name of its column."""
 
 import io
-from collections.abc import Iterable, Iterator, Sequence
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import PartDone, no_parts
-from libs.documents import CsvDialect, DocumentEncrypted, DocumentUnreadable, cell_text, is_heading, workbook_sheets
+from libs.documents import (
+    CsvDialect,
+    DocumentEncrypted,
+    DocumentUnreadable,
+    cell_text,
+    is_heading,
+    read_json,
+    workbook_sheets,
+)
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.domain.documents import ParsedDocument, Segment
 from services.ingestion.domain.parsing import Unparsable
@@ -119,3 +128,27 @@ def _line(cells: Sequence[str], heading: Sequence[str] | None) -> str:
 
 def _flat(cell: str) -> str:
     return " ".join(cell.split())
+
+
+def from_json(text: str, limits: Limits) -> ParsedDocument:
+    with unparsable():
+        value = read_json(text)
+    if isinstance(value, list) and value and all(isinstance(item, Mapping) for item in value):
+        table = TableText(limits)
+        for number, item in enumerate(value, 1):
+            table.row(", ".join(f"{key}: {_cell(cell)}" for key, cell in item.items() if cell is not None), number)
+        return table.document()
+    return ParsedDocument("" if value in (None, {}, []) else _written(value, text))
+
+
+def _written(value: Any, text: str, indent: int | None = 2) -> str:
+    try:
+        separators = None if indent else (",", ":")
+        return json.dumps(value, ensure_ascii=False, indent=indent, separators=separators)
+    except RecursionError:
+        # Nested deeper than it can be written.
+        return text
+
+
+def _cell(value: Any) -> str:
+    return " ".join(value.split()) if isinstance(value, str) else _written(value, str(value), None)

@@ -30,6 +30,8 @@ _LEFT_OUT: Final = frozenset({"w:del", "w:moveFrom", "w:pPr", "w:rPr", "w:sdtPr"
 _WRAPPERS: Final = frozenset({"w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag", "mc:Choice"})
 _NOTES: Final = {"w:footnoteReference": "footnotes", "w:endnoteReference": "endnotes"}
 _HEADING: Final = re.compile(r"heading ?([1-6])", re.IGNORECASE)
+# As many as Word takes.
+_MOST_COLUMNS: Final = 63
 _PRIVATE_USE: Final = range(0xE000, 0xF900)
 
 
@@ -44,6 +46,7 @@ class _Document:
         self._package = package
         main = next((target for kind, target in self._related("") if kind == "officeDocument"), _MAIN)
         self._body = self._part(main)
+        self._links = self._addresses(main)
         self._parts: dict[str, list[str]] = {}
         for kind, target in self._related(main):
             self._parts.setdefault(kind, []).append(target)
@@ -60,8 +63,12 @@ class _Document:
         yield from self._margins("footer")
 
     def _margins(self, kind: str) -> Iterator[str]:
-        roots = (self._part(target) for target in self._parts.get(kind, ()))
-        yield from dict.fromkeys(block for root in roots if root is not None for block in self._blocks(root))
+        found: dict[str, None] = {}
+        for target in self._parts.get(kind, ()):
+            self._links = self._addresses(target)
+            if (root := self._part(target)) is not None:
+                found |= dict.fromkeys(self._blocks(root))
+        yield from found
 
     def _notes(self) -> Iterator[str]:
         notes = {
@@ -70,8 +77,10 @@ class _Document:
             for target in self._parts.get(kind, ())
             for note in self._part(target) or ()
         }
+        links = {kind: self._addresses(target) for kind in _NOTES.values() for target in self._parts.get(kind, ())}
         for reference, number in list(self._references.items()):
             if (note := notes.get(reference)) is not None:
+                self._links = links[reference[0]]
                 yield f"[^{number}]: {' '.join(self._blocks(note))}"
 
     def _blocks(self, parent: Element) -> Iterator[str]:
@@ -118,12 +127,20 @@ class _Document:
                 boxes.append(child)
             elif name == "m:oMath":
                 yield _formula(child)
+            elif name == "w:hyperlink":
+                yield self._link(child, "".join(self._inline(child, boxes)))
             elif name not in _LEFT_OUT:
                 yield from self._inline(child, boxes)
 
+    def _link(self, link: Element, text: str) -> str:
+        address = self._links.get(_value(link, "id"), "")
+        if anchor := _value(link, "anchor"):
+            address = address and f"{address}#{anchor}"
+        return f"[{text}]({address})" if address and text.strip() not in ("", address) else text
+
     def _table(self, table: Element) -> Iterator[str]:
         rows = [
-            [list(self._blocks(cell)) for cell in _children(row) if _name(cell.tag) == "w:tc"]
+            [part for cell in _children(row) if _name(cell.tag) == "w:tc" for part in self._cell(cell)]
             for row in _children(table)
             if _name(row.tag) == "w:tr" and _child(_child(row, "w:trPr"), "w:del") is None
         ]
@@ -134,6 +151,12 @@ class _Document:
         elif any(cell for row in rows for cell in row):
             lines = [_row([" ".join(cell) for cell in row], width) for row in rows]
             yield "\n".join([lines[0], _row(["---"] * width, width), *lines[1:]])
+
+    def _cell(self, cell: Element) -> list[list[str]]:
+        """Its blocks, and nothing in each further column that it is as wide as."""
+        width = _value(_child(_child(cell, "w:tcPr"), "w:gridSpan"), "val")
+        further = min(int(width), _MOST_COLUMNS) - 1 if width.isdecimal() else 0
+        return [list(self._blocks(cell)), *([] for _ in range(further))]
 
     def _outline_levels(self) -> dict[str, int]:
         """Levels of headings by the styles that have one, of their own or of the style that they are based on."""
@@ -157,13 +180,22 @@ class _Document:
 
     def _related(self, part: str) -> Iterator[tuple[str, str]]:
         """Kinds and names of the parts that a part, or the package, refers to."""
-        folder, name = posixpath.split(part)
-        relations = self._part(posixpath.join(folder, "_rels", f"{name}.rels"))
+        folder = posixpath.dirname(part)
+        relations = self._part(_relations(part))
         for relation in relations if relations is not None else ():
             target = relation.get("Target", "")
             if relation.get("TargetMode") != "External":
                 full = posixpath.normpath(posixpath.join(folder, target)) if target[:1] != "/" else target[1:]
                 yield relation.get("Type", "").rpartition("/")[2], full
+
+    def _addresses(self, part: str) -> dict[str, str]:
+        """Addresses of a part's links, by the ids that these refer to."""
+        relations = self._part(_relations(part))
+        return {
+            relation.get("Id", ""): relation.get("Target", "")
+            for relation in (relations if relations is not None else ())
+            if relation.get("TargetMode") == "External"
+        }
 
     def _part(self, name: str) -> Element | None:
         try:
@@ -176,6 +208,11 @@ class _Document:
                 return ElementTree.parse(content, parser).getroot()  # noqa: S314
             except (ElementTree.ParseError, zipfile.BadZipFile, EOFError, ValueError) as error:
                 raise Unparsable("damaged", f"The file is damaged or incomplete: {error}.") from None
+
+
+def _relations(part: str) -> str:
+    folder, name = posixpath.split(part)
+    return posixpath.join(folder, "_rels", f"{name}.rels")
 
 
 class _Builder(ElementTree.TreeBuilder):

@@ -59,10 +59,13 @@ _IN_USE = """
 
 
 class PostgresArtifactWriter:
+    """Inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def add(self, artifact: ArtifactRecord, company_id: str, correlation_id: str, owner_id: str | None) -> None:
+        """Queues a document; one that is known or deleted stays as it is."""
         await self._connection.execute(
             """INSERT INTO artifact_documents
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, owner_id)
@@ -79,6 +82,7 @@ class PostgresArtifactWriter:
         )
 
     async def mark_deleted(self, artifact_id: str, session_id: str, company_id: str) -> None:
+        """Leaves a tombstone, also for an unknown document."""
         await self._connection.execute(
             """INSERT INTO artifact_documents AS d
                    (artifact_id, company_id, session_id, name, content_type, correlation_id, state)
@@ -89,12 +93,15 @@ class PostgresArtifactWriter:
 
 
 class PostgresArtifactJobs:
+    """Each method is a transaction of its own, with the event about what it changes."""
+
     def __init__(self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
         self._outbox = outbox
         self._holder = holder
 
     async def claim(self, capacity: Capacity, seconds: float) -> list[ArtifactJob]:
+        """Claims waiting documents; companies take turns."""
         lease = {"token": new_id(), "seconds": seconds, "holder": self._holder()}
         claimed = await self._database.records(_CLAIM, {**capacity.parameters(), **lease})
         return [ArtifactJob(**row) for row in claimed]
@@ -108,6 +115,7 @@ class PostgresArtifactJobs:
         )
 
     async def postpone(self, job: ArtifactJob, seconds: float, *, counts: bool) -> None:
+        """Queues the document again after ``seconds``; ``counts``: as one of few attempts."""
         await self._database.execute(
             f"""UPDATE artifact_documents
                 SET lease_until = now() + %(seconds)s * interval '1 second', holder = NULL,
@@ -117,9 +125,11 @@ class PostgresArtifactJobs:
         )
 
     async def advanced(self, job: ArtifactJob, progress: int) -> None:
+        """Emits the progress in percent."""
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
 
     async def placing(self, job: ArtifactJob, place: IndexPlace) -> bool:
+        """Records where chunks are about to be written; False when the document was deleted."""
         return await self._change(
             job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
         )
@@ -129,6 +139,7 @@ class PostgresArtifactJobs:
         return [IndexPlace(row[0], row[1]) for row in found]
 
     async def lost(self, place: IndexPlace) -> int:
+        """Queues all documents indexed there again, behind those that wait; returns how many."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
                 """UPDATE artifact_documents
@@ -141,6 +152,7 @@ class PostgresArtifactJobs:
             return changed.rowcount
 
     async def indexed(self, job: ArtifactJob, *, characters: int, chunks: int) -> bool:
+        """False when the document was deleted; its chunks are removed later."""
         event = ArtifactIndexed(**_ids(job), characters=characters, passages=chunks)
         return await self._ended(job, "indexed", event)
 
@@ -149,6 +161,7 @@ class PostgresArtifactJobs:
         await self._ended(job, "failed", event)
 
     async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
+        """Deleted documents whose chunks may still be indexed."""
         # A worker that still writes the document holds a lease.
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id FROM artifact_documents
@@ -160,9 +173,11 @@ class PostgresArtifactJobs:
         return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
     async def left(self, artifact_ids: Sequence[str]) -> None:
+        """Records that chunks and texts of these documents are removed."""
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 
     async def postpone_removal(self, artifact_ids: Sequence[str]) -> None:
+        """Puts deleted documents behind all others that are leaving."""
         await self._change_all(artifact_ids, "changed_at = now()")
 
     async def _change_all(self, artifact_ids: Sequence[str], changes: str) -> None:
@@ -199,6 +214,7 @@ class PostgresArtifactLocator:
         self._database = database
 
     async def places(self, company_id: str, artifact_ids: Collection[str]) -> dict[str, Placed]:
+        """Indexes of the company's documents that are indexed, or were until the index was lost."""
         found = await self._database.execute(
             """SELECT artifact_id, engine, index_id, state <> 'indexed' FROM artifact_documents
                WHERE artifact_id = ANY (%s) AND company_id = %s

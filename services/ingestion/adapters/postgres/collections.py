@@ -10,8 +10,7 @@ from libs.contracts.api.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.ingestion.adapters.postgres.files import storable
-from services.ingestion.domain.collections import Content, StoredCollection, published_state
-from services.ingestion.domain.ports.files import PendingUpdate
+from services.ingestion.domain.collections import Content, PendingUpdate, StoredCollection, published_state
 
 _COLUMNS: Final = """
     c.id, c.company_id, c.name, c.description, c.created_at, c.updated_at,
@@ -49,6 +48,8 @@ _NEWEST_FIRST: Final = Order(("c.created_at", "c.id"), ("timestamptz", "text"))
 
 
 class PostgresCollectionReader:
+    """Committed collections with their content."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -63,6 +64,7 @@ class PostgresCollectionReader:
     async def page(
         self, company_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredCollection]:
+        """Newest first."""
         of_company = "WHERE company_id = %(company)s"
         async with self._database.connection() as connection:
             page = await fetch_page(
@@ -72,11 +74,14 @@ class PostgresCollectionReader:
         return page.map(collection_of)
 
     async def all(self, company_id: str) -> list[StoredCollection]:
+        """Every collection of the company, newest first."""
         rows = await self._database.records(f"{COLLECTIONS} WHERE c.company_id = %s {_NEWEST_FIRST.by}", (company_id,))
         return [collection_of(row) for row in rows]
 
 
 class PostgresCollectionWriter:
+    """Changes of collections inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
@@ -93,6 +98,7 @@ class PostgresCollectionWriter:
         )  # fmt: skip
 
     async def lock(self, company_id: str, collection_id: str) -> StoredCollection | None:
+        """Locks the collection until the end of the transaction."""
         if "\x00" in collection_id:
             return None
         key = (company_id, collection_id)
@@ -110,6 +116,7 @@ class PostgresCollectionWriter:
         await self._connection.execute("DELETE FROM collections WHERE id = %s", (collection_id,))
 
     async def add_files(self, collection_id: str, file_ids: Sequence[str], correlation_id: str) -> set[str]:
+        """Returns the files that were not in it before."""
         added = await self._connection.execute(
             """INSERT INTO collection_files (collection_id, file_id, added_at)
                SELECT %s, id, clock_timestamp() FROM unnest(%s::text[]) AS id
@@ -122,6 +129,7 @@ class PostgresCollectionWriter:
         return ids
 
     async def remove_file(self, collection_id: str, file_id: str, correlation_id: str) -> bool:
+        """False when the file was not in it."""
         removed = await self._connection.execute(
             "DELETE FROM collection_files WHERE collection_id = %s AND file_id = ANY (%s)",
             (collection_id, storable([file_id])),
@@ -156,19 +164,28 @@ _CHANGED: Final = """
 
 
 class PostgresCollectionChanges:
+    """Collections that changed because their files did."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
     async def changed_since(self, since: datetime | None) -> tuple[list[str], datetime]:
+        """Collections whose files or texts changed since then (all when None), and the time for the next call."""
         [[found, until]] = await self._database.execute(_CHANGED, {"since": since or "-infinity"})
         return found, until
 
 
 class PostgresCollectionPublisher:
+    """Inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def pending(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
+        """Records the published state of these collections; returns those that differ from the last event.
+
+        Collections that are locked by another transaction are left out.
+        """
         cursor = await self._connection.execute(
             "SELECT id, told, correlation_id FROM collections WHERE id = ANY (%s) ORDER BY id FOR UPDATE SKIP LOCKED",
             (list(collection_ids),),

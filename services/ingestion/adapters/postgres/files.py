@@ -1,17 +1,17 @@
-"""Files: reads, changes inside a transaction, and the files that a search may answer from."""
+"""Files: reads, new ones and changes inside a transaction, and the files that a search may answer from."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from libs.blobs import release
+from libs.blobs import ReceivedFile, release
 from libs.contracts.api.files import FileStatus
 from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
+from libs.quotas import CompanyAmounts
 from services.ingestion.domain.engines import FileSelection
-from services.ingestion.domain.files import StoredFile
-from services.ingestion.domain.ports.files import FileFilter
+from services.ingestion.domain.files import FileFilter, StoredFile
 
 _COLUMNS: Final = """
     f.id, f.company_id, f.blob_id, f.name, f.content_type, f.size, f.sha256, f.status, f.tags, f.created_at,
@@ -49,6 +49,8 @@ _CONDITIONS = {
 
 
 class PostgresFileReader:
+    """Committed files. Deleted ones and those of other companies are not found."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -61,6 +63,7 @@ class PostgresFileReader:
     async def page(
         self, company_id: str, which: FileFilter, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[StoredFile]:
+        """Newest first unless told otherwise."""
         given = {name: value for name in _CONDITIONS if (value := getattr(which, name)) is not None}
         if any("\x00" in value for value in given.values()):
             return Page([], 0)
@@ -84,10 +87,13 @@ def _containing(text: str) -> str:
 
 
 class PostgresFileWriter:
+    """Changes of files inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def lock(self, company_id: str, file_ids: Sequence[str]) -> dict[str, StoredFile]:
+        """Locks the files that exist until the end of the transaction."""
         parameters = {"company": company_id, "ids": storable(file_ids)}
         # Two statements: the one that waited for the lock would not see collections added meanwhile.
         await self._connection.execute(
@@ -111,6 +117,7 @@ class PostgresFileWriter:
         )
 
     async def delete(self, file_ids: Sequence[str], correlation_id: str) -> None:
+        """Takes locked files out of collections and indexes, and drops their references to bytes."""
         ids = list(file_ids)
         await self._leave_collections(ids, correlation_id)
         deleted = await self._connection.execute(
@@ -190,3 +197,41 @@ class PostgresSearchableFiles:
     async def _ids(self, query: str, parameters: Mapping[str, Any]) -> frozenset[str]:
         found = await self._database.execute(query, parameters)
         return frozenset(row[0] for row in found)
+
+
+FILES: Final = "files"
+FILE_BYTES: Final = "file_bytes"
+
+
+class PostgresNewFiles:
+    """Adds files inside one transaction, which the caller commits."""
+
+    def __init__(self, transaction: Transaction, amounts: CompanyAmounts) -> None:
+        self._connection = transaction.connection
+        self._amounts = amounts
+
+    async def add(self, company_id: str, user_id: str, files: Mapping[str, ReceivedFile]) -> list[StoredFile]:
+        """By their ids. Raises ``QuotaExceeded``."""
+        wanted = {FILES: len(files), FILE_BYTES: sum(file.size for file in files.values())}
+        await self._amounts.check(self._connection, company_id, wanted)
+        for file_id, file in files.items():
+            await self._connection.execute(
+                "INSERT INTO texts (blob_id, content_type, company_id) VALUES (%s, %s, %s) ON CONFLICT DO NOTHING",
+                (file.blob_id, file.content_type, company_id),
+            )
+            await self._connection.execute(
+                """INSERT INTO files (id, company_id, blob_id, name, content_type, size, sha256, created_by)
+                   VALUES (%s, %s, %s, %s, %s, %s, %s, %s)""",
+                (
+                    file_id, company_id, file.blob_id, file.name, file.content_type, file.size, file.sha256, user_id,
+                ),
+            )  # fmt: skip
+        return await self.get(company_id, list(files))
+
+    async def get(self, company_id: str, file_ids: Sequence[str]) -> list[StoredFile]:
+        rows = await fetch_records(
+            self._connection,
+            f"{LIVE_FILES} AND f.id = ANY (%(ids)s) ORDER BY array_position(%(ids)s, f.id)",
+            {"company": company_id, "ids": list(file_ids)},
+        )
+        return [file_of(row) for row in rows]

@@ -6,7 +6,7 @@ from libs.contracts.events.ingestion import KnowledgeBaseDeleted
 from libs.contracts.messages import MessageContext
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Database
-from services.ingestion.domain.ports.indexes import Content, KnownIndex
+from services.ingestion.domain.indexes import Content, KnownIndex
 
 # An index that is being built exists when its first item does. Young indexes are not settled, so that a count that
 # stays wrong does not replace an index again and again.
@@ -28,6 +28,8 @@ _CONTENT: Final = """
 
 
 class PostgresIndexCatalog:
+    """Indexes of knowledge bases according to the database."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -53,17 +55,21 @@ _FINALIZE: Final = """
 
 
 class PostgresIndexDeletion:
+    """Indexes pending deletion."""
+
     def __init__(self, database: Database, outbox: Outbox) -> None:
         self._database = database
         self._outbox = outbox
 
     async def droppable(self) -> list[tuple[str, str]]:
+        """Ids and engines of indexes whose grace period is over."""
         cursor = await self._database.execute(
             "SELECT id, engine FROM knowledge_base_indexes WHERE drop_after <= now() ORDER BY drop_after LIMIT 20"
         )
         return [(row[0], row[1]) for row in cursor]
 
     async def mark_for_deletion(self, index_id: str) -> None:
+        """Stops writes to the index. Until it is dropped, it comes after all others that are pending."""
         await self._database.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
                WHERE id = %s AND drop_after <= now()""",
@@ -71,6 +77,7 @@ class PostgresIndexDeletion:
         )
 
     async def dropped(self, index_id: str) -> None:
+        """Records that the engine dropped it. The last index of a deleted knowledge base ends the deletion."""
         async with self._outbox.transaction() as transaction:
             # The cascade from the index would lock the items in any order.
             await transaction.connection.execute(
@@ -82,6 +89,7 @@ class PostgresIndexDeletion:
             await _finalize(transaction)
 
     async def finalize_deletion(self) -> None:
+        """Ends deletions of knowledge bases without indexes and emits their events."""
         async with self._outbox.transaction() as transaction:
             await _finalize(transaction)
 

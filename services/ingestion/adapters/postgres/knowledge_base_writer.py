@@ -23,6 +23,8 @@ _ACTIVE = "state IN ('planning', 'running', 'finishing')"
 
 
 class PostgresKnowledgeBaseWriter:
+    """Changes of knowledge bases and runs inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._transaction = transaction
         self._connection = transaction.connection
@@ -30,6 +32,7 @@ class PostgresKnowledgeBaseWriter:
     async def missing(
         self, company_id: str, collection_ids: Sequence[str], file_ids: Sequence[str]
     ) -> tuple[list[str], list[str]]:
+        """Collections and files among these that the company does not have."""
         collections = await self._connection.execute(
             "SELECT id FROM collections WHERE company_id = %s AND id = ANY (%s)", (company_id, storable(collection_ids))
         )
@@ -57,9 +60,11 @@ class PostgresKnowledgeBaseWriter:
             raise Conflict("There is already a knowledge base with this id.")
 
     async def lock(self, company_id: str, knowledge_base_id: str) -> StoredKnowledgeBase | None:
+        """Locks the row until the end of the transaction; None when it is being deleted."""
         return await find(self._connection, company_id, knowledge_base_id, "FOR UPDATE")
 
     async def save(self, knowledge_base: StoredKnowledgeBase) -> None:
+        """Writes name, description, content and settings of a locked knowledge base."""
         kb = knowledge_base
         await self._connection.execute(
             """UPDATE knowledge_bases SET name = %s, description = %s, collection_ids = %s, file_ids = %s,
@@ -74,6 +79,11 @@ class PostgresKnowledgeBaseWriter:
         await set_status(self._connection, knowledge_base_id, status)
 
     async def start_run(self, knowledge_base: StoredKnowledgeBase, run: RunRef) -> RunRef:
+        """Starts a run of a locked knowledge base into an index of its settings: the searched one, one being built,
+        or a new one with the id in ``run``.
+
+        An active run into the same index plans again and is returned; one into another index is superseded.
+        """
         index_id = await self._target_index(knowledge_base, run.index_id)
         again = await self._connection.execute(
             f"""UPDATE ingestion_runs SET state = 'planning', planned_to = '', attempts = 0, sent_at = NULL,
@@ -90,6 +100,10 @@ class PostgresKnowledgeBaseWriter:
         return run
 
     async def replace_index(self, knowledge_base: StoredKnowledgeBase, index_id: str, run: RunRef) -> RunRef | None:
+        """Starts a run into a fresh index in place of ``index_id``, which is lost; an active run moves over to it.
+
+        None when the index is no longer in use.
+        """
         given_up = await self._connection.execute(
             """UPDATE knowledge_base_indexes SET state = 'dropping', drop_after = now()
                WHERE id = %s AND knowledge_base_id = %s AND state IN ('building', 'live')""",
@@ -106,6 +120,7 @@ class PostgresKnowledgeBaseWriter:
         return await self.start_run(knowledge_base, run)
 
     async def begin_deletion(self, knowledge_base_id: str, run: RunRef) -> None:
+        """Hides it, ends its runs and marks its indexes for deletion; events refer to ``run``."""
         await self._supersede(knowledge_base_id, "The knowledge base was deleted.")
         await self._add_run(run, "superseded")
         await self._connection.execute(
@@ -120,6 +135,7 @@ class PostgresKnowledgeBaseWriter:
         )
 
     async def view(self, company_id: str, knowledge_base_id: str) -> KnowledgeBaseView | None:
+        """As of this transaction."""
         stored = await find(self._connection, company_id, knowledge_base_id)
         return await view_of(self._connection, stored) if stored else None
 

@@ -98,6 +98,8 @@ async def _views_of(connection: Connection, bases: Sequence[StoredKnowledgeBase]
 
 
 class PostgresKnowledgeBaseReader:
+    """Committed knowledge bases. Deleted ones and those of other companies are not found."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -120,6 +122,7 @@ class PostgresKnowledgeBaseReader:
         oldest_first: bool = False,
         cursor: str | None = None,
     ) -> Page[KnowledgeBaseView]:
+        """Newest first unless told otherwise; of those ``after`` one of them, if it is given."""
         if after is not None and "\x00" in after:
             return Page([], 0)
         source = f"{_LIVE} AND company_id = %(company)s"
@@ -153,6 +156,7 @@ class PostgresKnowledgeBaseReader:
     async def sources(
         self, company_id: str, knowledge_base_id: str, *, limit: int, offset: int, cursor: str | None = None
     ) -> Page[Source] | None:
+        """Its files in order of their ids."""
         async with self._moment() as connection:
             if await find(connection, company_id, knowledge_base_id) is None:
                 return None
@@ -164,6 +168,7 @@ class PostgresKnowledgeBaseReader:
         return page.map(lambda row: _source_of(tuple(row.values())))
 
     async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
+        """Records the status that a user has seen; False when it changed since the last time."""
         async with self._database.transaction() as connection:
             seen = await fetch_value(
                 connection,

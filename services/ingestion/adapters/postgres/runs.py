@@ -83,6 +83,8 @@ _SWITCH: Final = """
 
 
 class PostgresRuns:
+    """Runs. Each method is a transaction of its own."""
+
     def __init__(
         self,
         database: Database,
@@ -108,6 +110,7 @@ class PostgresRuns:
         return ClaimedRun(RunRef(*ref), state, token, settings_of(settings), attempts)
 
     async def plan(self, run: ClaimedRun, limit: int) -> bool:
+        """Makes items of the next files; False when there were no more and the run has left planning."""
         async with self._database.transaction() as connection:
             # Knowledge base before run, as everywhere.
             base = await _locked_base(connection, run.run)
@@ -134,6 +137,7 @@ class PostgresRuns:
             return False
 
     async def release(self, run: ClaimedRun, *, seconds: float, counts: bool) -> None:
+        """Queues the run again after ``seconds``; ``counts``: as one of few attempts."""
         await self._database.execute(
             """UPDATE ingestion_runs SET token = NULL, lease_until = NULL, sent_at = NULL, attempts = attempts - %s,
                    retry_at = now() + %s * interval '1 second' WHERE id = %s AND token = %s""",
@@ -141,6 +145,12 @@ class PostgresRuns:
         )
 
     async def fail(self, run: RunRef, reason: str, token: Token | None = None, *, cause: str) -> bool:
+        """Ends an active run, that of the claim if a ``token`` is given, and emits its failure with the reason.
+
+        ``cause``: see ``cause_of``.
+
+        What is searched stays as it is. False when the run has ended, or is not that claim's any more.
+        """
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             if await _locked_base(transaction.connection, run) is None:
                 return False
@@ -159,6 +169,7 @@ class PostgresRuns:
         return True
 
     async def complete(self, run_id: str) -> bool:
+        """Moves a running run without unfinished items to finishing, under its lock; False when it stays."""
         async with self._database.transaction() as connection:
             statement = "SELECT index_id FROM ingestion_runs WHERE id = %s AND state = 'running' FOR UPDATE"
             index_id = await fetch_value(connection, statement, (run_id,))
@@ -173,6 +184,9 @@ class PostgresRuns:
             return True
 
     async def end(self, run: ClaimedRun) -> RunOutcome | None:
+        """Ends a finishing run under the locks of knowledge base and run, switches to its index if that is complete,
+        and emits the outcome. None when the run is no longer finishing, or not this worker's.
+        """
         ref = run.run
         async with self._outbox.transaction(message_context_of(ref)) as transaction:
             connection = transaction.connection
@@ -194,6 +208,7 @@ class PostgresRuns:
         return RunOutcome(ref, completed, switched, progress.ingested, progress.failed, progress.processed_chunks)
 
     async def publish_progress(self, run: RunRef) -> Progress | None:
+        """Counts and emits progress, at most once a second for each run; None when it was published just now."""
         async with self._outbox.transaction(message_context_of(run)) as transaction:
             state = await fetch_value(
                 transaction.connection,

@@ -5,19 +5,24 @@ from typing import Any, Final
 
 from libs.persistence import Database
 from services.ingestion.adapters.postgres.holders import nobody
-from services.ingestion.domain.files import TextKey
+from services.ingestion.domain.files import TextFailure, TextKey, TextState
 from services.ingestion.domain.parsing import Unparsable
-from services.ingestion.domain.ports.files import TextFailure, TextState
 
 _KEYS: Final = "unnest(%(blobs)s::text[], %(types)s::text[]) AS k (blob_id, content_type)"
 
 
 class PostgresTexts:
+    """States of parsed texts, from which statuses of collections follow. Each method is a transaction of its own.
+
+    The text itself is in the object store, written before its state.
+    """
+
     def __init__(self, database: Database, holder: Callable[[], int | None] = nobody) -> None:
         self._database = database
         self._holder = holder
 
     async def states(self, texts: Sequence[TextKey]) -> Mapping[TextKey, TextState]:
+        """Known texts: one for each content type that the bytes were uploaded as."""
         rows = await self._database.execute(
             f"""SELECT t.blob_id, t.content_type, t.state, t.attempts, t.characters,
                        t.error_code, t.error_message, t.retryable
@@ -27,6 +32,10 @@ class PostgresTexts:
         return {TextKey(row[0], row[1]): _state(row) for row in rows}
 
     async def claim(self, texts: Sequence[TextKey], *, seconds: float, again: bool = False) -> set[TextKey]:
+        """Claims unleased texts that are not parsed yet.
+
+        Failed ones only with ``again`` or when they are retryable.
+        """
         # In the order of the keys, so that two claims never wait for each other.
         cursor = await self._database.execute(
             f"""WITH free AS (
@@ -44,6 +53,7 @@ class PostgresTexts:
         return {TextKey(*row) for row in cursor}
 
     async def renew(self, texts: Sequence[TextKey], *, seconds: float) -> None:
+        """Renews the leases of texts being parsed by this process."""
         await self._database.execute(
             f"""UPDATE texts t SET lease_until = now() + %(seconds)s * interval '1 second' FROM (
                     SELECT t.blob_id, t.content_type FROM texts t JOIN {_KEYS} USING (blob_id, content_type)
@@ -53,6 +63,7 @@ class PostgresTexts:
         )
 
     async def parsed(self, characters: Mapping[TextKey, int]) -> None:
+        """Marks stored texts as parsed, with their numbers of characters."""
         async with self._database.transaction() as connection:
             await connection.cursor().executemany(
                 """UPDATE texts SET state = 'parsed', characters = %s, error_code = NULL, error_message = NULL,
@@ -74,6 +85,7 @@ class PostgresTexts:
             )
 
     async def interrupted(self, text: TextKey) -> None:
+        """Takes an attempt back that an outage ended. The lease stays, as the pause until the next one."""
         await self._database.execute(
             """UPDATE texts SET attempts = attempts - 1
                WHERE blob_id = %s AND content_type = %s AND state = 'running'""",

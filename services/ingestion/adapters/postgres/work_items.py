@@ -71,6 +71,8 @@ _RELEASE: Final = """
 
 
 class PostgresWorkItems:
+    """Work items: lease, state, result. Each method is a transaction of its own."""
+
     def __init__(
         self, database: Database, outbox: Outbox, holder: Callable[[], int | None] = nobody, *, lease_seconds: float
     ) -> None:
@@ -80,12 +82,14 @@ class PostgresWorkItems:
         self._lease = lease_seconds
 
     async def claim(self, keys: Sequence[ItemKey], token: Token) -> list[ClaimedItem]:
+        """Claims unleased, unfinished items among these."""
         lease = {"token": token, "seconds": self._lease, "holder": self._holder()}
         parameters = {**_columns(keys), **lease, "most": MOST_ATTEMPTS}
         cursor = await self._database.execute(_CLAIM, parameters)
         return [_claimed(row, token) for row in cursor]
 
     async def renew(self, tokens: Sequence[Token]) -> None:
+        """Renews leases; rows that are being changed at this moment are left to the next renewal."""
         async with self._database.connection() as connection:
             for table in ("ingestion_items", "ingestion_runs"):
                 # Rows that are being changed are left to the next renewal.
@@ -96,6 +100,7 @@ class PostgresWorkItems:
                 )
 
     async def advance(self, token: Token, chunks: Mapping[ItemKey, int], phase: str) -> None:
+        """Records the phase of items and their numbers of chunks (0: not known yet)."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d SET phase = %(phase)s, chunks = held.chunks, changed_at = now()
                 FROM held
@@ -104,6 +109,7 @@ class PostgresWorkItems:
         )
 
     async def writable(self, index_ids: Sequence[str]) -> set[str]:
+        """Indexes among these that are neither replaced nor deleted."""
         cursor = await self._database.execute(
             "SELECT id FROM knowledge_base_indexes WHERE id = ANY (%s) AND state IN ('building', 'live')",
             (list(index_ids),),
@@ -111,6 +117,10 @@ class PostgresWorkItems:
         return {row[0] for row in cursor}
 
     async def ingested(self, token: Token, chunks: Mapping[ItemKey, int]) -> set[ItemKey]:
+        """Marks items as done; returns those whose file, knowledge base or index was deleted meanwhile.
+
+        The caller removes their chunks from the index again.
+        """
         keys = list(chunks)
         async with self._database.connection() as connection:
             cursor = await connection.execute(_INGESTED, {**_columns(keys, list(chunks.values())), "token": token})
@@ -124,6 +134,7 @@ class PostgresWorkItems:
             return {ItemKey(*row) for row in await unwanted.fetchall()}
 
     async def removed(self, token: Token, keys: Sequence[ItemKey]) -> None:
+        """Deletes items whose chunks were removed from the index."""
         async with self._database.transaction() as connection:
             gone = await connection.execute(
                 f"""{_HELD} DELETE FROM ingestion_items d USING held
@@ -140,6 +151,7 @@ class PostgresWorkItems:
         metrics.ITEMS.labels("removed").inc(gone.rowcount)
 
     async def failed(self, failures: Sequence[ItemFailure]) -> None:
+        """Marks items as failed and emits an event for each."""
         codes: list[str] = []
         async with self._outbox.transaction() as transaction:
             # In the order of the keys, like every change of several items.
@@ -165,6 +177,7 @@ class PostgresWorkItems:
             metrics.FAILURES.labels(code).inc()
 
     async def release(self, token: Token, keys: Sequence[ItemKey], *, seconds: float, counts: bool) -> None:
+        """Queues items again after ``seconds``; ``counts``: as one of few attempts."""
         await self._database.execute(
             f"""{_HELD} UPDATE ingestion_items d
                 SET state = CASE d.state WHEN 'removing' THEN d.state ELSE 'pending' END, phase = '', token = NULL,

@@ -1,14 +1,13 @@
 """Queue of unfinished work: items to dispatch, to reconcile or to count."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from libs.contracts.errors import StoreUnavailable
 from libs.fairness import Capacity
-from libs.persistence import Connection, Database, fetch_value
+from libs.persistence import Database, fetch_value
 from services.ingestion.adapters.metrics import WAITING
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import Due, ItemKey, RunKey
@@ -66,18 +65,6 @@ _DUE_ITEMS: Final = """
     )
     SELECT sent.index_id, sent.file_id, r.company_id, r.correlation_id
     FROM sent JOIN ingestion_runs r ON r.id = sent.run_id
-"""
-# Deleting a file changes its items; these came back with a restore. So a part of the deleted files is looked at each
-# time.
-_DELETED_FILES: Final = """
-    SELECT deleted_at, id FROM files WHERE deleted_at IS NOT NULL AND (deleted_at, id) > (%s, %s)
-    ORDER BY deleted_at, id LIMIT %s
-"""
-_ITEMS_OF_DELETED_FILES: Final = """
-    UPDATE ingestion_items d SET state = 'removing', phase = '', attempts = 0, sent_at = NULL, retry_at = NULL FROM (
-        SELECT index_id, file_id FROM ingestion_items
-        WHERE file_id = ANY (%s) AND state <> 'removing' FOR UPDATE SKIP LOCKED) deleted
-    WHERE (d.index_id, d.file_id) = (deleted.index_id, deleted.file_id)
 """
 # Expired leases. Claiming raises the attempts, so a file that kills workers has an end.
 _LOST_ITEMS: Final = """
@@ -155,17 +142,18 @@ _UNPARSED: Final = """
 MOST_ON_THE_WAY: Final = 500
 """Items of a company that may be in the topic before more of it are sent there."""
 _INDEXES: Final = 50
-_FIRST: Final[tuple[Any, ...]] = (datetime.min.replace(tzinfo=UTC), "")
 _MANY: Final = 5000
 _FEW: Final = 500
 
 
 class PostgresWorkQueue:
+    """Unfinished work that is to be sent to workers. Each method is a transaction of its own."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._looked_at = _FIRST
 
     async def due(self, limit: int) -> list[Due]:
+        """Takes unsent work and marks it as sent."""
         if not await self._database.value(_IS_ANY_DUE):
             return []
         async with self._database.transaction() as connection:
@@ -175,6 +163,7 @@ class PostgresWorkQueue:
             return found + [Due(ItemKey(row[0], row[1]), row[2], row[3]) for row in await items.fetchall()]
 
     async def requeue(self, work: Sequence[Due]) -> None:
+        """Marks work as unsent again."""
         items = [due.key for due in work if isinstance(due.key, ItemKey)]
         runs = [due.key.run_id for due in work if isinstance(due.key, RunKey)]
         async with self._database.transaction() as connection:
@@ -182,28 +171,27 @@ class PostgresWorkQueue:
             await connection.execute(_UNSENT_ITEMS, ([key.index_id for key in items], [key.file_id for key in items]))
 
     async def reconcile(self, seconds: float) -> int:
+        """Queues unleased work again that was sent ``seconds`` ago. Returns how many."""
         age = {"seconds": seconds}
         async with self._database.transaction() as connection:
             limit = _FEW if await fetch_value(connection, _MOVED, age) else _MANY
-            count = await self._take_deleted_files_out(connection)
-            for statement in (_LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS):
-                count += (await connection.execute(statement, {**age, "limit": limit})).rowcount
-            return count
-
-    async def _take_deleted_files_out(self, connection: Connection) -> int:
-        """Goes on where it ended the last time, and back to the start at the end; returns how many items it changed."""
-        found = await (await connection.execute(_DELETED_FILES, (*self._looked_at, _MANY))).fetchall()
-        self._looked_at = found[-1] if len(found) == _MANY else _FIRST
-        return (await connection.execute(_ITEMS_OF_DELETED_FILES, ([row[1] for row in found],))).rowcount
+            changed = [
+                (await connection.execute(statement, {**age, "limit": limit})).rowcount
+                for statement in (_LOST_ITEMS, _UNHEARD_ITEMS, _UNHEARD_RUNS)
+            ]
+            return sum(changed)
 
     async def finished_runs(self) -> list[str]:
+        """Running runs that have no unfinished item."""
         return [row[0] for row in await self._database.execute(_DONE_RUNS)]
 
     async def stuck(self, seconds: float) -> bool:
+        """Whether unleased work waits and nothing has changed for that long."""
         moved = await self._database.value(_MOVED, {"seconds": seconds})
         return not moved and bool(await self._database.value(_WAITING))
 
     async def unparsed(self, capacity: Capacity) -> list[UnparsedText]:
+        """Unclaimed texts of files in collections; companies take turns."""
         found = await self._database.execute(_UNPARSED, capacity.parameters())
         return [UnparsedText(TextKey(row[0], row[1]), *row[2:]) for row in found]
 

@@ -5,12 +5,14 @@ from fastapi import APIRouter
 from libs.contracts.api.files import AvailableCollections, Collection, CollectionPage, FilePage
 from libs.contracts.identity import Identity
 from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
+from services.ingestion.adapters.postgres.files import PostgresFileReader
 from services.ingestion.domain.collections import CollectionNotFound, StoredCollection
-from services.ingestion.domain.ports.files import CollectionReader, FileFilter, FileReader
+from services.ingestion.domain.files import FileFilter
 from services.ingestion.entrypoints.http.files import file_page
 
 
-def collections_router(collections: CollectionReader, files: FileReader) -> APIRouter:
+def collections_router(collections: PostgresCollectionReader, files: PostgresFileReader) -> APIRouter:
     router = APIRouter()
 
     async def stored(caller: Identity, collection_id: str) -> StoredCollection:

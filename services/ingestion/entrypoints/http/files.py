@@ -14,8 +14,8 @@ from libs.contracts.identity import Identity
 from libs.objects import ObjectMissing, ObjectStore
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
-from services.ingestion.domain.files import FileNotFound, StoredFile
-from services.ingestion.domain.ports.files import FileFilter, FileReader
+from services.ingestion.adapters.postgres.files import PostgresFileReader
+from services.ingestion.domain.files import FileFilter, FileNotFound, StoredFile
 from services.ingestion.use_cases.read_text import ReadFileText
 from services.ingestion.use_cases.upload_files import UploadFiles
 
@@ -40,7 +40,7 @@ Which = Annotated[FileFilter, Depends(_file_filter)]
 
 
 def files_router(
-    upload_files: UploadFiles, files: FileReader, read_text: ReadFileText, store: ObjectStore
+    upload_files: UploadFiles, files: PostgresFileReader, read_text: ReadFileText, store: ObjectStore
 ) -> APIRouter:
     router = APIRouter(prefix="/internal/files")
 
@@ -85,7 +85,7 @@ def files_router(
 
 
 async def file_page(
-    files: FileReader, caller: Identity, which: FileFilter, *, limit: int, offset: int, cursor: str | None
+    files: PostgresFileReader, caller: Identity, which: FileFilter, *, limit: int, offset: int, cursor: str | None
 ) -> FilePage:
     page = await files.page(caller.company_id, which, limit=limit, offset=offset, cursor=cursor)
     return FilePage(files=[file.public() for file in page.items], **page.facts)

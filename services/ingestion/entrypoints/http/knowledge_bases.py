@@ -14,8 +14,8 @@ from libs.contracts.api.knowledge import (
 )
 from libs.contracts.identity import Identity
 from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView
-from services.ingestion.domain.ports.knowledge_bases import KnowledgeBaseReader
 from services.ingestion.entrypoints.http.files import Order
 from services.ingestion.use_cases.search import SearchKnowledgeBase
 
@@ -27,7 +27,7 @@ _MESSAGES: Final = {
 }
 
 
-def knowledge_bases_router(bases: KnowledgeBaseReader, search: SearchKnowledgeBase) -> APIRouter:
+def knowledge_bases_router(bases: PostgresKnowledgeBaseReader, search: SearchKnowledgeBase) -> APIRouter:
     router = APIRouter(prefix="/internal/knowledge-bases")
 
     async def view_of(caller: Identity, knowledge_base_id: str) -> KnowledgeBaseView:

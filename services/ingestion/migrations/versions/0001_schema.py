@@ -5,6 +5,7 @@ from alembic import op
 from libs.blobs.schema import create_blob_tables
 from libs.eventing.schema import create_eventing_tables
 from libs.quotas.schema import count_rows
+from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 
 revision = "0001"
 down_revision = None
@@ -278,37 +279,8 @@ DOCUMENTS = (
         WHERE state = 'deleted' AND index_id IS NULL
     """,
 )
-# Indexes of the engine pgvector: each has a table of its own, made with the index.
-SEARCH = (
-    # Only the administrator may add the extension; where the database has it already, this changes nothing.
-    "CREATE EXTENSION IF NOT EXISTS vector",
-    "CREATE SCHEMA search",
-    """
-    CREATE TABLE search.indexes (
-        id text COLLATE "C" NOT NULL CONSTRAINT pk_indexes PRIMARY KEY,
-        number integer GENERATED ALWAYS AS IDENTITY CONSTRAINT uq_indexes_number UNIQUE,
-        dimensions integer NOT NULL,
-        passages bigint NOT NULL DEFAULT 0,
-        terms bigint NOT NULL DEFAULT 0,
-        counted_passages bigint,
-        version integer NOT NULL DEFAULT 0,
-        created_at timestamptz NOT NULL DEFAULT now()
-    )
-    """,
-    "COMMENT ON COLUMN search.indexes.passages IS 'written so far, deleted ones included until the next count'",
-    "COMMENT ON COLUMN search.indexes.terms IS 'in those passages, repetitions included'",
-    "COMMENT ON COLUMN search.indexes.counted_passages IS 'when term frequencies were last counted'",
-    """
-    CREATE TABLE search.term_frequencies (
-        index_number integer NOT NULL,
-        version integer NOT NULL,
-        term integer NOT NULL,
-        passages integer NOT NULL,
-        CONSTRAINT pk_term_frequencies PRIMARY KEY (index_number, version, term)
-    )
-    """,
-    "COMMENT ON TABLE search.term_frequencies IS 'of terms that are in more than one passage'",
-)
+# Only the administrator may add the extension; where the database has it already, this changes nothing.
+SEARCH = ("CREATE EXTENSION IF NOT EXISTS vector", *CATALOG)
 
 
 def upgrade() -> None:

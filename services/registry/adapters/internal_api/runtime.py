@@ -83,14 +83,18 @@ def _catalogue(models: dict[str, Any], tools: dict[str, Any]) -> RuntimeCatalogu
 
 
 class HttpToolsetRuntime:
+    """The runtime, which alone talks to the targets of toolsets."""
+
     def __init__(self, calls: UpstreamClient) -> None:
         self._calls = calls
 
     async def discover(self, toolset: ConnectedToolset, caller: Identity) -> DiscoveredTools:
+        """Asks the target for its tools. Raises ``ValidationFailed`` with what is wrong there, or an outage."""
         found = await self._post("/internal/toolsets/discover", toolset, caller, deadline=_DISCOVERY_SECONDS)
         return DiscoveredTools.model_validate_json(found)
 
     async def call(self, call: TryToolCall, caller: Identity) -> CallToolReply:
+        """Makes one call, at most once."""
         reply = await self._post("/internal/toolsets/call", call, caller, deadline=_CALL_SECONDS, once=True)
         return CallToolReply.model_validate_json(reply)
 

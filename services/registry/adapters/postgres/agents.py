@@ -81,11 +81,17 @@ class PostgresAgentReader:
 
 
 class PostgresAgentWriter:
+    """Changes agents inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
         self._agents = Versioned(self._connection, "agents", "agent_versions", "agent_id", "version_number")
 
     async def add(self, agent: StoredAgent) -> bool:
+        """Stores a new agent with its first version. Returns False when its key is taken.
+
+        Waits for a transaction that is about to take the same key. Raises ``Conflict`` when the id is taken.
+        """
         origin = {each: getattr(agent, each) for each in ("id", "agent_key", "company_id", "owner_id", "created_at")}
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
             return True
@@ -94,6 +100,7 @@ class PostgresAgentWriter:
         return False
 
     async def lock(self, agent_id: str) -> StoredAgent | None:
+        """Locks the agent until the end of the transaction."""
         if "\x00" in agent_id:
             return None
         await self._agents.lock("id = %(id)s", {"id": agent_id})
@@ -101,10 +108,12 @@ class PostgresAgentWriter:
         return _agent_of(rows[0]) if rows else None
 
     async def save(self, before: StoredAgent, after: StoredAgent, changed_by: str) -> None:
+        """Stores a locked agent's new state, and a new version when the version number is another."""
         version = _version_row(after, changed_by)
         await self._agents.save(after.id, _head_of(after), version, before=before.version_number)
 
     async def delete(self, agent: StoredAgent, now: datetime) -> None:
+        """Removes a locked agent and its versions. Its key stays taken: it may stand in web pages."""
         no_origins: list[str] = []
         gone = {"deleted_at": now, "origin_url": None, "allowed_origins": no_origins, "entry_point": ""}
         await self._agents.delete(agent.id, gone)

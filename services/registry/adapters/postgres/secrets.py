@@ -29,6 +29,8 @@ _DELETE: Final = f"""
 
 
 class PostgresSecretReader:
+    """Reads a company's secrets; deleted ones are not there."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -40,6 +42,7 @@ class PostgresSecretReader:
         return StoredSecret(**rows[0]) if rows else None
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredSecret]:
+        """By name."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, _COLUMNS, _LIVE, _BY_NAME, {"company": company_id},
@@ -52,6 +55,7 @@ class PostgresSecretReader:
         return frozenset(name for (name,) in rows)
 
     async def ciphertexts(self, company_id: str, names: Sequence[str]) -> Mapping[str, str]:
+        """Base64 of those of the named secrets that exist."""
         if not names:
             return {}
         rows = await self._database.execute(
@@ -62,12 +66,18 @@ class PostgresSecretReader:
 
 
 class PostgresSecretWriter:
+    """Changes secrets inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
     async def put(
         self, secret_id: str, company_id: str, name: str, ciphertext: bytes, now: datetime, *, most: int
     ) -> StoredSecret:
+        """Stores a new secret with this id, or another value of the one that has the name.
+
+        Raises ``Conflict`` when the company has as many as it may have.
+        """
         await lock_company(self._connection, "secrets", company_id)
         replaced = await fetch_records(self._connection, _REPLACE, (ciphertext, now, company_id, name))
         if replaced:
@@ -77,6 +87,7 @@ class PostgresSecretWriter:
         return StoredSecret(**row)
 
     async def delete(self, company_id: str, name: str, now: datetime) -> StoredSecret | None:
+        """Removes the ciphertext. None when there is no such secret."""
         if "\x00" in name:
             return None
         rows = await fetch_records(self._connection, _DELETE, (now, company_id, name))

@@ -33,6 +33,8 @@ _BY_NAME: Final = Order(("t.name",), ("text",), descending=False)
 
 
 class PostgresToolsetReader:
+    """Reads a company's toolsets; deleted ones are not there."""
+
     def __init__(self, database: Database) -> None:
         self._database = database
 
@@ -43,6 +45,7 @@ class PostgresToolsetReader:
         return _toolset_of(rows[0]) if rows else None
 
     async def versions(self, company_id: str, wanted: Sequence[tuple[str, int | None]]) -> list[StoredToolset]:
+        """The named toolsets that exist, in that version, or in the current one without it."""
         named = [(name, version) for name, version in wanted if "\x00" not in name]
         if not named:
             return []
@@ -53,6 +56,7 @@ class PostgresToolsetReader:
         return [_toolset_of(row) for row in rows]
 
     async def page(self, company_id: str, *, limit: int, offset: int, cursor: str | None = None) -> Page[StoredToolset]:
+        """By name. Without documents."""
         async with self._database.connection() as connection:
             page = await fetch_page(
                 connection, f"{_HEAD}, {_WITHOUT_DOCUMENT}, v.tools", _LIVE, _BY_NAME, {"company": company_id},
@@ -61,6 +65,7 @@ class PostgresToolsetReader:
         return page.map(_toolset_of)
 
     async def tool_names(self, company_id: str) -> Mapping[str, Sequence[str]]:
+        """The names of the tools of every toolset."""
         rows = await self._database.execute(f"SELECT t.name, v.tool_names {_LIVE}", {"company": company_id})
         return {name: tuple(tools) for name, tools in rows}
 
@@ -69,6 +74,7 @@ class PostgresToolsetReader:
         return int(await self._database.value(query, {"company": company_id}))
 
     async def tools(self, company_id: str, *, limit: int, offset: int) -> list[tuple[str, ConnectedTool]]:
+        """Tools of all toolsets, each with its toolset's name, in the order of the toolsets' names."""
         rows = await self._database.execute(
             f"""SELECT live.name, tool.value FROM (SELECT t.name, v.tools {_LIVE}) AS live
                 CROSS JOIN LATERAL json_array_elements(live.tools) WITH ORDINALITY AS tool (value, position)
@@ -79,11 +85,14 @@ class PostgresToolsetReader:
 
 
 class PostgresToolsetWriter:
+    """Changes toolsets inside one transaction, which the caller commits."""
+
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
         self._toolsets = Versioned(self._connection, "toolsets", "toolset_versions", "toolset_id", "version")
 
     async def add(self, toolset: StoredToolset, created_by: str, *, most: int) -> None:
+        """Raises ``Conflict`` when the name is taken or the company has as many as it may have."""
         await lock_company(self._connection, "toolsets", toolset.company_id)
         origin = {each: getattr(toolset, each) for each in ("id", "company_id", "name", "type", "created_at")}
         if not await self._toolsets.add({**origin, **_head_of(toolset)}, _version_row(toolset, created_by)):
@@ -91,6 +100,7 @@ class PostgresToolsetWriter:
         await require_room(self._connection, "toolsets", toolset.company_id, most)
 
     async def lock(self, company_id: str, name: str) -> StoredToolset | None:
+        """Locks the toolset until the end of the transaction."""
         if "\x00" in name:
             return None
         given = {"company": company_id, "name": name}
@@ -99,11 +109,13 @@ class PostgresToolsetWriter:
         return _toolset_of(rows[0]) if rows else None
 
     async def save(self, before: StoredToolset, after: StoredToolset, changed_by: str) -> None:
+        """Stores a locked toolset's new state, and a new version when the number is another."""
         superseded = {"superseded_at": after.updated_at}
         version = _version_row(after, changed_by)
         await self._toolsets.save(after.id, _head_of(after), version, before=before.version, superseded=superseded)
 
     async def delete(self, toolset: StoredToolset, now: datetime) -> None:
+        """Removes a locked toolset and its versions."""
         await self._toolsets.delete(toolset.id, {"deleted_at": now})
 
 

@@ -15,7 +15,8 @@ from libs.contracts.api.toolsets import (
 )
 from libs.contracts.errors import InvalidRequest
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from services.registry.domain.ports import SecretReader, ToolsetReader
+from services.registry.adapters.postgres.secrets import PostgresSecretReader
+from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
 from services.registry.domain.secret import SecretNotFound
 from services.registry.domain.toolset import require
 from services.registry.use_cases.read_toolsets import ReadToolsets, ToolPage
@@ -41,7 +42,7 @@ def runtime_router(reading: ReadToolsets) -> APIRouter:
     return router
 
 
-def toolsets_router(toolsets: ToolsetReader, secrets: SecretReader, reading: ReadToolsets) -> APIRouter:
+def toolsets_router(toolsets: PostgresToolsetReader, secrets: PostgresSecretReader, reading: ReadToolsets) -> APIRouter:
     """Replies are what the public API answers."""
     router = APIRouter(prefix="/internal/company")
 

@@ -6,10 +6,11 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from math import ceil
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import structlog
 
+from libs.json_text import NotJson, read_json, without_half_pairs
 from libs.retry import RetryPolicy, Transient
 from services.runtime.adapters.observed import RETRIED_MODEL_CALLS
 from services.runtime.domain.models import ModelFailed, ModelRateLimited
@@ -18,7 +19,6 @@ _log = structlog.get_logger("model")
 RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
-
 _LONGEST_MESSAGE = 500
 # Of the waits that callers are told, in seconds.
 _LONGEST_WAIT: Final = 7 * 24 * 3600.0
@@ -31,8 +31,12 @@ _SECRETS = re.compile(
     r"|(?<=://)[^/\s@]+(?=@)",
     re.IGNORECASE,
 )
-
 Answer = TypeVar("Answer")
+_TEXT_MEMBERS: Final = ("message", "detail", "msg", "error", "errors", "text", "title", "type")
+"""Members that have the text, the most telling first."""
+_DEEPEST_TEXT: Final = 5
+_MOST_TEXTS: Final = 3
+_UNSPECIFIED: Final = "unspecified error"
 
 
 class Retryable(Transient):
@@ -101,3 +105,58 @@ def redact(message: str, secrets: Iterable[str] = ()) -> str:
             message = message.replace(secret, "***")
     message = " ".join(_SECRETS.sub("***", message).split())
     return message if len(message) <= _LONGEST_MESSAGE else message[: _LONGEST_MESSAGE - 1] + "…"
+
+
+class ErrorInBody(Exception):
+    """An error object where an answer was expected. `code` is an HTTP-like status when it is a number."""
+
+    def __init__(self, error: Any) -> None:
+        super().__init__(error_message(error))
+        self.code = _code(error)
+
+
+def error_message(error: Any) -> str:
+    """The text of a body or its `error` member."""
+    return without_half_pairs(_text_of(error)) or _UNSPECIFIED
+
+
+def error_text(payload: bytes, content_type: str) -> str | None:
+    """The text of a response; None for one without any, such as a page of a proxy."""
+    try:
+        return without_half_pairs(_text_of(read_json(payload))) or None
+    except NotJson:
+        return payload.decode(errors="replace").strip() or None if content_type == "text/plain" else None
+
+
+def error_in(body: Any) -> Any:
+    """The error that a body of status 200 is in place of an answer; None when it is none."""
+    if isinstance(body, list) and body and isinstance(body[0], dict):
+        return error_in(body[0])
+    if not isinstance(body, dict):
+        return None
+    if body.get("error"):
+        return body["error"]
+    says = any(body.get(name) for name in ("message", "detail"))
+    return body if says and not body.get("choices") and body.get("object") in (None, "error") else None
+
+
+def _text_of(value: Any, levels: int = _DEEPEST_TEXT) -> str:
+    if isinstance(value, str):
+        return value
+    if levels == 0:
+        return ""
+    if isinstance(value, list):
+        return "; ".join(text for item in value[:_MOST_TEXTS] if (text := _text_of(item, levels - 1)))
+    if not isinstance(value, dict):
+        return ""
+    return next((text for name in _TEXT_MEMBERS if (text := _text_of(value.get(name), levels - 1))), "")
+
+
+def _code(error: Any) -> int | None:
+    for name in ("code", "status"):
+        code = error.get(name) if isinstance(error, dict) else None
+        if isinstance(code, str) and len(code) == 3 and code.isascii() and code.isdecimal():
+            code = int(code)
+        if isinstance(code, int) and not isinstance(code, bool):
+            return code
+    return None

@@ -3,12 +3,13 @@
 Most providers fetch an image by its address themselves. Gemini's client would do it from within this service.
 """
 
-import base64
+import asyncio
 from dataclasses import replace
 from typing import Final
 
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.domain.conversation import ImagePart, Message, UserMessage
+from services.runtime.domain.images import UnreadableBitmap, data_url
 from services.runtime.domain.models import ModelFailed, ModelRequest
 
 # Sent inside a request; providers take about 20 MB in all.
@@ -40,7 +41,7 @@ class ImageFetching:
                     raise FetchRefused(f"it is answered with status {response.status}")
                 if not response.content_type.startswith("image/"):
                     raise FetchRefused(f"the content is {response.content_type}, no image")
-                content = base64.b64encode(await self._http.read(response)).decode()
-        except FetchRefused as problem:
+                content = await self._http.read(response)
+            return ImagePart(await asyncio.to_thread(data_url, response.content_type, content))
+        except (FetchRefused, UnreadableBitmap) as problem:
             raise ModelFailed(f"an image of the conversation cannot be fetched: {problem}") from problem
-        return ImagePart(f"data:{response.content_type};base64,{content}")

@@ -10,6 +10,8 @@ import importlib
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+import structlog
+
 from libs.json_text import PairedText
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import (
@@ -17,10 +19,10 @@ from services.runtime.adapters.models.failures import (
     ProviderRetries,
     Retryable,
     connection_failure,
+    error_message,
     redact,
 )
 from services.runtime.adapters.models.images import ImageFetching
-from services.runtime.adapters.models.provider_errors import error_message
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelFailed, ModelRequest, OnText
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from pydantic_ai.exceptions import ModelAPIError
     from pydantic_ai.models import Model
 
+_log = structlog.get_logger("model")
 _MOST_MODELS = 64
 _TRANSLATION = "services.runtime.adapters.models.pydantic_ai_translation"
 
@@ -77,7 +80,11 @@ class PydanticAIDirect:
             return await self._call(model, request, None if on_text is None else emit)
         except ModelAPIError as error:
             raise self._failure(error, emitted=emitted) from error
-        except (AgentRunError, UserError) as error:
+        except UserError as error:
+            # Such as a missing key: the library speaks to who configures it, not to the caller of an agent.
+            _log.error("model.not_usable", model=request.model, problem=redact(str(error)))
+            raise self._failed("the provider is not set up for this model") from error
+        except AgentRunError as error:
             raise self._failed(str(error)) from error
 
     async def _model(self, name: str) -> Model:

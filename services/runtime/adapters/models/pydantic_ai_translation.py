@@ -10,7 +10,7 @@ from pydantic_ai.settings import ModelSettings
 from pydantic_ai.tools import ToolDefinition
 
 from libs.json_text import without_half_pairs, without_half_pairs_in
-from services.runtime.adapters.models.openai_tool_calls import decode_call
+from services.runtime.adapters.models.openai_answers import decode_call
 from services.runtime.domain.conversation import (
     ArtifactPart,
     AssistantMessage,

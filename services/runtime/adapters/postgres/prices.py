@@ -7,7 +7,7 @@ import structlog
 
 from libs.contracts.errors import StoreUnavailable
 from libs.persistence import Database, retry_until_available
-from services.runtime.domain.spending import ModelPrice, PriceTable
+from services.runtime.domain.models import ModelPrice, PriceTable
 
 _log = structlog.get_logger("runtime.prices")
 _PRICES: Final = "SELECT model, input_price, output_price FROM model_prices"

@@ -22,7 +22,7 @@ from libs.contracts.identity import Identity
 from libs.contracts.timestamps import parse_time
 from libs.json_text import read_json
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
-from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
+from services.runtime.domain.turns import whole_reply
 
 _VISIBLE: Final = "company_id = %(company)s AND (%(everyone)s OR owner_id = %(user)s)"
 _SESSION_COLUMNS: Final = """
@@ -36,6 +36,11 @@ _MESSAGE_COLUMNS: Final = """
 """
 _IN_ORDER: Final = Order(("position",), ("bigint",), descending=False)
 _OF_TURN: Final = " AND turn_id = %(turn)s"
+LEFT_OUT_TEXT: Final = """
+    CASE WHEN {turn}.reply IS NOT NULL THEN (
+        SELECT m.content FROM messages m
+        WHERE m.session_id = {turn}.session_id AND m.position = 2 * {turn}.position + 1) END"""
+"""The text that the stored reply of the row ``{turn}`` does not have."""
 # As a correlated query. Only a waiting turn has open waits: other turns do not look for any.
 _REQUIRED_ACTIONS: Final = """(
     SELECT json_agg(json_build_object('action_id', w.id, 'kind', w.kind, 'payload', w.payload,
@@ -48,7 +53,7 @@ _BLOCKED_BY: Final = f"""
 _BLOCKED_SESSIONS: Final = f"SELECT b.session_id, {_BLOCKED_BY} AND b.session_id = ANY(%s)"
 _TURN_COLUMNS: Final = f"""
     id AS turn_id, session_id, status, attempt, position, correlation_id, user_message_id, message_id,
-           usage::text, reply::text, {left_out_text("turns")} AS reply_text,
+           usage::text, reply::text, {LEFT_OUT_TEXT.format(turn="turns")} AS reply_text,
            error::text, options::text, created_at, started_at, finished_at,
            CASE WHEN status = 'waiting' THEN {_REQUIRED_ACTIONS.format(turn="turns")} END::text AS required_actions,
            CASE WHEN status = 'queued' THEN (

@@ -22,8 +22,8 @@ from services.runtime.domain.beginnings import NewSession, places_of
 from services.runtime.domain.budgets import charge_of
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.conversation_json import message_to_row
+from services.runtime.domain.models import Prices, TurnSpending
 from services.runtime.domain.sessions import Fork, ForkedSession, ForkPoint, LockedSession
-from services.runtime.domain.spending import Prices, TurnSpending
 from services.runtime.domain.turns import LockedTurn
 
 # A redelivered command may come after the session was created, used and deleted.

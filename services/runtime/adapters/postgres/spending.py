@@ -5,8 +5,7 @@ from typing import Any, Final
 
 from libs.contracts.api.sessions import Attribution, Usage
 from libs.persistence import Connection, as_json
-from services.runtime.domain.models import DEFAULT_MODEL
-from services.runtime.domain.spending import Prices, TurnSpending, priced
+from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
 
 # A statement of its own, after the update that ended the turns: its snapshot has every step that was recorded before.
 _SPENT: Final = """

@@ -16,11 +16,10 @@ from libs.persistence import Connection, as_json
 from services.runtime.adapters.postgres.budgets import charge
 from services.runtime.adapters.postgres.claims import LOCK_SESSIONS, claim, claimed_turns
 from services.runtime.adapters.postgres.spending import settle
-from services.runtime.adapters.postgres.stored_replies import stored_reply
 from services.runtime.adapters.postgres.waits import required_events, suspend
 from services.runtime.domain.budgets import Charge, charge_of
-from services.runtime.domain.spending import Prices, TurnSpending
-from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome
+from services.runtime.domain.models import Prices, TurnSpending
+from services.runtime.domain.turns import ClaimedTurn, CommitResult, OutcomeKind, TurnOutcome, stored_reply
 
 _log = structlog.get_logger("runtime.turns")
 # Fence and status decide: a worker whose turn was taken over or cancelled updates no row, and writes nothing.

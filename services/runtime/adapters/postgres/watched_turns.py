@@ -9,8 +9,8 @@ from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
 from libs.eventing import Outbox
 from libs.persistence import Database, fetch_records
-from services.runtime.adapters.postgres.stored_replies import left_out_text, whole_reply
-from services.runtime.domain.turns import TurnEnd
+from services.runtime.adapters.postgres.session_reads import LEFT_OUT_TEXT
+from services.runtime.domain.turns import TurnEnd, whole_reply
 
 _VISIBLE: Final = """
     t.id = %(turn)s AND t.session_id = %(session)s AND EXISTS (
@@ -29,7 +29,7 @@ _TEXTS: Final = """
 """
 _END: Final = f"""
     SELECT t.status, t.event_sequence, t.correlation_id, t.reply::text, t.error::text, t.message_id,
-           t.id AS turn_id, t.session_id, t.user_message_id, t.usage, {left_out_text("t")} AS text
+           t.id AS turn_id, t.session_id, t.user_message_id, t.usage, {LEFT_OUT_TEXT.format(turn="t")} AS text
     FROM turns t WHERE {_VISIBLE}
 """
 

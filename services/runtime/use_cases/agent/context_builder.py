@@ -1,7 +1,6 @@
 """Builds the model's context: recent history, with the contents of files in place of the references to them."""
 
 import asyncio
-import base64
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from time import monotonic
@@ -24,6 +23,7 @@ from services.runtime.domain.conversation import (
     ToolMessage,
     UserMessage,
 )
+from services.runtime.domain.images import UnreadableBitmap, data_url
 from services.runtime.domain.tables import described
 
 _log = structlog.get_logger(__name__)
@@ -34,15 +34,16 @@ _FILE_SIZE = 4_000
 class ContextLimits:
     """Sizes in characters, those of images in bytes, times in seconds.
 
-    ``documents``: documents up to it in all are given whole, longer ones by chunks. ``processing_timeout``: how
-    long the files of the question may still be in processing.
+    ``documents``: documents up to it in all are given whole, longer ones by chunks. ``images``: the newest ones, as
+    many as fit into ``image_bytes`` in all. ``processing_timeout``: how long the files of the question may still be in
+    processing.
     """
 
     history: int = 200_000
     documents: int = 24_000
     chunks: int = 8
     beginning: int = 4_000
-    images: int = 4
+    images: int = 20
     image_bytes: int = 15_000_000
     sample_rows: int = 5
     processing_timeout: float = 30.0
@@ -99,8 +100,8 @@ class ContextBuilder:
 class _FileReader:
     """Reads the files of one conversation, the newest first, as older ones get the rest of the limits.
 
-    ``documents`` and ``images`` are the rest of the limits, ``long`` the documents that exceeded them. Problems
-    with older files only warn.
+    ``documents``, ``images`` and ``image_bytes`` are the rest of the limits, ``long`` the documents that exceeded
+    them. Problems with older files only warn.
     """
 
     artifacts: SessionArtifacts
@@ -111,6 +112,7 @@ class _FileReader:
     asked: set[str] = field(init=False)
     documents: int = field(init=False)
     images: int = field(init=False)
+    image_bytes: int = field(init=False)
     long: list[Artifact] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
 
@@ -118,6 +120,7 @@ class _FileReader:
         self.asked = {part.artifact_id for part in _named([self.task.question])}
         self.documents = self.limits.documents
         self.images = self.limits.images
+        self.image_bytes = self.limits.image_bytes
 
     async def read(self, messages: Sequence[Message], named: Sequence[ArtifactPart]) -> ModelContext:
         contents = {part.artifact_id: await self._parts(part) for part in reversed(named)}
@@ -162,15 +165,23 @@ class _FileReader:
 
     async def _image(self, facts: Artifact) -> list[Part]:
         name = TextPart(f"[{_title(part_of(facts))}]", part_of(facts))
-        if self.images == 0:
-            return [name]
         if facts.size > self.limits.image_bytes:
             self.warnings.append(f"the image {facts.name} is too large to be shown to a model")
             return [name]
-        self.images -= 1
+        if self.images == 0 or facts.size > self.image_bytes:
+            if facts.artifact_id in self.asked or self.task.whole_history:
+                most = f"the newest {self.limits.images} images of {self.limits.image_bytes:,} bytes in all"
+                self.warnings.append(f"the image {facts.name} was left out: a model is given {most}")
+            return [name]
         content = await self.artifacts.content(self.task.session_id, facts.artifact_id, self.task.caller)
-        encoded = await asyncio.to_thread(base64.b64encode, content)
-        return [name, ImagePart(f"data:{facts.content_type};base64,{encoded.decode()}")]
+        try:
+            shown = ImagePart(await asyncio.to_thread(data_url, facts.content_type, content))
+        except UnreadableBitmap as problem:
+            self.warnings.append(f"the image {facts.name} could not be shown to a model: {problem}")
+            return [name]
+        self.images -= 1
+        self.image_bytes -= facts.size
+        return [name, shown]
 
     async def _tables(self, facts: Artifact) -> str:
         title, rows = _title(part_of(facts)), self.limits.sample_rows

@@ -1,12 +1,135 @@
-"""The journal of a running turn: its steps are recorded in the database."""
+"""The journal of a running turn: its steps are recorded in the database, and its text is streamed as deltas."""
 
-from collections.abc import Mapping, Sequence
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
+from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from services.runtime.domain.agents import TurnLost
+from services.runtime.domain.ports import DeltaSink
 from services.runtime.domain.steps import Step
 from services.runtime.domain.turns import ClaimedTurn, StepRecord
-from services.runtime.use_cases.engine.delta_stream import DeltaStream, TurnWatch
 from services.runtime.use_cases.engine.group_commit import ClaimFuture, GroupCommit, until_available
+
+LINGER_SECONDS: Final = 0.03
+# In characters; well below what the broker takes, however they are escaped.
+_LONGEST_DELTA: Final = 50_000
+
+
+class TurnWatch:
+    """Whether somebody follows the text of a running turn; calls ``on_request`` when one more reader asks for it."""
+
+    def __init__(self, *, wanted: bool) -> None:
+        self.wanted = wanted
+        self.on_request: Callable[[], None] = lambda: None
+        self._seen = 0
+
+    def request(self, watches: int) -> None:
+        """``watches`` counts the turn's requests so far; those that were seen before change nothing."""
+        if watches > self._seen:
+            self._seen = watches
+            self.wanted = True
+            self.on_request()
+
+
+class DeltaStream:
+    """Streams a turn's text: the first piece at once, then what accumulates during each linger.
+
+    Offsets count characters from the beginning of a step's text, so that readers notice losses. Nothing is sent before
+    the turn's claim is committed; a step ends after that.
+    """
+
+    def __init__(
+        self, turn: ClaimedTurn, sink: DeltaSink, claim: ClaimFuture, *, linger: float = LINGER_SECONDS
+    ) -> None:
+        self._turn = turn
+        self._sink = sink
+        self._linger = linger
+        self._step = 0
+        self._follows = 0
+        self._offset = 0
+        self._sent: list[str] = []
+        self._pieces: list[str] = []
+        self._is_done = False
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_stopped = False
+        self._claim = claim
+        if not claim.is_confirmed:
+            claim.on_confirmed(self._release)
+
+    def add(self, piece: str, step: int, follows: int) -> None:
+        """``follows``: the sequence of the turn's newest event, which is the same for all text of a step."""
+        if not piece:
+            return
+        if step != self._step:
+            self.finish()
+            self._step, self._follows, self._offset, self._is_done = step, follows, 0, False
+            self._sent.clear()
+        # As the stored reply has it: PostgreSQL's text has no NUL.
+        self._pieces.append(piece.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
+        if self._timer is None:
+            # The first piece goes at once: how soon something appears is what people notice.
+            self._on_timer()
+
+    def finish(self) -> None:
+        """Sends the rest of the step's text and that it is complete."""
+        self._cancel_timer()
+        self._flush()
+        if self._offset and not self._is_done:
+            self._is_done = True
+            self._send_done()
+
+    def send_again(self) -> None:
+        """Sends the text of the current step from its beginning, for readers who missed some of it."""
+        if not self._claim.is_confirmed:
+            return
+        self._flush()
+        self._send(0, "".join(self._sent))
+        if self._is_done:
+            self._send_done()
+
+    def stop_timer(self) -> None:
+        """Sends nothing more by itself; accumulated text may be dropped."""
+        self._is_stopped = True
+        self._cancel_timer()
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _release(self) -> None:
+        """Sends what was said before the claim was committed."""
+        if self._timer is None and not self._is_stopped:
+            self._on_timer()
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        if self._pieces and self._claim.is_confirmed:
+            self._flush()
+            self._timer = asyncio.get_running_loop().call_later(self._linger, self._on_timer)
+
+    def _flush(self) -> None:
+        if not self._pieces:
+            return
+        text = "".join(self._pieces)
+        self._pieces.clear()
+        self._sent.append(text)
+        self._send(self._offset, text)
+        self._offset += len(text)
+
+    def _send(self, offset: int, text: str) -> None:
+        for start in range(0, len(text), _LONGEST_DELTA):
+            piece = text[start : start + _LONGEST_DELTA]
+            delta = OutputTextDelta(**self._place(), offset=offset + start, text=piece)
+            self._sink.send(self._turn, delta, self._follows)
+
+    def _send_done(self) -> None:
+        self._sink.send(self._turn, OutputTextDone(**self._place(), length=self._offset), self._follows)
+
+    def _place(self) -> dict[str, Any]:
+        turn = self._turn
+        return {"session_id": turn.session_id, "turn_id": turn.id, "attempt": turn.attempt, "step": self._step}
 
 
 class DatabaseJournal:

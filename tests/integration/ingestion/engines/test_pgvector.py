@@ -8,7 +8,7 @@ import pytest
 
 from libs.persistence import Database
 from services.ingestion.adapters.engines.bm25 import TermWeights
-from services.ingestion.adapters.engines.pgvector import bulk_append, recompute_weights, searching, telling_words
+from services.ingestion.adapters.engines.pgvector import maintenance, searching, telling_words
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords
 from services.ingestion.domain.engines import EngineUnavailable, IndexedChunk
@@ -100,7 +100,7 @@ async def test_frequent_words_are_found_where_they_are_repeated(database: Databa
 
 
 async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_append, "_LEAST", 100)
+    monkeypatch.setattr(maintenance, "_LEAST_APPENDED", 100)
     engine, both = PgvectorEngine(database, indexed_from=1), {"ix_passages_1_embedding", "ix_passages_1_terms"}
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, some(300, seed=1, words=30))
@@ -116,7 +116,7 @@ async def test_a_large_addition_is_indexed_at_its_end(database: Database, monkey
 
 
 async def test_replaced_passages_are_no_additions(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_append, "_LEAST", 100)
+    monkeypatch.setattr(maintenance, "_LEAST_APPENDED", 100)
     engine, both = PgvectorEngine(database, indexed_from=1), {"ix_passages_1_embedding", "ix_passages_1_terms"}
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, some(300, seed=1, words=30))
@@ -129,7 +129,7 @@ async def test_replaced_passages_are_no_additions(database: Database, monkeypatc
 
 
 async def test_an_addition_does_not_wait_for_readers(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bulk_append, "_LEAST", 100)
+    monkeypatch.setattr(maintenance, "_LEAST_APPENDED", 100)
     engine = PgvectorEngine(database, indexed_from=1)
     await engine.create_index(INDEX, DIMENSIONS)
     await engine.write(INDEX, some(300, seed=1, words=30))
@@ -156,7 +156,7 @@ async def test_passages_written_early_weigh_like_those_written_late(database: Da
     found = {hit.chunk_id: hit.score for hit in await search(apart, "apart", asked)}
     shared = expected.keys() & found.keys()
     assert len(shared) > 40
-    assert all(found[each] == pytest.approx(expected[each], rel=2 * recompute_weights._TOLERATED) for each in shared)
+    assert all(found[each] == pytest.approx(expected[each], rel=2 * maintenance._TOLERATED) for each in shared)
 
 
 async def test_a_narrow_filter_finds_everything_in_spite_of_the_graph(database: Database) -> None:

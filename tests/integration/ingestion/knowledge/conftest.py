@@ -10,7 +10,7 @@ from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
 from libs.eventing.administration import create_topics
 from libs.service_defaults.repeating import repeat
 from services.ingestion.adapters.postgres.indexes import PostgresIndexDeletion
-from services.ingestion.use_cases.drop_indexes import DropIndexes
+from services.ingestion.use_cases.index_care import DropIndexes
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses
 from tests.support.inline_ingestion import InlineWorker

@@ -12,8 +12,8 @@ from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText
 from services.ingestion.domain.runs import RunKey
 from services.ingestion.use_cases.advance_run import MOST_ATTEMPTS
-from services.ingestion.use_cases.drop_indexes import DropIndexes
-from services.ingestion.use_cases.parse_ahead import ParseAhead
+from services.ingestion.use_cases.document_loader import ParseAhead
+from services.ingestion.use_cases.index_care import DropIndexes
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker

@@ -15,11 +15,8 @@ from libs.contracts.commands.ingestion import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
-from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.domain.engines import IndexMissing
-from services.ingestion.use_cases.drop_indexes import DropIndexes
-from services.ingestion.use_cases.inspect_indexes import InspectIndexes
-from services.ingestion.use_cases.lost_indexes import LostIndexes
+from services.ingestion.use_cases.index_care import DropIndexes, InspectIndexes, LostIndexes
 from tests.integration.ingestion.conftest import Ingestion
 from tests.servers.go import WEAVIATE, cached
 from tests.servers.weaviate import WeaviateServer
@@ -148,7 +145,7 @@ async def test_weaviate_that_comes_back_empty_is_filled_anew(
     service, engines = ingestion.service, {"pgvector": bases.engine, "weaviate": engine}
     # As two processes of the service do it.
     catalog = PostgresIndexCatalog(service.database)
-    lost_indexes = LostIndexes(catalog, engines, service.outbox, PostgresKnowledgeBaseWriter)
+    lost_indexes = LostIndexes(catalog, engines, service.outbox)
     inspections = [InspectIndexes(catalog, engines, lost_indexes, time.monotonic) for _ in range(2)]
     for _ in range(2):
         await asyncio.gather(*(each() for each in inspections))

@@ -12,7 +12,6 @@ from services.ingestion.adapters.postgres.texts import PostgresTexts
 from services.ingestion.domain.documents import ParsedDocument
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.parsing import Reason, Unparsable
-from services.ingestion.use_cases.renew_leases import RenewLeases
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker, PlainTextReader
@@ -49,7 +48,6 @@ async def test_a_file_that_takes_longer_than_a_lease_is_parsed_once(
     second = await bases.create(await bases.upload([("copy.md", content)]))
     reader = SlowReader()
     slow = InlineWorker(ingestion.service, ingestion.objects, bases.engine, reader=reader)
-    renew = RenewLeases(slow.items, slow.loading, list)
     # Both runs are planned; their items are due.
     await slow.step()
 
@@ -62,7 +60,7 @@ async def test_a_file_that_takes_longer_than_a_lease_is_parsed_once(
     parsing = asyncio.create_task(slow.step(limit=1))
     await until(is_parsing, "the file is being parsed")
     await ingestion.rows("UPDATE texts SET lease_until = now() - interval '1 second'")
-    keeping = asyncio.create_task(repeat(renew, 0.05))
+    keeping = asyncio.create_task(repeat(slow.loading.renew, 0.05))
     await until(is_kept, "the lease is renewed")
     await worker.drain()
     between = [(await bases.get(each))["datasource_count"] for each in (first, second)]

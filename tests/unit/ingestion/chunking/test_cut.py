@@ -5,7 +5,7 @@ import pytest
 
 from libs.contracts.api.knowledge import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import LONGEST_CHUNK, cut
-from services.ingestion.adapters.chunking.units import Units
+from services.ingestion.adapters.chunking.spans import Units
 from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment
 
 STRATEGIES = ("recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row")

@@ -6,9 +6,13 @@ import numpy as np
 import pytest
 
 from services.ingestion.adapters.engines.bm25 import query_weights
-from services.ingestion.adapters.engines.pgvector.strong_words import strong_words
-from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, telling_words
-from services.ingestion.adapters.engines.pgvector.term_levels import LEAST_WEIGHTS, number_at
+from services.ingestion.adapters.engines.pgvector.telling_words import (
+    LEAST_WEIGHTS,
+    Frequencies,
+    number_at,
+    strong_words,
+    telling_words,
+)
 
 CHUNKS = 100_000.0
 MOST = 2_500.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from services.ingestion.domain.artifacts import IndexPlace
-from services.ingestion.use_cases.inspect_indexes import InspectArtifactIndexes
+from services.ingestion.use_cases.index_care import InspectArtifactIndexes
 from tests.support.search_fakes import MemoryEngine
 
 HERE, GONE = IndexPlace("pgvector", "here"), IndexPlace("pgvector", "gone")

@@ -3,6 +3,7 @@
 import io
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,7 +26,7 @@ def box(text: str) -> str:
 
 @pytest.fixture
 def read(tmp_path: Path):
-    def call(body: str, **parts: str) -> str:
+    def call(body: str, **parts: Any) -> str:
         path = tmp_path / "stored"
         path.write_bytes(docx_of(body, **parts))
         return word_text(path)
@@ -159,6 +160,28 @@ def test_content_controls_and_links_are_read(read) -> None:
     body = f"<w:sdt><w:sdtPr><w:tag w:val='t'/></w:sdtPr><w:sdtContent>{paragraph(run('Name'))}</w:sdtContent></w:sdt>"
     link = paragraph("<w:hyperlink>" + run("here") + "</w:hyperlink>")
     assert read(body + link) == "Name\n\nhere"
+
+
+def test_a_link_has_its_address(read) -> None:
+    links = ('w:id="rId1"', 'w:id="rId1" w:anchor="fares"', 'w:id="rId2"', 'w:id="unknown"', 'w:anchor="here"')
+    body = "".join(paragraph(f"<w:hyperlink {link}>{run('a.example')}</w:hyperlink>") for link in links)
+    assert read(body, addresses=["https://a.example", "a.example"]).split("\n\n") == [
+        "[a.example](https://a.example)",
+        "[a.example](https://a.example#fares)",
+        "a.example",
+        "a.example",
+        "a.example",
+    ]
+
+
+def test_a_cell_takes_as_many_columns_as_it_is_wide(read) -> None:
+    def cell(text: str, width: str = "1") -> str:
+        return f'<w:tc><w:tcPr><w:gridSpan w:val="{width}"/></w:tcPr>{paragraph(run(text))}</w:tc>'
+
+    rows = (cell("Port", "2") + cell("Fare"), cell("Ouchy") + cell("Evian") + cell("21"))
+    body = "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in rows) + "</w:tbl>"
+    assert read(body) == "| Port |  | Fare |\n| --- | --- | --- |\n| Ouchy | Evian | 21 |"
+    assert read(f"<w:tbl><w:tr>{cell('Framed', '9' * 30)}</w:tr></w:tbl>").count("|") == 2 * 64
 
 
 def test_a_document_type_is_refused(tmp_path: Path) -> None:

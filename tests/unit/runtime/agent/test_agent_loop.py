@@ -7,7 +7,6 @@ import pytest
 from libs.contracts.api.sessions import NamedTool
 from libs.json_text import read_json, write_json
 from libs.persistence import as_json
-from services.runtime.adapters.postgres.stored_replies import stored_reply, whole_reply
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch
 from services.runtime.domain.agents import AgentReply, AgentSpec, client_tool
 from services.runtime.domain.conversation import (
@@ -29,6 +28,7 @@ from services.runtime.domain.conversation_json import (
 from services.runtime.domain.knowledge import KnowledgeBaseRef
 from services.runtime.domain.models import ModelFailed, ModelRequest, OptionNotSupported
 from services.runtime.domain.steps import ModelOutput
+from services.runtime.domain.turns import stored_reply, whole_reply
 from services.runtime.domain.waits import call_hash
 from services.runtime.use_cases.agent.agent_loop import AgentLimits, AgentRunner
 from tests.support.agent_fakes import (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+import struct
 from dataclasses import replace
 
 import pytest
@@ -27,6 +28,7 @@ from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.waiting import until
 
 LLM = AgentSpec("llm_agent", model="scripted:model")
+BITMAP = b"BM" + struct.pack("<IHHIIiiHHIIiiII", 58, 0, 0, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0) + b"\0\0\xff\0"
 LONG = "\n".join(f"Line {number} tells of ferry{number}." for number in range(2_000))
 
 
@@ -124,6 +126,26 @@ async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifact
     assert urls == [f"data:image/png;base64,{text}" for text in encoded]
     assert "too large" in warnings[0]
     assert "image p0.png" in request.messages[0].text  # type: ignore[union-attr]
+
+
+async def test_a_bitmap_is_given_as_png(artifacts: FakeArtifacts) -> None:
+    drawn = artifacts.put("drawn.bmp", BITMAP)
+    damaged = artifacts.put("damaged.bmp", BITMAP[:-1])
+    request, warnings = await given(artifacts, asking("What is it?", drawn, damaged))
+    [url] = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
+    assert url.startswith("data:image/png;base64,")
+    assert warnings == ("the image damaged.bmp could not be shown to a model: the bitmap is damaged",)
+
+
+async def test_images_beyond_the_limits_are_named_where_they_were_asked_about(artifacts: FakeArtifacts) -> None:
+    pictures = [artifacts.put(f"p{number}.png", b"x" * 100) for number in range(4)]
+    history = (UserMessage((part_of(pictures[0]),)), AssistantMessage("Seen."))
+    task = asking("And these?", *pictures[1:], history=history)
+    most = "a model is given the newest 20 images of 250 bytes in all"
+    _, warnings = await given(artifacts, task, ContextLimits(image_bytes=250))
+    assert warnings == (f"the image p1.png was left out: {most}",)
+    _, warnings = await given(artifacts, replace(task, whole_history=True), ContextLimits(image_bytes=250))
+    assert warnings == tuple(f"the image p{number}.png was left out: {most}" for number in (1, 0))
 
 
 async def test_a_document_in_processing_is_waited_for(artifacts: FakeArtifacts) -> None:

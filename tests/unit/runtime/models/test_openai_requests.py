@@ -5,7 +5,7 @@ import orjson
 import pytest
 
 from libs.contracts.api.sessions import NamedTool
-from services.runtime.adapters.models.openai_requests import encode_request
+from services.runtime.adapters.models.openai_compatible import encode_request
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import AssistantMessage, ToolCall
 from services.runtime.domain.models import ModelRequest

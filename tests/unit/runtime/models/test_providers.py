@@ -62,10 +62,10 @@ async def test_images_need_a_model_that_sees(providers: ModelProviders, stub: Mo
     assert len(stub.requests) == 1
 
 
-def test_pydantic_ai_is_not_imported_before_it_is_needed() -> None:
+def test_a_start_imports_no_sdk_that_only_some_turns_need() -> None:
     program = (
-        "import sys, services.runtime.adapters.models.providers as p;"
-        "sys.exit(any(name.startswith(('pydantic_ai', 'openai')) for name in sys.modules))"
+        "import sys, services.runtime.bootstrap;"
+        "sys.exit(any(name.startswith(('pydantic_ai', 'openai', 'mcp', 'xlsxwriter')) for name in sys.modules))"
     )
     assert subprocess.run([sys.executable, "-c", program], check=False, timeout=60).returncode == 0
 

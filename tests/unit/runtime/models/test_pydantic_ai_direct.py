@@ -131,9 +131,13 @@ async def test_a_stream_that_fails_after_text_is_not_begun_again(retry: RetryPol
 async def test_a_provider_without_credentials_is_a_model_error(
     retry: RetryPolicy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Callers learn that it is so, operators which variable is missing."""
     monkeypatch.delenv("ANTHROPIC_API_KEY", raising=False)
-    with pytest.raises(ModelFailed, match="ANTHROPIC_API_KEY"):
+    with capture_logs() as logs, pytest.raises(ModelFailed) as failed:
         await PydanticAIDirect("anthropic", retry).answer(ModelRequest("anthropic:x", "", (said("Hi"),)))
+    assert failed.value.message == "anthropic: the provider is not set up for this model"
+    [line] = [each for each in logs if each["event"] == "model.not_usable"]
+    assert "ANTHROPIC_API_KEY" in line["problem"]
 
 
 async def test_options_of_a_turn_are_translated(groq: PydanticAIDirect, stub: ModelStub) -> None:

@@ -1,41 +1,89 @@
-"""Catalog of indexes: sizes, statistics, tables."""
+"""Catalog of indexes: sizes, statistics, and the table of each."""
 
 from dataclasses import dataclass
-from typing import Final
+
+from psycopg.sql import SQL, Composed, Identifier, Literal
 
 from libs.persistence import Connection, fetch_value
-from services.ingestion.adapters.engines.pgvector.tables import IndexTable
+from services.ingestion.adapters.engines.analysis import NUMBER_OF_TERMS
+from services.ingestion.adapters.engines.pgvector.schema import CATALOG
 from services.ingestion.domain.engines import IndexMissing
 
 # Prior for an empty index: the length of a chunk with default settings.
 _USUAL_LENGTH = 120.0
 _USUAL_WEIGHT = 2
-# As in the migrations, for a database that was restored without the search schema.
-_TABLES: Final = (
-    "SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))",
-    "CREATE SCHEMA IF NOT EXISTS search",
-    """
-    CREATE TABLE IF NOT EXISTS search.indexes (
-        id text COLLATE "C" NOT NULL CONSTRAINT pk_indexes PRIMARY KEY,
-        number integer GENERATED ALWAYS AS IDENTITY CONSTRAINT uq_indexes_number UNIQUE,
-        dimensions integer NOT NULL,
-        passages bigint NOT NULL DEFAULT 0,
-        terms bigint NOT NULL DEFAULT 0,
-        counted_passages bigint,
-        version integer NOT NULL DEFAULT 0,
-        created_at timestamptz NOT NULL DEFAULT now()
-    )
-    """,
-    """
-    CREATE TABLE IF NOT EXISTS search.term_frequencies (
-        index_number integer NOT NULL,
-        version integer NOT NULL,
-        term integer NOT NULL,
-        passages integer NOT NULL,
-        CONSTRAINT pk_term_frequencies PRIMARY KEY (index_number, version, term)
-    )
-    """,
-)
+# Longer vectors do not fit into an 8 KiB page and are fetched from TOAST for every comparison.
+_LONGEST_IN_PLACE = 3000
+_MOST_DIMENSIONS_OF_A_GRAPH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class IndexTable:
+    number: int
+    dimensions: int
+
+    @property
+    def name(self) -> Composed:
+        return SQL("search.{}").format(Identifier(self._plain))
+
+    @property
+    def graph_name(self) -> str:
+        return f"ix_{self._plain}_embedding"
+
+    @property
+    def words_name(self) -> str:
+        return f"ix_{self._plain}_terms"
+
+    @property
+    def may_have_graph(self) -> bool:
+        return self.dimensions <= _MOST_DIMENSIONS_OF_A_GRAPH
+
+    def create(self) -> list[Composed]:
+        table = SQL(
+            """
+            CREATE TABLE {table} (
+                file_id text COLLATE "C" NOT NULL,
+                id text COLLATE "C" NOT NULL,
+                position integer NOT NULL,
+                start_offset integer NOT NULL,
+                end_offset integer NOT NULL,
+                page integer,
+                row_number integer,
+                length integer NOT NULL,
+                average_length real NOT NULL,
+                embedding halfvec({dimensions}) NOT NULL,
+                weights sparsevec({terms}) NOT NULL,
+                terms integer[] NOT NULL,
+                content text NOT NULL,
+                CONSTRAINT {key} PRIMARY KEY (file_id, id)
+            )
+            """
+        ).format(
+            table=self.name,
+            dimensions=Literal(self.dimensions),
+            terms=Literal(NUMBER_OF_TERMS),
+            key=Identifier(f"pk_{self._plain}"),
+        )
+        # Scans read vectors and weights only; text and terms go to TOAST.
+        storage = SQL(
+            "ALTER TABLE {table} ALTER embedding SET STORAGE {place}, ALTER weights SET STORAGE MAIN,"
+            " ALTER terms SET STORAGE EXTENDED, ALTER content SET STORAGE EXTENDED"
+        ).format(table=self.name, place=SQL("PLAIN" if self.dimensions <= _LONGEST_IN_PLACE else "EXTERNAL"))
+        return [table, storage]
+
+    def create_graph(self) -> Composed:
+        return SQL("CREATE INDEX IF NOT EXISTS {index} ON {table} USING hnsw (embedding halfvec_ip_ops)").format(
+            index=Identifier(self.graph_name), table=self.name
+        )
+
+    def create_words(self) -> Composed:
+        return SQL("CREATE INDEX IF NOT EXISTS {index} ON {table} USING gin (terms)").format(
+            index=Identifier(self.words_name), table=self.name
+        )
+
+    @property
+    def _plain(self) -> str:
+        return f"passages_{self.number}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,5 +124,7 @@ async def ensure_catalog(connection: Connection) -> None:
     if await fetch_value(
         connection, "SELECT to_regclass('search.indexes') IS NULL OR to_regclass('search.term_frequencies') IS NULL"
     ):
-        for statement in _TABLES:
+        # Of two that create them the second waits.
+        await connection.execute("SELECT pg_advisory_xact_lock(hashtextextended('search catalogue', 0))")
+        for statement in CATALOG:
             await connection.execute(statement)

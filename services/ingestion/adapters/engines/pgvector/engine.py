@@ -11,10 +11,9 @@ from libs.contracts.errors import StoreUnavailable
 from libs.persistence import Connection, Database
 from libs.retry import RetryPolicy
 from services.ingestion.adapters.engines.analysis import Analysis
-from services.ingestion.adapters.engines.pgvector.build_indexes import finish
-from services.ingestion.adapters.engines.pgvector.catalog import ensure_catalog, required
+from services.ingestion.adapters.engines.pgvector.catalog import IndexTable, ensure_catalog, required
+from services.ingestion.adapters.engines.pgvector.maintenance import finish
 from services.ingestion.adapters.engines.pgvector.searching import PgvectorSearching
-from services.ingestion.adapters.engines.pgvector.tables import IndexTable
 from services.ingestion.adapters.engines.pgvector.writing import delete_files, prepare, write
 from services.ingestion.domain.engines import (
     EngineConflict,

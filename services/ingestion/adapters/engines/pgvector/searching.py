@@ -12,16 +12,12 @@ from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import TermWeights, counted, query_weights, relative
 from services.ingestion.adapters.engines.pgvector.binary import dense_literal, sparse_literal
 from services.ingestion.adapters.engines.pgvector.catalog import Index
-from services.ingestion.adapters.engines.pgvector.statements import (
-    BY_MEANING,
-    BY_WORDS,
-    CANDIDATES,
-    COSINE,
-    HITS,
-    WORDS,
+from services.ingestion.adapters.engines.pgvector.telling_words import (
+    Frequencies,
+    TellingWords,
+    numbers_of,
+    telling_words,
 )
-from services.ingestion.adapters.engines.pgvector.telling_words import Frequencies, TellingWords, telling_words
-from services.ingestion.adapters.engines.pgvector.term_levels import numbers_of
 from services.ingestion.domain.engines import Candidate, ChunkKey, FileSelection, Hit, Query
 
 # Up to this number, comparing all beats a graph walk that mostly meets other files.
@@ -31,6 +27,40 @@ _MOST_WALK: Final = 1000
 _SAMPLE: Final = 3000
 # From here on half of the work is more than what starting other processes for it costs.
 _MANY_CHUNKS: Final = 4_000
+# Candidates are known by their place in the table (ctid), which holds within the one statement.
+_BY_MEANING: Final = SQL(
+    """
+    SELECT ctid AS place FROM {table} WHERE {files}
+    ORDER BY embedding <#> %(vector)s::halfvec LIMIT {depth}
+    """
+)
+
+_BY_WORDS: Final = SQL(
+    """
+    SELECT place FROM (
+        SELECT ctid AS place, -(weights <#> %(words)s::sparsevec) AS score, file_id, position FROM {table}
+        WHERE {having} AND {files} ORDER BY score DESC, file_id, position LIMIT {depth}
+    ) AS best WHERE score > 0
+    """
+)
+
+_COSINE: Final = SQL("-(embedding <#> %(vector)s::halfvec)")
+_WORDS: Final = SQL("-(weights <#> %(words)s::sparsevec)")
+
+# Candidates of either search get both scores.
+_CANDIDATES: Final = SQL(
+    """
+    WITH {ways}, found AS ({places})
+    SELECT file_id, id, position, {cosine}, {words} FROM found JOIN {table} AS passages ON passages.ctid = place
+    """
+)
+
+_HITS: Final = SQL(
+    """
+    SELECT file_id, id, content, start_offset, end_offset, page, row_number
+    FROM {table} JOIN unnest(%s::text[], %s::text[]) AS wanted (file_id, id) USING (file_id, id)
+    """
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +92,7 @@ class PgvectorSearching:
 
     async def hits(self, scores: Mapping[ChunkKey, float]) -> list[Hit]:
         keys = [[key[part] for key in scores] for part in (0, 1)]
-        rows = await self.connection.execute(HITS.format(table=self.index.table.name), keys, prepare=False)
+        rows = await self.connection.execute(_HITS.format(table=self.index.table.name), keys, prepare=False)
         found = {(row[0], row[1]): row[2:] for row in await rows.fetchall()}
         return [
             Hit(chunk_id, file_id, text, score, start, end, page, row)
@@ -123,20 +153,20 @@ def _statement(
     ways = {}
     if query.mode != "keyword":
         assert query.vector is not None
-        ways["by_meaning"] = BY_MEANING
+        ways["by_meaning"] = _BY_MEANING
         parameters["vector"] = dense_literal(query.vector)
     if words is not None:
-        ways["by_words"] = BY_WORDS
+        ways["by_words"] = _BY_WORDS
         parameters["words"] = sparse_literal(words)
     pieces = {"table": index.table.name, "files": files, "having": having, "depth": Literal(query.depth)}
     materialized = (
         SQL("{} AS MATERIALIZED ({})").format(SQL(name), way.format(**pieces)) for name, way in ways.items()
     )
-    statement = CANDIDATES.format(
+    statement = _CANDIDATES.format(
         ways=SQL(", ").join(materialized),
         places=SQL(" UNION ").join(SQL("SELECT place FROM {}").format(SQL(name)) for name in ways),
-        cosine=COSINE if "by_meaning" in ways else NULL,
-        words=WORDS if "by_words" in ways else NULL,
+        cosine=_COSINE if "by_meaning" in ways else NULL,
+        words=_WORDS if "by_words" in ways else NULL,
         table=index.table.name,
     )
     return statement, parameters

@@ -8,8 +8,8 @@ from libs.persistence import Connection
 from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.engines.bm25 import chunk_weights
 from services.ingestion.adapters.engines.pgvector.binary import COLUMNS, HEADER, TRAILER, row_of
-from services.ingestion.adapters.engines.pgvector.bulk_append import prepare_bulk_append
 from services.ingestion.adapters.engines.pgvector.catalog import Index, required
+from services.ingestion.adapters.engines.pgvector.maintenance import prepare_bulk_append
 from services.ingestion.domain.documents import TermCounts
 from services.ingestion.domain.engines import IndexedChunk
 

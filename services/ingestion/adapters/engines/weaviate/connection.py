@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
+import structlog
 import weaviate
 from weaviate.classes.init import AdditionalConfig, Timeout
 from weaviate.collections.collection import CollectionAsync
@@ -18,6 +19,7 @@ from weaviate.exceptions import (
 from services.ingestion.adapters.engines.weaviate.schema import COLLECTION, create_collection
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 
+_log = structlog.get_logger("ingestion.weaviate")
 _COLLECTION_MISSING = ("could not find class", "class not found", "collection not found", "not present in schema")
 _MISSING = ("tenant not found", *_COLLECTION_MISSING)
 _OUR_FAULT = (WeaviateInvalidInputError, InsufficientPermissionsError)
@@ -59,7 +61,9 @@ class Connection:
                 await self.close()
             if any(words in reason for words in _MISSING):
                 raise IndexMissing(index_id) from problem
-            raise EngineUnavailable(f"weaviate does not answer ({type(problem).__name__})") from problem
+            # The client's words and the address are for operators: callers may be told of the outage.
+            _log.warning("weaviate.not_answering", address=self._address.url, problem=str(problem)[:500])
+            raise EngineUnavailable("weaviate does not answer") from problem
 
     async def ping(self) -> None:
         async with self.collection(writes=False):

@@ -8,7 +8,6 @@ from pathlib import PurePath
 from typing import Any, Final
 
 import orjson
-import xlsxwriter
 
 from services.runtime.adapters.tools.artifacts.artifact_reading import artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts
@@ -110,6 +109,9 @@ def _csv(rows: list[list[Any]]) -> bytes:
 
 
 def _workbook(sheets: list[JsonObject]) -> bytes:
+    # A start does not pay for it.
+    import xlsxwriter
+
     file = io.BytesIO()
     # Text stays text: no cell becomes a formula or a link by how it begins.
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False, "nan_inf_to_errors": True}

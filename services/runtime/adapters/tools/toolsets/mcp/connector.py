@@ -89,7 +89,10 @@ class McpConnector:
         return _chosen(listed, left_out, toolset.config.get("allowed_tools"))
 
     def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        return [McpTool(self._mcp, toolset, tool) for tool in toolset.tools]
+        return [self.tool(toolset, tool) for tool in toolset.tools]
+
+    def tool(self, toolset: Toolset, tool: ConnectedTool) -> Tool:
+        return McpTool(self._mcp, toolset, tool)
 
     async def close(self) -> None:
         await self._mcp.connections.close()

@@ -1,4 +1,4 @@
-"""Reads JSON with orjson, and again with the standard library where orjson refuses or rounds."""
+"""Reads and writes JSON with orjson; with the standard library what orjson refuses or rounds."""
 
 import json
 import math
@@ -12,6 +12,8 @@ from libs.json_text._surrogates import without_half_pairs_in
 
 # The shortest integer that may need more than 64 bits has as many digits.
 _LONG_INTEGER: Final = re.compile(rb"[0-9]{19}")
+_LEAST: Final = -(2**63)
+_MOST: Final = 2**64 - 1
 
 
 class NotJson(ValueError):
@@ -63,3 +65,39 @@ def _null(_name: str) -> None:
 
 def _refused(name: str) -> NoReturn:
     raise ValueError(f"{name[:50]} is not a number of JSON")
+
+
+def write_json(value: Any, *, sort_keys: bool = False) -> bytes:
+    """Raises TypeError for what is no JSON."""
+    option = orjson.OPT_SORT_KEYS if sort_keys else None
+    try:
+        return orjson.dumps(value, option=option)
+    except TypeError:
+        # orjson has no hook for integers that it refuses.
+        try:
+            return orjson.dumps(_with_written_integers(value), option=option)
+        except RecursionError:
+            raise TypeError("the value is nested too deeply") from None
+
+
+def _with_written_integers(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _with_written_integers(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_with_written_integers(item) for item in value]
+    if isinstance(value, int) and not _LEAST <= value <= _MOST:
+        return orjson.Fragment(str(value))
+    return value
+
+
+def is_deeper(value: Any, levels: int) -> bool:
+    """Whether objects and lists are nested in more than so many levels."""
+    level: list[Any] = [value]
+    for _ in range(levels):
+        level = [
+            child
+            for item in level
+            if isinstance(item, dict | list)
+            for child in (item.values() if isinstance(item, dict) else item)
+        ]
+    return any(isinstance(item, dict | list) for item in level)

@@ -1,21 +1,73 @@
-"""Finds indexes that their engine has lost, and has them replaced."""
+"""Finds indexes that their engine has lost and has them replaced; drops those pending deletion."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from math import inf
 from typing import Final
 
 import structlog
 
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import MessageContext
+from libs.eventing import Outbox
+from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion
+from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.domain.artifacts import IndexPlace
-from services.ingestion.domain.engines import Engine, EngineUnavailable, IndexMissing
-from services.ingestion.domain.ports.indexes import DocumentIndexes, IndexCatalog, KnownIndex
-from services.ingestion.domain.ports.knowledge_bases import Engines
-from services.ingestion.use_cases.lost_indexes import LostIndexes
+from services.ingestion.domain.engines import Engine, Engines, EngineUnavailable, IndexMissing
+from services.ingestion.domain.indexes import DocumentIndexes, KnownIndex
+from services.ingestion.domain.runs import ClaimedRun, RunRef
+from services.ingestion.use_cases.change_knowledge_bases import replace_index
+
+_log: Final = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class LostIndexes:
+    catalog: PostgresIndexCatalog
+    engines: Engines
+    outbox: Outbox
+
+    async def replace_if_lost(self, run: ClaimedRun) -> bool:
+        """Replaces the run's index if it is lost; True means that this or another run plans with a fresh one.
+
+        Raises ``EngineUnavailable`` and ``IndexMissing``.
+        """
+        ref, engine = run.run, run.settings.engine
+        index = KnownIndex(ref.index_id, engine, ref.knowledge_base_id, ref.company_id)
+        if is_lost := await self.is_lost(index):
+            await self.replace(index)
+        return is_lost
+
+    async def is_lost(self, index: KnownIndex) -> bool:
+        """Whether the engine lacks the index, or has fewer chunks than were written while no item changes."""
+        engine, before = self.engines[index.engine], await self.catalog.content(index.id)
+        if before.chunks == 0:
+            return False
+        if index.id not in await engine.existing([index.id]):
+            return True
+        try:
+            there = await engine.count(index.id)
+        except EngineUnavailable as problem:
+            # Counting took too long; the index exists, so ingestion goes on.
+            _log.warning("indexes.not_counted", index_id=index.id, problem=str(problem))
+            return False
+        return there < before.chunks and before == await self.catalog.content(index.id)
+
+    async def replace(self, lost: KnownIndex) -> None:
+        run_id = new_id()
+        run = RunRef(run_id, lost.knowledge_base_id, lost.company_id, run_id, new_id())
+        async with self.outbox.transaction() as transaction:
+            queued = await replace_index(PostgresKnowledgeBaseWriter(transaction), lost.id, run)
+            if queued is not None:
+                context = MessageContext(lost.company_id, run.correlation_id)
+                transaction.emit(queued, subject=lost.knowledge_base_id, context=context)
+        if queued is not None:
+            _log.warning("index.lost", index_id=lost.id, knowledge_base_id=lost.knowledge_base_id, engine=lost.engine)
+
 
 _ASKED_AT_ONCE: Final = 500
 _COUNTED_AT_ONCE: Final = 20
 _COUNTED_AGAIN_SECONDS: Final = 3600.0
-_log: Final = structlog.get_logger(__name__)
 
 
 class InspectIndexes:
@@ -26,7 +78,7 @@ class InspectIndexes:
     """
 
     def __init__(
-        self, catalog: IndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
+        self, catalog: PostgresIndexCatalog, engines: Engines, lost_indexes: LostIndexes, clock: Callable[[], float]
     ) -> None:
         """``clock`` counts seconds from anywhere."""
         self._catalog = catalog
@@ -113,3 +165,29 @@ async def _existing(engine: Engine, index_ids: list[str]) -> set[str]:
     for start in range(0, len(index_ids), _ASKED_AT_ONCE):
         found |= await engine.existing(index_ids[start : start + _ASKED_AT_ONCE])
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class DropIndexes:
+    deletion: PostgresIndexDeletion
+    engines: Engines
+
+    async def __call__(self) -> None:
+        """An index that its engine does not drop now is tried again by the next call."""
+        for index_id, engine in await self.deletion.droppable():
+            await self.deletion.mark_for_deletion(index_id)
+            if engine not in self.engines:
+                _log.error("index.engine_missing", index_id=index_id, engine=engine)
+                continue
+            try:
+                await self.engines[engine].drop_index(index_id)
+            except EngineUnavailable as problem:
+                _log.warning("index.not_dropped", index_id=index_id, problem=str(problem))
+                continue
+            except Exception:
+                # Others are not to wait for this one.
+                _log.exception("index.not_dropped", index_id=index_id)
+                continue
+            await self.deletion.dropped(index_id)
+            _log.info("index.dropped", index_id=index_id)
+        await self.deletion.finalize_deletion()

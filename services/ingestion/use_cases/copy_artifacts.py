@@ -1,6 +1,5 @@
-"""Makes a file of an artifact."""
+"""Makes files of artifacts."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from libs.blobs import Blobs, ReceivedFile, keep
@@ -11,19 +10,22 @@ from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
 from libs.contracts.events.ingestion import FileUploaded
 from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
-from services.ingestion.domain.artifacts import ArtifactSource
-from services.ingestion.use_cases.upload_files import NewFiles
+from libs.quotas import CompanyAmounts
+from services.ingestion.adapters.internal_api import HttpArtifactSource
+from services.ingestion.adapters.postgres.files import PostgresNewFiles
 
 
 @dataclass(frozen=True, slots=True)
-class FetchArtifact:
-    """Brings an artifact's bytes into the object store, before the transaction that makes a file of them."""
-
+class CopyArtifacts:
     blobs: Blobs
-    source: ArtifactSource
+    source: HttpArtifactSource
+    amounts: CompanyAmounts
 
-    async def __call__(self, command: CopyArtifact, context: CommandContext) -> ReceivedFile:
-        """Raises ``NotFound``, ``UnsupportedMediaType`` and ``ServiceUnavailable``."""
+    async def fetch(self, command: CopyArtifact, context: CommandContext) -> ReceivedFile:
+        """Brings an artifact's bytes into the object store, before the transaction that makes a file of them.
+
+        Raises ``NotFound``, ``UnsupportedMediaType`` and ``ServiceUnavailable``.
+        """
         name, company_id = safe_name(command.name), context.identity.company_id
         kind = type_of(name)
         try:
@@ -33,15 +35,11 @@ class FetchArtifact:
             # Whoever waits for the copy is told at once; a command that meets an outage would be retried.
             raise ServiceUnavailable("The object store does not answer.", retry_after=2) from problem
 
-
-@dataclass(frozen=True, slots=True)
-class StoreFetchedArtifact:
-    files: Callable[[Transaction], NewFiles]
-
-    async def __call__(
+    async def store(
         self, transaction: Transaction, command: CopyArtifact, context: CommandContext, file: ReceivedFile
     ) -> None:
         caller = context.identity
         [kept] = await keep(transaction.connection, caller.company_id, [file])
-        [stored] = await self.files(transaction).add(caller.company_id, caller.user_id, {command.file_id: kept})
+        files = PostgresNewFiles(transaction, self.amounts)
+        [stored] = await files.add(caller.company_id, caller.user_id, {command.file_id: kept})
         transaction.emit(FileUploaded(file=stored.public()), subject=command.file_id)

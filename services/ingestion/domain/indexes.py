@@ -1,4 +1,4 @@
-"""Ports of the inspection of indexes."""
+"""Indexes as the database knows them, for their inspection."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,14 +24,6 @@ class Content:
 
     chunks: int
     version: str
-
-
-class IndexCatalog(Protocol):
-    """Indexes of knowledge bases according to the database."""
-
-    async def known(self) -> list[KnownIndex]: ...
-
-    async def content(self, index_id: str) -> Content: ...
 
 
 class DocumentIndexes(Protocol):

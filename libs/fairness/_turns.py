@@ -1,9 +1,13 @@
-"""A semaphore for expensive work, shared fairly among companies."""
+"""Permits and queues, shared fairly among companies."""
 
 import asyncio
 from collections import Counter, deque
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
 
 
 class QueueFull(Exception):
@@ -94,3 +98,45 @@ class FairSemaphore:
         queue.remove(granted)
         if not queue:
             del self._queues[company_id]
+
+
+class FairQueue(Generic[T]):
+    """In order within a company; a company's long queue costs the others one turn each."""
+
+    def __init__(self) -> None:
+        # Insertion order is the order of service: a company that was served goes to the end.
+        self._queues: dict[str, deque[T]] = {}
+        self._items = 0
+
+    def __len__(self) -> int:
+        return self._items
+
+    def put(self, company_id: str, item: T) -> None:
+        self._queues.setdefault(company_id, deque()).append(item)
+        self._items += 1
+
+    def take(self, most: int) -> list[T]:
+        """Takes up to ``most`` items out."""
+        taken: list[T] = []
+        while self._queues and len(taken) < most:
+            company_id, queue = next(iter(self._queues.items()))
+            taken.append(queue.popleft())
+            del self._queues[company_id]
+            if queue:
+                self._queues[company_id] = queue
+        self._items -= len(taken)
+        return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Jobs that may be claimed: ``free``, and of a company ``each`` less those that it has in ``busy``."""
+
+    free: int
+    each: int
+    busy: Mapping[str, int] = field(default_factory=dict)
+
+    def parameters(self) -> dict[str, object]:
+        """Parameters of a claiming statement."""
+        companies, jobs = list(self.busy), list(self.busy.values())
+        return {"free": self.free, "each": self.each, "companies": companies, "jobs": jobs}

@@ -1,0 +1,83 @@
+"""Images that come inside a request, until they are artifacts of its session."""
+
+import base64
+import binascii
+import hashlib
+import re
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from typing import Final
+
+from libs.contracts.api.artifacts import Artifact
+from libs.contracts.api.file_types import TYPES
+
+_MOST: Final = 50
+_EXTENSIONS: Final = ("png", "jpg", "gif", "webp", "bmp")
+_HEAD: Final = re.compile(r"data:[^,]{0,200};base64,", re.IGNORECASE)
+_SHORT_URL: Final = re.compile(r"data:image/[a-z]+;sha256,[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, slots=True)
+class InlineImage:
+    """``place``: the path of its first occurrence in the body."""
+
+    extension: str
+    content: bytes
+    place: Sequence[str | int]
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.content).hexdigest()
+
+    @property
+    def name(self) -> str:
+        return f"image-{self.digest[:12]}.{self.extension}"
+
+    @property
+    def content_type(self) -> str:
+        return TYPES[self.extension].content_type
+
+
+@dataclass(slots=True)
+class InlineImages:
+    """Images by the short URL that stands for each of them in the decoded body; equal ones are one.
+
+    ``waiting`` are not stored yet. ``slot`` is held until they are: bodies with images are large.
+    """
+
+    slot: AsyncExitStack = field(default_factory=AsyncExitStack)
+    waiting: dict[str, InlineImage] = field(default_factory=dict)
+    artifacts: dict[str, Artifact] = field(default_factory=dict)
+
+    def take(self, given: str, place: Sequence[str | int]) -> str:
+        """Returns the URL that stands for an image, a ``data:`` URL or the Base64 alone.
+
+        Raises ``ValueError``, for callers to read, when it is none.
+        """
+        content = _decoded(given)
+        extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
+        if extension is None:
+            raise ValueError("this is no PNG, JPEG, GIF, WebP or BMP image")
+        image = InlineImage(extension, content, tuple(place))
+        url = f"data:{image.content_type};sha256,{image.digest}"
+        if url not in self.waiting and len(self.waiting) == _MOST:
+            raise ValueError(f"a request has at most {_MOST} different images: upload them to the session")
+        self.waiting.setdefault(url, image)
+        return url
+
+
+def stands_for_image(url: str) -> bool:
+    """Whether the URL may be one that ``InlineImages.take`` has returned."""
+    return _SHORT_URL.fullmatch(url) is not None
+
+
+def _decoded(given: str) -> bytes:
+    head = _HEAD.match(given)
+    if head is None and given[:5].lower() == "data:":
+        raise ValueError("a data: URL needs ;base64, before the data")
+    try:
+        # Some encoders break lines.
+        return base64.b64decode("".join(given[head.end() if head else 0 :].split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise ValueError("the data of the image is no Base64") from None

@@ -1,0 +1,153 @@
+"""Bodies whose messages may hold images: larger than others, and decoded with a short URL for each image."""
+
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
+from typing import Any, Final, NamedTuple, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel
+
+from libs.contracts.errors import ErrorDetail, RateLimited, TooLarge, ValidationFailed
+from libs.fairness import FairSemaphore, QueueFull
+from services.gateway.domain.accounts import Principal
+from services.gateway.domain.inline_images import InlineImages
+from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject, decode_body, read_body
+from services.gateway.entrypoints.door.streams import held_by
+
+MOST_WITH_IMAGES: Final = 20 * 1024 * 1024
+_AT_ONCE: Final = 6
+_OF_COMPANY: Final = 3
+_QUEUE: Final = 12
+_RETRY_SECONDS: Final = 2
+_SMALL: Final = 256 * 1024
+_OF_OPENAI: Final = ("messages", "input", "items")
+M = TypeVar("M", bound=BaseModel)
+
+
+class Found(NamedTuple):
+    """An image in an object of the body: its text, its place in the object, and what puts a URL there instead."""
+
+    text: str
+    place: tuple[str, ...]
+    put: Callable[[str], None]
+
+
+Find = Callable[[dict[str, Any]], Found | None]
+"""Finds the image of an object, in the form of a protocol."""
+
+
+class LargeBodies:
+    """Slots for large bodies. In work one takes twice its size of memory, so there are few of them at once."""
+
+    def __init__(self) -> None:
+        self._slots = FairSemaphore(_AT_ONCE, each=_OF_COMPANY, waiting=_QUEUE)
+
+    async def enter(self, images: InlineImages, company_id: str) -> None:
+        """Raises ``RateLimited``."""
+        try:
+            await images.slot.enter_async_context(self._slots.acquire(company_id))
+        except QueueFull:
+            message = "Too many large requests of your company are under way."
+            raise RateLimited(message, retry_after=_RETRY_SECONDS) from None
+
+
+async def read_with_images(request: Request, most_bytes: int) -> bytes:
+    """A body that ``take_out_images`` is called with next. Raises as ``read_body`` does, and ``RateLimited``."""
+    images = InlineImages()
+    held_by(request).push_async_callback(images.slot.aclose)
+    request.state.images = images
+
+    async def more() -> int:
+        large: LargeBodies = request.app.state.door.large_bodies
+        principal: Principal = request.state.principal
+        await large.enter(images, principal.identity.company_id)
+        return MOST_WITH_IMAGES
+
+    return await read_body(request.receive, request.headers, most_bytes, more)
+
+
+async def take_out_images(
+    request: Request, values: Any, size: int, most_bytes: int, within: Sequence[str], find: Find
+) -> None:
+    """Puts a short URL in the place of each image ``within`` these fields.
+
+    ``size`` of the body, which has at most ``most_bytes`` beside its images. Raises ``TooLarge`` and
+    ``ValidationFailed``.
+    """
+    images: InlineImages = request.state.images
+    if size <= _SMALL:
+        size -= _take(values, images, within, find)
+    else:
+        size -= await asyncio.to_thread(_take, values, images, within, find)
+    if size > most_bytes:
+        raise TooLarge(f"The body without its images is larger than {most_bytes} bytes.")
+    if not images.waiting:
+        await images.slot.aclose()
+
+
+def _take(values: Any, images: InlineImages, within: Sequence[str], find: Find) -> int:
+    """Returns the number of characters taken out."""
+    taken = 0
+    fields = [name for name in within if name in values] if isinstance(values, dict) else []
+    for place, found in chain.from_iterable(_all(values[name], find, [name]) for name in fields):
+        try:
+            found.put(images.take(found.text, place))
+        except ValueError as problem:
+            detail = ErrorDetail(loc=list(place), type="invalid_image", message=str(problem))
+            where = ".".join(map(str, place))
+            raise ValidationFailed(f"The body is not valid: {where}: {problem}.", details=[detail]) from None
+        taken += len(found.text)
+    return taken
+
+
+def _all(value: Any, find: Find, path: list[str | int]) -> Iterator[tuple[tuple[str | int, ...], Found]]:
+    """Depth is that of the body, which its decoder has limited."""
+    if isinstance(value, dict) and (found := find(value)) is not None:
+        yield (*path, *found.place), found
+    for name, child in _children(value):
+        path.append(name)
+        yield from _all(child, find, path)
+        path.pop()
+
+
+def _children(value: Any) -> list[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        return [(name, child) for name, child in value.items() if isinstance(child, dict | list)]
+    if isinstance(value, list):
+        return [(place, child) for place, child in enumerate(value) if isinstance(child, dict | list)]
+    return []
+
+
+def find_image_url(part: dict[str, Any]) -> Found | None:
+    """OpenAI's parts: ``image_url`` is the URL, or an object that has it."""
+    holder, name = part, "image_url"
+    place: tuple[str, ...] = ("image_url",)
+    if isinstance(url := part.get("image_url"), dict):
+        holder, name, place = url, "url", ("image_url", "url")
+    text = holder.get(name)
+    if not isinstance(text, str) or text[:5].lower() != "data:":
+        return None
+    return Found(text, place, lambda url: holder.__setitem__(name, url))
+
+
+class _WithImages:
+    """``most_bytes`` are those beside the images."""
+
+    most_bytes: int
+
+    async def _raw(self, request: Request) -> bytes:
+        return await read_with_images(request, self.most_bytes)
+
+    async def _decoded(self, request: Request, raw: bytes, media_type: str) -> Any:
+        values = await decode_body(raw, media_type)
+        await take_out_images(request, values, len(raw), self.most_bytes, _OF_OPENAI, find_image_url)
+        return values
+
+
+class ParsedBodyWithImages(_WithImages, ParsedBody[M]):
+    """Dependency: as ``ParsedBody``, for OpenAI's messages."""
+
+
+class ParsedObjectWithImages(_WithImages, ParsedObject):
+    """Dependency: as ``ParsedObject``, for OpenAI's messages."""

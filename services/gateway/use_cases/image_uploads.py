@@ -1,0 +1,109 @@
+"""Stores the images of a request as artifacts of its session, and names them in its messages instead."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+from libs.contracts.api.artifacts import Artifact
+from libs.contracts.api.sessions import ArtifactSource, ContentBlock, FileBlock, HistoryMessage, ImageUrlBlock, SaidFile
+from libs.contracts.errors import ErrorDetail, PermissionDenied, UnsupportedMediaType, ValidationFailed
+from libs.contracts.identity import Identity, Scope
+from libs.service_defaults import UpstreamClient
+from libs.service_defaults.internal_calls import refusal
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.inline_images import InlineImage, InlineImages
+
+
+@dataclass(frozen=True, slots=True)
+class ImageUploads:
+    """Repeats find the artifact of the first time: in a session an image's digest is its idempotency key."""
+
+    upstreams: UpstreamClient
+
+    async def content(
+        self, write: Write, session_id: str, content: str | Sequence[ContentBlock]
+    ) -> str | list[ContentBlock]:
+        """A turn's content. Raises ``PermissionDenied``, and what an upload is refused with."""
+        if isinstance(content, str):
+            return content
+        blocks: list[ContentBlock] = []
+        for block in content:
+            artifact = await self._artifact(write, session_id, block)
+            blocks.append(block if artifact is None else FileBlock(type="file", source=_source(artifact)))
+        return blocks
+
+    async def history(
+        self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
+    ) -> Sequence[HistoryMessage]:
+        """Messages that were said before. Raises as ``content`` does."""
+        return [await self._message(write, session_id, message) for message in messages]
+
+    async def _message(self, write: Write, session_id: str, message: HistoryMessage) -> HistoryMessage:
+        if isinstance(message.content, str):
+            return message
+        blocks: list[Any] = []
+        for block in message.content:
+            artifact = await self._artifact(write, session_id, block)
+            blocks.append(block if artifact is None else _said(artifact))
+        return message.model_copy(update={"content": blocks})
+
+    async def _artifact(self, write: Write, session_id: str, block: ContentBlock | SaidFile) -> Artifact | None:
+        images = write.images
+        if images is None or not isinstance(block, ImageUrlBlock):
+            return None
+        url = block.image_url.url
+        if (image := images.waiting.get(url)) is not None:
+            images.artifacts[url] = await self._upload(write.identity, session_id, image)
+            await _forget(images, url)
+        return images.artifacts.get(url)
+
+    async def _upload(self, caller: Identity, session_id: str, image: InlineImage) -> Artifact:
+        if not caller.allows(Scope.ARTIFACTS_WRITE):
+            raise PermissionDenied(f"An image in a message is an upload: the credential lacks {Scope.ARTIFACTS_WRITE}.")
+        boundary = uuid4().hex
+        headers = {
+            "Content-Type": f"multipart/form-data; boundary={boundary}",
+            "Idempotency-Key": f"image:{image.digest}",
+        }
+        path = f"/internal/sessions/{session_id}/artifacts"
+        async with self.upstreams.exchange(
+            "POST", "artifacts", path, caller, body=_form(image, boundary), headers=headers
+        ) as answer:
+            reply = b"".join([piece async for piece in answer.pieces])
+        if answer.status >= 400:
+            problem = refusal(answer.status, reply)
+            if isinstance(problem, ValidationFailed | UnsupportedMediaType):
+                # It speaks of a form that the caller has not sent.
+                detail = ErrorDetail(loc=list(image.place), type="invalid_image", message=problem.message)
+                raise ValidationFailed(problem.message, details=[detail])
+            raise problem
+        return Artifact.model_validate_json(reply)
+
+
+async def _form(image: InlineImage, boundary: str) -> AsyncIterator[bytes]:
+    disposition = f'Content-Disposition: form-data; name="file"; filename="{image.name}"'
+    yield f"--{boundary}\r\n{disposition}\r\nContent-Type: {image.content_type}\r\n\r\n".encode()
+    yield image.content
+    yield f"\r\n--{boundary}--\r\n".encode()
+
+
+async def _forget(images: InlineImages, url: str) -> None:
+    """Lets go of the bytes, and with the last of them of the slot for large bodies."""
+    del images.waiting[url]
+    if not images.waiting:
+        await images.slot.aclose()
+
+
+def _source(artifact: Artifact) -> ArtifactSource:
+    return ArtifactSource(artifact_id=artifact.artifact_id)
+
+
+def _said(artifact: Artifact) -> SaidFile:
+    return SaidFile(
+        type="file",
+        source=_source(artifact),
+        name=artifact.name,
+        content_type=artifact.content_type,
+        processing_strategy=artifact.processing_strategy,
+    )

@@ -1,0 +1,64 @@
+"""The connector of MCP toolsets, imported with the first one: its SDK is a fifth of what a start would import."""
+
+import asyncio
+from collections.abc import Sequence
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
+from libs.outbound import GuardedResolver
+from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
+from services.runtime.domain.artifacts import SessionArtifacts
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.toolsets import Toolset
+
+if TYPE_CHECKING:
+    from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
+
+_CONNECTOR: Final = "services.runtime.adapters.tools.toolsets.mcp.connector"
+
+
+class LateMcpConnector:
+    """A ToolsetConnector."""
+
+    def __init__(
+        self, resolver: GuardedResolver, secrets: ToolsetSecrets, artifacts: SessionArtifacts | None = None
+    ) -> None:
+        self._resolver = resolver
+        self._secrets = secrets
+        self._artifacts = artifacts
+        self._connector: McpConnector | None = None
+
+    async def connector(self) -> "McpConnector":
+        if self._connector is None:
+            # In a thread: turns and leases go on meanwhile.
+            module = await asyncio.to_thread(import_module, _CONNECTOR)
+            if self._connector is None:
+                self._connector = module.McpConnector(self._resolver, self._secrets, self._artifacts)
+        return self._connector
+
+    async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
+        return await (await self.connector()).discover(toolset)
+
+    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
+        return [_LateTool(self, toolset, tool) for tool in toolset.tools]
+
+    async def close(self) -> None:
+        if self._connector is not None:
+            await self._connector.close()
+
+
+class _LateTool:
+    def __init__(self, late: LateMcpConnector, toolset: Toolset, tool: ConnectedTool) -> None:
+        self._late = late
+        self._toolset = toolset
+        self._tool = tool
+
+    @property
+    def definition(self) -> ToolDefinition:
+        return self._toolset.definition(self._tool)
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        tool = (await self._late.connector()).tool(self._toolset, self._tool)
+        return await tool.call(arguments, context)

@@ -1,0 +1,31 @@
+"""Histories that sessions begin with."""
+
+import pytest
+
+from libs.contracts.api.sessions import HistoryMessage
+from libs.contracts.commands.runtime import AddMessages
+from libs.contracts.errors import ValidationFailed
+from services.runtime.domain.beginnings import history_of
+from services.runtime.domain.conversation import ArtifactPart, TextPart, UserMessage
+from services.runtime.domain.conversation_json import message_from_row, message_to_row
+
+FILE = {
+    "type": "file",
+    "source": {"artifact_id": "a1"},
+    "name": "cat.png",
+    "content_type": "image/png",
+    "processing_strategy": "vision",
+}
+
+
+def test_a_file_that_was_said_is_a_reference_with_the_facts_about_it() -> None:
+    said = HistoryMessage.model_validate({"role": "user", "content": [{"type": "text", "text": "Look."}, FILE]})
+    sent = AddMessages.decode(AddMessages(session_id="s", messages=[said]).encode())
+    [message] = history_of(sent.messages)
+    assert message == UserMessage((TextPart("Look."), ArtifactPart("a1", "cat.png", "image/png", "vision")))
+    assert message_from_row(*message_to_row(message)) == message
+
+
+def test_only_the_user_says_files() -> None:
+    with pytest.raises(ValidationFailed, match="only messages of the user"):
+        history_of([HistoryMessage.model_validate({"role": "assistant", "content": [FILE]})])
