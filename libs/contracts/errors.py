@@ -1,6 +1,7 @@
 """Errors by kind. One table maps kinds to HTTP statuses, another one to retries."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from traceback import walk_tb
 from types import TracebackType
@@ -68,10 +69,36 @@ class ErrorDetail(BaseModel):
     limit: ExceededLimit | None = Field(default=None, exclude_if=lambda limit: limit is None)
 
 
+_MESSAGES: Final = {
+    "missing": "is required",
+    "extra_forbidden": "there is no such field",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+}
+
+
+def validation_message(error: Mapping[str, Any]) -> str:
+    """A finding of Pydantic in our words, to stand behind the name of its field."""
+    if (message := _MESSAGES.get(error["type"])) is not None:
+        return message
+    told: str = error["msg"]
+    message = re.sub(r"^\w+ should ", "must ", told.removeprefix("Value error, ")).replace(" after validation", "")
+    # Not the name of a variable.
+    return message[:1].lower() + message[1:] if message[1:2].islower() else message
+
+
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
     """Pydantic's findings in our words."""
     return [
-        ErrorDetail(loc=list(error["loc"]), type=error["type"], message=error["msg"], hint=_hint(error))
+        ErrorDetail(loc=list(error["loc"]), type=error["type"], message=validation_message(error), hint=_hint(error))
         for error in errors
     ]
 
