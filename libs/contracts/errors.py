@@ -7,9 +7,7 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
-
-from libs.contracts.models import ContractModel
+from pydantic import BaseModel, ConfigDict, Field
 
 _OWN: Final = ("libs.", "services.")
 
@@ -36,7 +34,7 @@ class ErrorKind(StrEnum):
     TIMEOUT = "timeout_error"
 
 
-class ExceededBudget(ContractModel):
+class ExceededBudget(BaseModel):
     """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -48,7 +46,7 @@ class ExceededBudget(ContractModel):
     renews_at: str | None = None
 
 
-class ExceededLimit(ContractModel):
+class ExceededLimit(BaseModel):
     """A limit of the company, by its name in `GET /me/`, and what of it is used."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -58,7 +56,7 @@ class ExceededLimit(ContractModel):
     used: int
 
 
-class ErrorDetail(ContractModel):
+class ErrorDetail(BaseModel):
     """One finding about one place of a document, or about a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -113,7 +111,7 @@ def _hint(error: Any) -> str | None:
     return None
 
 
-class ErrorInfo(ContractModel):
+class ErrorInfo(BaseModel):
     """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
