@@ -16,7 +16,6 @@ from typing import Any, cast
 
 import psycopg
 import pytest
-from services.ingestion.domain.files import FileFilter
 
 from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import COUNTED, Page
@@ -32,6 +31,7 @@ from services.gateway.domain.timeline import TimelineFilter
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
+from services.ingestion.domain.files import FileFilter
 from services.registry.adapters.postgres.agents import PostgresAgentReader
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from tests.support.generated_rows import fill
