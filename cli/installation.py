@@ -16,6 +16,7 @@ from deploy.local.kafka import USERNAME
 from deploy.local.services import DATABASES, SERVICES
 from deploy.local.stack import postgres_of
 from deploy.local.state import StackState
+from libs.contracts.errors import validation_message
 from libs.eventing import KafkaConnection, KafkaSettings
 
 
@@ -100,7 +101,7 @@ def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
     except ValidationError as problem:
         # Without the values: a password may be among them.
         found = problem.errors(include_input=False, include_url=False)
-        told = "; ".join(": ".join([*map(str, error["loc"]), error["msg"]]) for error in found)
+        told = "; ".join(": ".join([*map(str, error["loc"]), validation_message(error)]) for error in found)
         raise StackError(f"Kafka's settings do not fit: {told}", "See docs/configuration.md.") from None
 
 

@@ -1,14 +1,13 @@
 """Errors by kind. One table maps kinds to HTTP statuses, another one to retries."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from traceback import walk_tb
 from types import TracebackType
 from typing import Any, ClassVar, Final, Literal
 
-from pydantic import ConfigDict, Field
-
-from libs.contracts.models import ContractModel
+from pydantic import BaseModel, ConfigDict, Field
 
 _OWN: Final = ("libs.", "services.")
 
@@ -35,7 +34,7 @@ class ErrorKind(StrEnum):
     TIMEOUT = "timeout_error"
 
 
-class ExceededBudget(ContractModel):
+class ExceededBudget(BaseModel):
     """A budget that is used up; ``limit`` and ``used`` in ``unit``, exact decimals as text for a cost."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -47,7 +46,7 @@ class ExceededBudget(ContractModel):
     renews_at: str | None = None
 
 
-class ExceededLimit(ContractModel):
+class ExceededLimit(BaseModel):
     """A limit of the company, by its name in `GET /me/`, and what of it is used."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -57,7 +56,7 @@ class ExceededLimit(ContractModel):
     used: int
 
 
-class ErrorDetail(ContractModel):
+class ErrorDetail(BaseModel):
     """One finding about one place of a document, or about a limit."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")
@@ -70,10 +69,36 @@ class ErrorDetail(ContractModel):
     limit: ExceededLimit | None = Field(default=None, exclude_if=lambda limit: limit is None)
 
 
+_MESSAGES: Final = {
+    "missing": "is required",
+    "extra_forbidden": "there is no such field",
+    "dict_type": "must be an object",
+    "model_type": "must be an object",
+    "model_attributes_type": "must be an object",
+    "list_type": "must be a list",
+    "tuple_type": "must be a list",
+    "string_type": "must be text",
+    "int_type": "must be a whole number",
+    "int_from_float": "must be a whole number",
+    "float_type": "must be a number",
+    "bool_type": "must be true or false",
+}
+
+
+def validation_message(error: Mapping[str, Any]) -> str:
+    """A finding of Pydantic in our words, to stand behind the name of its field."""
+    if (message := _MESSAGES.get(error["type"])) is not None:
+        return message
+    told: str = error["msg"]
+    message = re.sub(r"^\w+ should ", "must ", told.removeprefix("Value error, ")).replace(" after validation", "")
+    # Not the name of a variable.
+    return message[:1].lower() + message[1:] if message[1:2].islower() else message
+
+
 def validation_details(errors: Sequence[Any]) -> list[ErrorDetail]:
     """Pydantic's findings in our words."""
     return [
-        ErrorDetail(loc=list(error["loc"]), type=error["type"], message=error["msg"], hint=_hint(error))
+        ErrorDetail(loc=list(error["loc"]), type=error["type"], message=validation_message(error), hint=_hint(error))
         for error in errors
     ]
 
@@ -86,7 +111,7 @@ def _hint(error: Any) -> str | None:
     return None
 
 
-class ErrorInfo(ContractModel):
+class ErrorInfo(BaseModel):
     """The body of every error, on HTTP under ``error`` and in ``….rejected`` events."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

@@ -3,9 +3,7 @@
 from enum import StrEnum
 from typing import Final
 
-from pydantic import ConfigDict
-
-from libs.contracts.models import ContractModel
+from pydantic import BaseModel, ConfigDict
 
 
 class Scope(StrEnum):
@@ -44,7 +42,7 @@ INSTALLATION_SCOPES: Final = frozenset({Scope.INSTALLATION_READ, Scope.INSTALLAT
 """Scopes of the installation's operators, who see all companies. A key has them only if they were named."""
 
 
-class Identity(ContractModel):
+class Identity(BaseModel):
     """An authenticated caller. Scopes are text, since an older service may receive newer ones."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

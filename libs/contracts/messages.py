@@ -7,12 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Self
 
-from pydantic import ConfigDict
+from pydantic import BaseModel, ConfigDict
 
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.models import ContractModel
 from libs.contracts.topics import Topic, TopicKind, topic_of
 
 JSON_CONTENT_TYPE = "application/json"
@@ -116,7 +115,7 @@ def _checked(fields: dict[str, str]) -> Envelope:
     return Envelope(sequence=sequence, **fields)
 
 
-class Message(ContractModel):
+class Message(BaseModel):
     """A payload on the bus. Unknown fields are ignored: contracts grow by addition."""
 
     model_config = ConfigDict(frozen=True, extra="ignore")

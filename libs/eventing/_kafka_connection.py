@@ -18,7 +18,7 @@ from libs.eventing.bus import BusUnavailable
 SecurityProtocol = Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"]
 SaslMechanism = Literal["SCRAM-SHA-512", "SCRAM-SHA-256", "PLAIN"]
 _DIAGNOSTICS_SECONDS: Final = 5.0
-_ARRIVAL_SECONDS: Final = 15.0
+_ARRIVAL_SECONDS: Final = 30.0
 _ARRIVAL_PAUSE_SECONDS: Final = 0.2
 
 
@@ -128,9 +128,9 @@ class BrokerArrival:
     async def wait(self) -> None:
         async with self._one_at_a_time:
             clock = asyncio.get_running_loop().time
-            deadline = clock() + self._seconds
+            began = clock()
             while not self._is_over:
-                self._is_over = await self._listens() or clock() > deadline
+                self._is_over = await self._listens() or clock() > began + self._seconds
                 if not self._is_over:
                     await asyncio.sleep(_ARRIVAL_PAUSE_SECONDS)
 

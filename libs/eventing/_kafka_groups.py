@@ -48,6 +48,9 @@ class KafkaGroups:
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await client.bootstrap()
+                if client.get_random_node() is None:
+                    # As long as the cluster begins; aiokafka asserts that there is one.
+                    raise BusUnavailable("the cluster has no broker yet")
                 return sum([await self._expel(client, self._prefix + group, gone) for group in groups])
         except (KafkaError, OSError, TimeoutError) as problem:
             raise BusUnavailable(repr(problem)) from problem

@@ -5,6 +5,7 @@ from typing import Final, Literal
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import SettingsConfigDict
 
+from libs.contracts.errors import validation_message
 from libs.eventing import KafkaSettings
 
 _SHORTEST_KEY: Final = 32
@@ -81,8 +82,7 @@ def invalid_settings(settings_type: type[ServiceSettings]) -> dict[str, str]:
             variable = str(error["loc"][0]) if error["loc"] else ""
             if variable and not variable.startswith("AES_"):
                 variable = f"{prefix}{variable}".upper()
-            message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be", 1)
-            invalid[variable] = "is required" if error["type"] == "missing" else message
+            invalid[variable] = validation_message(error)
         return invalid
     return {}
 

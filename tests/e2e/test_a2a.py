@@ -218,7 +218,7 @@ async def test_what_is_no_request_of_json_rpc(stack: RunningStack, api: Api) -> 
     assert await code({**call, "params": {}}) == -32602
     assert await code(call, **{"A2A-Version": "0.3"}) == -32009
     assert await code(call) == -32001
-    large = await api.http.post(f"{stack.base_url}/a2a/{agent}", content=b" " * 600_000)
+    large = await api.http.post(f"{stack.base_url}/a2a/{agent}", json={**call, "params": {"id": "x" * 600_000}})
     assert (large.status_code, large.json()["error"]["code"]) == (413, -32600)
 
 

@@ -60,7 +60,7 @@ def test_the_tutorial_runs_as_it_stands(stack: RunningStack) -> None:
         "completed 100 %",
         "turn.completed",
         "not_found_error",
-        "input should be 'llm_agent' or 'react_agent'",
+        "must be 'llm_agent' or 'react_agent'",
         "12",
         "6 * 7 = 42",
     ):

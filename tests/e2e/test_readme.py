@@ -1,4 +1,4 @@
-"""The README's walk with curl, run as it stands there against a running stack."""
+"""The README's first call and the quickstart, run as they stand against a running stack."""
 
 import os
 import re
@@ -12,7 +12,7 @@ import pytest
 from tests.e2e.running_stack import RunningStack
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
+PAGES = (ROOT / "README.md", ROOT / "docs" / "get-started" / "quickstart.md")
 # A failing call ends the script, as a reader would see at once.
 PREAMBLE = 'set -euo pipefail\ncurl() { command curl -sS --fail-with-body "$@"; echo; }\n'
 
@@ -21,19 +21,19 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def walk() -> str:
-    """The shell commands of the section, in their order."""
-    section = README.split("## A walk with curl")[1].split("\n## ")[0]
-    return "\n".join(re.findall(r"^```bash\n(.*?)^```", section, re.MULTILINE | re.DOTALL))
+def documented_commands() -> str:
+    """The shell commands of both pages, in their order."""
+    pages = "\n".join(page.read_text() for page in PAGES)
+    return "\n".join(re.findall(r"^```bash\n(.*?)^```", pages, re.MULTILINE | re.DOTALL))
 
 
 def replaced(script: str, old: str, new: str) -> str:
-    assert old in script, f"the README no longer says {old}"
+    assert old in script, f"the pages no longer say {old}"
     return script.replace(old, new)
 
 
-def test_the_walk_with_curl(stack: RunningStack) -> None:
-    script = replaced(walk(), "http://127.0.0.1:8080", stack.base_url)
+def test_the_quickstart_with_curl(stack: RunningStack) -> None:
+    script = replaced(documented_commands(), "http://127.0.0.1:8080", stack.base_url)
     script = replaced(script, ".aes/development-key", str(stack.home / "development-key"))
     script = replaced(script, ".aes/kafka-password", str(stack.home / "kafka-password"))
     script = replaced(script, ".aes/venv/bin/python", sys.executable)
@@ -69,7 +69,7 @@ def test_the_walk_with_curl(stack: RunningStack) -> None:
     assert sum("turn.tool_call.completed" in line for line in recorded) == 3, done.stdout
 
 
-@pytest.mark.slow(covered_by="test_the_walk_with_curl")
+@pytest.mark.slow(covered_by="test_the_quickstart_with_curl")
 def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     result = stack.aes("demo")
 
@@ -100,7 +100,7 @@ def test_the_demo_runs_to_its_end(stack: RunningStack) -> None:
     assert ends == {turn["turn_id"] for session in result["sessions"] for turn in session["turns"]}
 
 
-@pytest.mark.slow(covered_by="test_the_walk_with_curl")
+@pytest.mark.slow(covered_by="test_the_quickstart_with_curl")
 def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
     environment = {name: value for name, value in stack.environment.items() if name != "COLUMNS"}
     command = [sys.executable, str(ROOT / "aes"), "demo"]

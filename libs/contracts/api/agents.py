@@ -2,17 +2,16 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from libs.contracts.errors import ErrorDetail
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 AgentType = Literal["llm_agent", "react_agent"]
 SearchMode = Literal["hybrid", "semantic", "keyword"]
 
 
-class StrictModel(ContractModel):
+class StrictModel(BaseModel):
     """A request body: unknown fields are refused by name, never dropped."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -107,7 +106,7 @@ class AgentConfiguration(StrictModel):
     """JSON Schema of the reply's ``output``."""
 
 
-class ValidationReport(ContractModel):
+class ValidationReport(BaseModel):
     """The findings of a validation; ``config_hash`` only for a valid configuration."""
 
     valid: bool
@@ -153,7 +152,7 @@ class UpdateAgentBody(StrictModel):
     entry_point: str | None = Field(default=None, max_length=500)
 
 
-class Agent(ContractModel):
+class Agent(BaseModel):
     """A stored agent. ``owner`` and ``company`` are identifiers."""
 
     id: str
@@ -174,7 +173,7 @@ class Agent(ContractModel):
     updated_at: Timestamp
 
 
-class AgentVersion(ContractModel):
+class AgentVersion(BaseModel):
     """One immutable version of an agent's configuration."""
 
     version_number: str

@@ -2,12 +2,11 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from libs.contracts.api.agents import StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
@@ -18,7 +17,7 @@ BYTES_MISSING: Final = "bytes_missing"
 """Type of the error detail of an artifact whose bytes are lost (as opposed to a store that does not answer)."""
 
 
-class ArtifactRecord(ContractModel):
+class ArtifactRecord(BaseModel):
     """A file of one session, without links to it. ``size`` in bytes.
 
     ``metadata`` is what processing found out: ``width`` and ``height`` of an image, ``characters`` and ``passages``
@@ -52,7 +51,7 @@ class ArtifactPage(ListPage):
     artifacts: list[Artifact]
 
 
-class ArtifactState(ContractModel):
+class ArtifactState(BaseModel):
     """``progress`` in percent."""
 
     artifact_id: str
@@ -61,14 +60,14 @@ class ArtifactState(ContractModel):
     error: ErrorInfo | None = None
 
 
-class ArtifactUrl(ContractModel):
+class ArtifactUrl(BaseModel):
     """A signed link, good until ``expires_at``."""
 
     url: str
     expires_at: Timestamp
 
 
-class Sheet(ContractModel):
+class Sheet(BaseModel):
     """One table: ``headers`` and ``types`` of its columns, its first ``rows``, and how many rows there are."""
 
     name: str
@@ -78,18 +77,18 @@ class Sheet(ContractModel):
     row_count: int
 
 
-class ArtifactPreview(ContractModel):
+class ArtifactPreview(BaseModel):
     sheets: list[Sheet]
 
 
-class PlatformCopy(ContractModel):
+class PlatformCopy(BaseModel):
     """The reply to ``copy-to-platform`` and ``remove-from-platform``."""
 
     success: bool = True
     file_id: str
 
 
-class ArtifactText(ContractModel):
+class ArtifactText(BaseModel):
     """A part of a document's extracted text: it begins at ``offset`` of ``characters``."""
 
     artifact_id: str
@@ -107,7 +106,7 @@ class ArtifactSearchBody(StrictModel):
     top_k: Annotated[int, Field(ge=1, le=100)] = 5
 
 
-class ArtifactPassage(ContractModel):
+class ArtifactPassage(BaseModel):
     """A passage of a document. ``score`` is 0 to 1, comparable within one answer only."""
 
     artifact_id: str
@@ -118,7 +117,7 @@ class ArtifactPassage(ContractModel):
     row: int | None = None
 
 
-class ArtifactPassages(ContractModel):
+class ArtifactPassages(BaseModel):
     results: list[ArtifactPassage]
 
 

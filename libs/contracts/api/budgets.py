@@ -3,12 +3,11 @@
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Final, Literal, Self
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.decimals import decimal_text
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 MAX_BUDGETS: Final = 100
@@ -79,14 +78,14 @@ class UpdateBudgetBody(StrictModel):
         return self
 
 
-class BudgetUse(ContractModel):
+class BudgetUse(BaseModel):
     """Use of a budget in its period, by both measures."""
 
     cost: str = "0"
     tokens: int = 0
 
 
-class Budget(ContractModel):
+class Budget(BaseModel):
     """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
 
     id: str

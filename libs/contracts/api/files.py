@@ -2,12 +2,11 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import Name, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 FileStatus = Literal["active", "inactive"]
@@ -18,7 +17,7 @@ FileIds = Annotated[list[Id], Field(min_length=1, max_length=1000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
 
-class File(ContractModel):
+class File(BaseModel):
     """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
 
     id: str
@@ -37,7 +36,7 @@ class FilePage(ListPage):
     files: list[File]
 
 
-class FileText(ContractModel):
+class FileText(BaseModel):
     """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
 
     file_id: str
@@ -46,7 +45,7 @@ class FileText(ContractModel):
     characters: int
 
 
-class UploadedFiles(ContractModel):
+class UploadedFiles(BaseModel):
     """The reply to an upload of several files."""
 
     success: bool
@@ -77,7 +76,7 @@ class BulkBody(StrictModel):
         return self
 
 
-class FileResult(ContractModel):
+class FileResult(BaseModel):
     """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
 
     file_id: str
@@ -85,7 +84,7 @@ class FileResult(ContractModel):
     error: ErrorInfo | None = None
 
 
-class BulkReply(ContractModel):
+class BulkReply(BaseModel):
     """``processed`` counts the successes; ``success`` is false only when there was none."""
 
     success: bool
@@ -104,7 +103,7 @@ class UpdateCollectionBody(StrictModel):
     description: str | None = Field(default=None, max_length=10_000)
 
 
-class Collection(ContractModel):
+class Collection(BaseModel):
     """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
 
     id: str
@@ -126,14 +125,14 @@ class CollectionFilesBody(StrictModel):
     file_ids: FileIds
 
 
-class CollectionFilesReply(ContractModel):
+class CollectionFilesReply(BaseModel):
     success: bool
     added: int
     failed: int
     results: list[FileResult]
 
 
-class AvailableCollection(ContractModel):
+class AvailableCollection(BaseModel):
     id: str
     name: str
     description: str
@@ -141,7 +140,7 @@ class AvailableCollection(ContractModel):
     datasource_count: int
 
 
-class AvailableCollections(ContractModel):
+class AvailableCollections(BaseModel):
     success: bool
     collections: list[AvailableCollection]
     count: int

@@ -2,13 +2,12 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BaseModel, Field, model_validator
 
 from libs.contracts.api.agents import Name, SearchMode, StrictModel
 from libs.contracts.api.files import FileStatus, Id
 from libs.contracts.api.pages import ListPage
 from libs.contracts.api.sessions import Citation
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 Engine = Literal["pgvector", "weaviate"]
@@ -76,21 +75,21 @@ class UpdateKnowledgeBaseBody(StrictModel):
     llm_config: dict[str, Any] | None = None
 
 
-class Datasource(ContractModel):
+class Datasource(BaseModel):
     id: str
     name: str
     type: Literal["file-upload"] = "file-upload"
     status: FileStatus = "active"
 
 
-class DatasourceSnapshot(ContractModel):
+class DatasourceSnapshot(BaseModel):
     id: str
     name: str
     type: Literal["file-upload"] = "file-upload"
     ingestion_status: str
 
 
-class DatasourceError(ContractModel):
+class DatasourceError(BaseModel):
     """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
 
     code: str
@@ -100,7 +99,7 @@ class DatasourceError(ContractModel):
     retryable: bool
 
 
-class KnowledgeBase(ContractModel):
+class KnowledgeBase(BaseModel):
     """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
 
     id: str
@@ -135,7 +134,7 @@ class KnowledgeBasePage(ListPage):
     knowledge_bases: list[KnowledgeBase]
 
 
-class KnowledgeBaseState(ContractModel):
+class KnowledgeBaseState(BaseModel):
     """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
 
     success: bool = True
@@ -158,7 +157,7 @@ class SearchBody(StrictModel):
     filters: SearchFilters = SearchFilters()
 
 
-class SearchReply(ContractModel):
+class SearchReply(BaseModel):
     """Passages, best first; ``score`` 0 to 1."""
 
     success: bool = True

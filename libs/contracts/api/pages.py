@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar
 
-from libs.contracts.models import ContractModel
+from pydantic import BaseModel
 
 COUNTED: Final = 10_000
 """Entries of a list that are counted."""
@@ -12,7 +12,7 @@ Item = TypeVar("Item")
 Other = TypeVar("Other")
 
 
-class ListPage(ContractModel):
+class ListPage(BaseModel):
     """A page of a list; ``next``, as ``after``, goes on behind it.
 
     ``total`` is exact up to 10,000 entries; a longer list says 10,000, and that it is not exact.

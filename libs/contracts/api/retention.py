@@ -2,16 +2,15 @@
 
 from typing import Annotated, Final
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from libs.contracts.api.agents import StrictModel
-from libs.contracts.models import ContractModel
 
 MOST_DAYS: Final = 36_500
 Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 
 
-class Retention(ContractModel):
+class Retention(BaseModel):
     """Sessions without a turn for ``session_retention_days`` are deleted, with null none.
 
     It is the company's own number, else ``default_session_retention_days``, that of the installation.

@@ -2,13 +2,12 @@
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from libs.contracts.api.agents import AgentConfiguration, ClientTools, JsonObject, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 TurnStatus = Literal["queued", "running", "waiting", "completed", "failed", "cancelled"]
@@ -36,7 +35,7 @@ class ForkSessionBody(StrictModel):
         return self
 
 
-class SessionCreatedReply(ContractModel):
+class SessionCreatedReply(BaseModel):
     success: bool = True
     session_id: str
     config_hash: str
@@ -46,7 +45,7 @@ def _is_none(value: object) -> bool:
     return value is None
 
 
-class Session(ContractModel):
+class Session(BaseModel):
     """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
 
     ``metadata``: pairs that another protocol's client gave it; left out when there are none.
@@ -173,7 +172,7 @@ class ExecuteBody(StrictModel):
     options: TurnOptions | None = None
 
 
-class WireModel(ContractModel):
+class WireModel(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 

@@ -3,12 +3,11 @@
 import re
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, RootModel
+from pydantic import BaseModel, Field, RootModel
 
 from libs.contracts.api.agents import Approval, CallRetries, CallSeconds, JsonObject, StrictModel
 from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorDetail
-from libs.contracts.models import ContractModel
 from libs.contracts.timestamps import Timestamp
 
 MAX_DOCUMENT_BYTES: Final = 2_000_000
@@ -34,7 +33,7 @@ def secret_place(company_id: str, name: str) -> str:
     return f"secrets/{company_id}/{name}"
 
 
-class _CallSettings(ContractModel):
+class _CallSettings(BaseModel):
     safe_to_repeat: bool | None = None
     approval: Approval | None = None
     timeout_seconds: CallSeconds | None = None
@@ -130,7 +129,7 @@ class UpdateToolsetBody(CallSettings):
     tools: list[HttpTool] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
 
 
-class ToolsetTool(ContractModel):
+class ToolsetTool(BaseModel):
     """A tool of a toolset, with the settings that hold for its calls."""
 
     name: str
@@ -152,7 +151,7 @@ class ConnectedTool(ToolsetTool):
     binding: JsonObject | None = None
 
 
-class ConnectedToolset(ContractModel):
+class ConnectedToolset(BaseModel):
     """Internal: one version of a toolset as the runtime gets it (``GET /internal/toolsets``, discovery, try-out).
 
     ``config`` has the fields of the toolset's body beside name and type. ``document`` is among them for discovery
@@ -168,13 +167,13 @@ class ConnectedToolset(ContractModel):
     secrets: dict[str, str] = {}
 
 
-class ConnectedToolsets(ContractModel):
+class ConnectedToolsets(BaseModel):
     """Internal: those of the asked toolsets that exist."""
 
     toolsets: list[ConnectedToolset]
 
 
-class LeftOutTool(ContractModel):
+class LeftOutTool(BaseModel):
     """Internal: a tool of a target that cannot be used; its name may be what is wrong with it."""
 
     name: str
@@ -185,7 +184,7 @@ class LeftOutTool(ContractModel):
         return cls(name=name[:200], reason=reason[:500])
 
 
-class DiscoveredTools(ContractModel):
+class DiscoveredTools(BaseModel):
     """Internal: the tools that a toolset's target offers, or that its description compiles to.
 
     Their settings are the defaults of the target; the registry lays those of the toolset over them.
@@ -195,7 +194,7 @@ class DiscoveredTools(ContractModel):
     left_out: list[LeftOutTool] = []
 
 
-class TryToolCall(ContractModel):
+class TryToolCall(BaseModel):
     """Internal: one call of a tool, outside of any turn, made at most once. ``call_id`` is its idempotency key."""
 
     toolset: ConnectedToolset
@@ -210,7 +209,7 @@ class CallToolBody(StrictModel):
     arguments: JsonObject = {}
 
 
-class CallToolReply(ContractModel):
+class CallToolReply(BaseModel):
     """The result of a call; ``output`` is the text that a model would get."""
 
     status: Literal["completed", "failed"]
@@ -282,7 +281,7 @@ class PutSecretBody(StrictModel):
     value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
 
 
-class Secret(ContractModel):
+class Secret(BaseModel):
     """A secret without its value, which nobody gets to see again."""
 
     name: str

@@ -8,7 +8,7 @@ from typing import Any, Final, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from libs.contracts.api.agents import AgentConfiguration, UpdateAgentBody
-from libs.contracts.errors import ErrorDetail
+from libs.contracts.errors import ErrorDetail, validation_message
 from libs.contracts.origins import is_origin
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc, hint_for
@@ -64,15 +64,13 @@ def sound_parts(document: object, errors: Iterable[ErrorDetail]) -> tuple[AgentC
 
 def _findings(model: type[BaseModel], document: object, problem: ValidationError) -> Iterator[ErrorDetail]:
     for error in problem.errors(include_url=False):
-        loc, message = tuple(error["loc"]), error["msg"]
-        if error["type"] == "extra_forbidden":
-            message = "There is no such field"
+        loc, message = tuple(error["loc"]), validation_message(error)
         if _is_link_branch(loc):
             if isinstance(_item(document, loc), Mapping) != (loc[2] == "KnowledgeBaseLink"):
                 continue
             loc = (*loc[:2], *loc[3:])
             if error["type"] == "string_type" and len(loc) == 2:
-                message = "Input should be the id of a knowledge base, or an object with its id"
+                message = "must be the id of a knowledge base, or an object with its id"
         hint = hint_for(model, loc, error["type"], error.get("ctx", {}), error["input"])
         yield found(_printable(loc), error["type"], message, hint)
 
@@ -113,16 +111,16 @@ def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorD
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
             hint = "leave the field out to keep what stands, or give the new value"
-            yield found((name,), "null_not_allowed", "Input may not be null", hint)
+            yield found((name,), "null_not_allowed", "must not be null", hint)
 
 
 def _address_errors(body: BaseModel) -> Iterator[ErrorDetail]:
     origin_url = getattr(body, "origin_url", None)
     if origin_url is not None and not _HTTP_URL.fullmatch(origin_url):
         hint = "for example https://example.com/chat"
-        yield found(("origin_url",), "url_invalid", "Input should be an http or https URL", hint)
+        yield found(("origin_url",), "url_invalid", "must be an http or https URL", hint)
     for index, origin in enumerate(getattr(body, "allowed_origins", None) or ()):
         if not is_origin(origin):
-            message = "Input should be an origin: scheme, host and, if need be, port"
+            message = "must be an origin: scheme, host and, if need be, port"
             hint = "for example https://example.com, without a path and without a slash at the end"
             yield found(("allowed_origins", index), "origin_invalid", message, hint)

@@ -152,5 +152,5 @@ def _model_of(document: Mapping[str, Any]) -> type[ToolsetBody]:
     given = document.get("type")
     if given not in known:
         hint = f"one of {', '.join(known)}"
-        raise InvalidConfiguration([found(("type",), "type_unknown", "Input should be the type of a toolset", hint)])
+        raise InvalidConfiguration([found(("type",), "type_unknown", "must be the type of a toolset", hint)])
     return known[given]

@@ -92,7 +92,7 @@ async def follow(*options: str) -> tuple[int, str, str]:
     return process.returncode, out.decode(), err.decode()
 
 
-@pytest.mark.slow(covered_by="e2e/test_readme.py::test_the_walk_with_curl")
+@pytest.mark.slow(covered_by="e2e/test_readme.py::test_the_quickstart_with_curl")
 async def test_an_outside_consumer_sees_each_event_of_its_correlation_once(registry: RunningRegistry) -> None:
     agent_id, created, refused = new_id(), new_id(), new_id()
     create = CreateAgent(agent_id=agent_id, agent=configuration(name="Desk"))

@@ -166,7 +166,7 @@ def test_a_report_of_several_pages_is_one(service: Service) -> None:
 
 
 def test_two_places_with_the_same_fault_are_both_named(service: Service) -> None:
-    too_short = "should have at least 1 character"
+    too_short = "must have at least 1 character"
     details = [{"loc": ["query", name], "type": "short", "message": too_short} for name in ("agent", "model")]
     error = {"type": "validation_error", "message": f"query.agent: {too_short} (and 1 more)", "details": details}
     service.refusal = httpx.Response(422, json={"error": error})

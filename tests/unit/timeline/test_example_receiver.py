@@ -69,10 +69,10 @@ def test_a_length_that_is_none_is_refused(receiver: Receiver, length: str) -> No
     assert status(receiver, {**signed(SECRET), "content-length": length}, b"") == 413
 
 
-def secret_by_readme(answer: bytes) -> subprocess.CompletedProcess[str]:
-    """Runs the README's command that makes a webhook, with that answer to its request."""
-    readme = (PROJECT_ROOT / "README.md").read_text()
-    command = re.search(r"^export WEBHOOK_SECRET=(\$\(curl .*?'\))$", readme, re.MULTILINE | re.DOTALL)
+def secret_by_quickstart(answer: bytes) -> subprocess.CompletedProcess[str]:
+    """Runs the quickstart's command that makes a webhook, with that answer to its request."""
+    page = (PROJECT_ROOT / "docs" / "get-started" / "quickstart.md").read_text()
+    command = re.search(r"^export WEBHOOK_SECRET=(\$\(curl .*?'\))$", page, re.MULTILINE | re.DOTALL)
     assert command
     script = f'curl() {{ printf %s "$ANSWER"; }}\nsecret={command[1]} && echo "$secret"'
     environment = {"ANSWER": answer.decode(), "PATH": os.environ["PATH"]}
@@ -80,10 +80,10 @@ def secret_by_readme(answer: bytes) -> subprocess.CompletedProcess[str]:
 
 
 def test_a_webhook_that_the_stack_refuses_is_said_in_a_line_with_what_to_do() -> None:
-    made = secret_by_readme(b'{"id": "w", "secret": "whsec_a"}')
+    made = secret_by_quickstart(b'{"id": "w", "secret": "whsec_a"}')
     assert (made.returncode, made.stdout, made.stderr) == (0, "whsec_a\n", "")
 
-    refused = secret_by_readme(error_body(ValidationFailed("The address is not public.").info()))
+    refused = secret_by_quickstart(error_body(ValidationFailed("The address is not public.").info()))
     assert refused.returncode == 1
     assert refused.stdout == ""
     advice = "For a receiver on this machine: ./aes down; AES_OUTBOUND_NETWORKS=127.0.0.0/8 ./aes up"

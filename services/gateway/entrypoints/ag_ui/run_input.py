@@ -20,7 +20,7 @@ from ag_ui.core import (
 from pydantic import TypeAdapter, ValidationError
 
 from libs.contracts.api.sessions import MessageBlocks, RequiredAction, ResolveActionBody, TurnOptions
-from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
+from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed, validation_message
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.image_bodies import Found
@@ -102,7 +102,7 @@ def content_of(users: Sequence[UserMessage]) -> str | MessageBlocks:
         return _BLOCKS.validate_python(blocks)
     except ValidationError as problem:
         found = problem.errors(include_url=False)[0]
-        raise _invalid(["messages", "content", *found["loc"]], found["msg"]) from None
+        raise _invalid(["messages", "content", *found["loc"]], validation_message(found)) from None
 
 
 def answers_of(

@@ -9,7 +9,7 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, RootModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_message
 from libs.contracts.timestamps import parse_time
 
 M = TypeVar("M", bound=BaseModel)
@@ -40,7 +40,7 @@ def invalid(problem: ValidationError, values: Any, model: type[BaseModel]) -> Va
 def invalid_request(problem: RequestValidationError) -> ValidationFailed:
     """FastAPI's findings in a path or a header as ours."""
     details = [
-        ErrorDetail(loc=list(each["loc"]), type=each["type"], message=each["msg"][:1].lower() + each["msg"][1:])
+        ErrorDetail(loc=list(each["loc"]), type=each["type"], message=validation_message(each))
         for each in problem.errors()
     ]
     place = ".".join(map(str, details[0].loc))
@@ -48,14 +48,10 @@ def invalid_request(problem: RequestValidationError) -> ValidationFailed:
 
 
 def _detail(error: ErrorDetails, values: Any, model: type[BaseModel]) -> ErrorDetail:
-    message = error["msg"].removeprefix("Value error, ")
-    message = message[:1].lower() + message[1:]
-    if error["type"] == "extra_forbidden":
-        message = "there is no such field"
     return ErrorDetail(
         loc=_place(error["loc"], values, error["type"]),
         type=error["type"],
-        message=message[:500],
+        message=validation_message(error)[:500],
         hint=_hint(error, model),
     )
 

@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from libs.contracts.api.sessions import ExecuteBody, HistoryMessage
 from libs.contracts.commands.runtime import ClientCalls, SessionBeginning
-from libs.contracts.errors import ServiceError, ValidationFailed, validation_details
+from libs.contracts.errors import ServiceError, ValidationFailed, validation_details, validation_message
 from libs.json_text import NotJson, read_json
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_options import check_options
@@ -146,7 +146,8 @@ def _history(place: int, message: object) -> HistoryMessage:
         try:
             return HistoryMessage.model_validate({"role": "user", "content": content})
         except ValidationError as problem:
-            raise refuse(f"messages.{place}.content", problem.errors()[0]["msg"], "invalid_value") from None
+            message = validation_message(problem.errors()[0])
+            raise refuse(f"messages.{place}.content", message, "invalid_value") from None
     if isinstance(message, ToolMessage):
         return HistoryMessage(role="tool", content=_text(message.content), tool_call_id=message.tool_call_id)
     assert isinstance(message, AssistantMessage)

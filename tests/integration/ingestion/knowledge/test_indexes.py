@@ -175,20 +175,3 @@ async def test_a_worse_index_is_not_switched_to(
     await worker.drain()
     assert (await bases.get(knowledge_base_id))["status"] == "completed"
     assert await bases.index_id(knowledge_base_id) != old
-
-
-async def test_items_of_files_that_a_restore_left_deleted_are_taken_out(
-    ingestion: Ingestion, bases: KnowledgeBases, worker: InlineWorker
-) -> None:
-    kept, deleted = await bases.upload(documents(2))
-    knowledge_base_id = await bases.create([kept, deleted])
-    await worker.drain()
-    await ingestion.rows(
-        "UPDATE files SET blob_id = NULL, deleted_at = now() - interval '1 year' WHERE id = %s RETURNING id", deleted
-    )
-    await worker.reconcile()
-    await worker.drain()
-    index_id = await bases.index_id(knowledge_base_id)
-    assert index_id is not None
-    assert await bases.engine.chunk_ids(index_id, deleted) == []
-    assert await bases.engine.chunk_ids(index_id, kept) != []
