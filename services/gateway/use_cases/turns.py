@@ -201,7 +201,9 @@ class Turns:
         ``position``: refused with a conflict unless the turn gets this position in its session. ``client_calls``,
         ``whole_history``: as in ``ExecuteTurn``.
         """
-        content = await self.images.content(write, session_id, body.content)
+        content = body.content
+        if write.images is not None:
+            content = await self.images.content(write, session_id, content)
         # The content was validated as part of the body a moment ago.
         command = ExecuteTurn.model_construct(
             session_id=session_id,
