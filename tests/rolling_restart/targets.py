@@ -238,8 +238,8 @@ class Commands:
 def _errors(log: str) -> Iterator[str]:
     """Exceptions that were logged as errors, in the logs of services in JSON.
 
-    Errors without one are of clients that get over an outage, such as that of a commit in a rebalance. Work that met the
-    locks of others is logged with one, and tried again: on a busy machine that is to be expected.
+    Errors without one are of clients that get over an outage, such as that of a commit in a rebalance. Work that met
+    the locks of others is logged with one, and tried again: on a busy machine that is to be expected.
     """
     for line in log.splitlines():
         # A process that is killed leaves half a line.
