@@ -44,7 +44,8 @@ async def test_replicas_share_the_work_and_lose_nothing_when_they_end_in_turn() 
 @pytest.mark.timeout(600 + 120 * DRAINS)
 async def test_a_drained_node_ends_no_turn_with_an_internal_error() -> None:
     """Every turn ends once, as completed, and nothing is raised that nobody expected."""
-    plan = Plan(rounds=DRAINS, talkers=6, between=0.5, settle=3.0, drain=True, busy=2)
+    # Other tests keep the cores busy; loops that took them would make these fail by chance.
+    plan = Plan(rounds=DRAINS, talkers=6, between=0.5, settle=3.0, drain=True)
     with stack_with_replicas(replicas="2") as target:
         outcome = await roll(target, plan, print)
         assert outcome.problems == []

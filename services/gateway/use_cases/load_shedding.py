@@ -22,7 +22,7 @@ _SHORT_SECONDS, _LONG_SECONDS = 0.5, 5.0
 _LESS, _MORE = 0.8, 1.02
 # Of a second's requests some may come at once, and the others wait for their time.
 _BURST_SECONDS, _PAUSE_SECONDS = 0.2, 0.8
-_LONGEST_RETRY, _LONGEST_HOLD = 10, 3
+_LONGEST_RETRY, _LONGEST_HOLD, _MOST_HELD = 10, 3, 1000
 _BUSY: Final = "the service is busy, and no other company asks for as much at present: try again later"
 
 
@@ -49,6 +49,7 @@ class LoadShedding:
         self._on_refused = on_refused
         self._senders: dict[str, _Sender] = {}
         self._lateness = 0.0
+        self._held = 0
         self._shared = asyncio.Event()
 
     @property
@@ -59,17 +60,25 @@ class LoadShedding:
     async def admit(self, company_id: str) -> None:
         """Counts a request, and delays it for less than a second.
 
-        Raises ``RateLimited``, after up to three seconds: a caller that repeats at once comes less often so.
+        Raises ``RateLimited``, after up to three seconds, or at once while very many are held so: a caller that
+        repeats at once comes less often.
         """
         pause, wait = self.take(company_id)
         if len(self._senders) > 1:
             self._shared.set()
-        if not wait:
+        if pause:
             await asyncio.sleep(pause)
+        if not wait:
             return
         self._on_refused()
-        held = min(wait, _LONGEST_HOLD)
-        await asyncio.sleep(held)
+        held = 0
+        if self._held < _MOST_HELD:
+            held = min(wait, _LONGEST_HOLD)
+            self._held += 1
+            try:
+                await asyncio.sleep(held)
+            finally:
+                self._held -= 1
         details = [ErrorDetail(loc=[], type="busy", message=_BUSY)]
         raise RateLimited(_BUSY, details=details, retry_after=max(wait - held, 1))
 

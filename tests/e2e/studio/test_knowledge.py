@@ -147,7 +147,8 @@ def test_what_an_agent_made_is_kept_as_a_file(open_page: Open, http: httpx.Clien
     assert http.post(f"/runtime/{session}/execute/", json={"content": [wanted, source]}).status_code == 200
 
     page = open_page(f"chat/{session}/")
-    page.get_by_role("link", name="Files", exact=True).last.click()
+    # The menu has a link of that name, too.
+    page.locator(f"a[href$='files/sessions/{session}/']").click()
     made = page.get_by_role("listitem").filter(has_text=mark)
     made.get_by_role("button", name="Show table").click()
     expect(made.get_by_role("cell", name="North")).to_be_visible()

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import re
 import shutil
 import signal
 import socket
@@ -160,17 +159,6 @@ def test_down_leaves_nothing_running(running: Installation) -> None:
     assert find_orphans(running.home.root, running.home.postgres) == ([], None)
     assert running.status()["state"] == "stopped"
     assert running.result("down") == {"stopped": False, "purged": False}
-
-
-def test_a_later_start_warns_of_no_broker_that_is_away(installation: Installation) -> None:
-    """Services start beside Kafka then, and wait for it."""
-    installation.aes("down")
-    written = {log: log.stat().st_size for log in installation.home.logs.glob("*.log")}
-    installation.result("up")
-    new = {log.stem: log.read_bytes()[size:].decode() for log, size in written.items()}
-    assert "service.started" in new["gateway"]
-    told = {name: re.findall(r"^.*(?:unreachable|Unable connect).*$", text, re.MULTILINE) for name, text in new.items()}
-    assert {name: lines for name, lines in told.items() if lines} == {}
 
 
 def test_a_port_that_somebody_took_is_replaced(installation: Installation) -> None:

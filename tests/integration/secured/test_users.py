@@ -16,7 +16,9 @@ from deploy.local.ports import choose_free
 from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import INGESTION_WORK
-from libs.eventing import BusUnavailable, KafkaBus, KafkaConnection, create_topics
+from libs.eventing import KafkaBus, KafkaConnection
+from libs.eventing.administration import create_topics
+from libs.eventing.bus import BusUnavailable
 from libs.persistence import Database
 from libs.service_defaults import Service
 from services.ingestion.domain.runs import ItemKey, RunKey, encode_work

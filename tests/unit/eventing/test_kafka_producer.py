@@ -7,6 +7,7 @@ import pytest
 from aiokafka.errors import KafkaError, OutOfOrderSequenceNumber, TopicAuthorizationFailedError
 
 from libs.eventing import KafkaBus, _kafka_producer
+from libs.eventing._kafka_connection import BrokerArrival
 from libs.eventing.bus import BusUnavailable, Producer
 from tests.support.waiting import until
 
@@ -41,7 +42,11 @@ def client(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> t
     monkeypatch.setattr(Client, "made", 0, raising=False)
     monkeypatch.setattr(Client, "at_once", request.param, raising=False)
     monkeypatch.setattr(_kafka_producer, "AIOKafkaProducer", Client)
+    monkeypatch.setattr(BrokerArrival, "wait", _arrived)
     return Client
+
+
+async def _arrived(_: BrokerArrival) -> None: ...
 
 
 async def started() -> Producer:

@@ -8,6 +8,7 @@ from statistics import quantiles
 import pytest
 
 from libs.contracts.errors import RateLimited
+from services.gateway.use_cases import load_shedding
 from services.gateway.use_cases.load_shedding import LEAST_PER_SECOND, TICK_SECONDS, LoadShedding
 from tests.support.waiting import elapse
 
@@ -220,14 +221,18 @@ async def test_the_event_loop_is_watched_while_companies_share_it(monkeypatch: p
 
 
 @pytest.mark.virtual_time
-async def test_the_first_is_told_why_it_waits() -> None:
+async def test_the_first_is_told_why_it_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(load_shedding, "_MOST_HELD", 40)
     load = LoadShedding()
     passed(load, 30, LATE, flood=500, quiet=10)
     begun = [asyncio.create_task(load.admit("flood")) for _ in range(100)]
+    await asyncio.sleep(0)
+    refused_at_once = [each for each in begun if each.done() and each.exception() is not None]
     await load.admit("quiet")
     outcomes = await asyncio.gather(*begun, return_exceptions=True)
     refusals = [outcome for outcome in outcomes if isinstance(outcome, RateLimited)]
     assert 0 < len(begun) - len(refusals) <= LEAST_PER_SECOND
+    assert len(refused_at_once) == len(refusals) - 40
     for refused in refusals:
         assert (refused.retry_after or 0) >= 1
         assert [each.type for each in refused.details or ()] == ["busy"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -12,6 +13,8 @@ import pytest
 from deploy.local.postgres import Postgres
 from libs.contracts.topics import INGESTION_EVENTS, INGESTION_WORK
 from libs.eventing.administration import create_topics
+from libs.persistence import migrate
+from services.ingestion.bootstrap import MIGRATIONS
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, WorkerProcesses, documents, open_gate, shut_gate
 from tests.support.killable import Killable, kafka_of, postgres_of
@@ -42,7 +45,9 @@ async def database_url(postgres_server: tuple[Postgres, Killable]) -> str:
     name = f"test_{secrets.token_hex(6)}"
     async with await psycopg.AsyncConnection.connect(postgres.administrator_url, autocommit=True) as connection:
         await connection.execute(f"CREATE DATABASE {name}")
-    return postgres.url(name, "postgres", postgres.password)
+    url = postgres.url(name, "postgres", postgres.password)
+    await asyncio.to_thread(migrate, url, MIGRATIONS)
+    return url
 
 
 @pytest.fixture
