@@ -9,6 +9,7 @@ from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from typing import Any, Final
 
+from deploy.local.ports import choose_free
 from tests.support.waiting import until, wait_until
 
 # Each is forked from a process that has imported the SDK, which takes a second of CPU.
@@ -20,7 +21,7 @@ class McpServerProcess:
     def __init__(self, directory: Path, mode: str = "modern") -> None:
         self.mode = mode
         self.journal = directory / "calls"
-        self.port = _free_port()
+        self.port = choose_free()
         self._process: ForkServerProcess | None = None
 
     @property
@@ -67,9 +68,3 @@ def mcp_server(directory: Path, mode: str = "modern") -> Iterator[McpServerProce
         yield process
     finally:
         process.kill()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

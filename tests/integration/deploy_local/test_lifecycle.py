@@ -164,19 +164,14 @@ def test_down_leaves_nothing_running(running: Installation) -> None:
 def test_a_port_that_somebody_took_is_replaced(installation: Installation) -> None:
     installation.aes("down")
     port = json.loads(installation.home.ports_file.read_text())["kafka"]
-    with socket.socket() as listener:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(("127.0.0.1", port))
-        listener.listen()
+    with socket.create_server(("127.0.0.1", port)):
         installation.result("up")
         assert installation.services()["kafka"]["port"] != port
 
 
 def test_a_port_that_was_asked_for_and_is_taken_is_explained(installation: Installation) -> None:
     installation.aes("down")
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", port := choose_free()))
-        listener.listen()
+    with socket.create_server(("127.0.0.1", port := choose_free())):
         refused = installation.aes("up", "--json", AES_GATEWAY_PORT=str(port))
     assert refused.returncode == 1
     assert f"Port {port}" in json.loads(refused.stdout)["error"]["message"]

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import os
-import socket
 import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 
+from deploy.local.ports import choose_free
 from libs.contracts.api.toolsets import ConnectedTool, CreateToolsetBody, secret_place
 from libs.outbound import GuardedResolver
 from libs.secrets import SecretCipher
@@ -32,12 +32,6 @@ KEY = "berth-4711"
 SECRET = base64.b64encode(CIPHER.encrypt(KEY, place=secret_place("company", "ticket-office"))).decode()
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 async def answers(process: asyncio.subprocess.Process, port: int) -> bool:
     assert process.returncode is None
     try:
@@ -51,7 +45,7 @@ async def answers(process: asyncio.subprocess.Process, port: int) -> bool:
 @asynccontextmanager
 async def running(*command: str) -> AsyncIterator[int]:
     """A process that serves the port that it gets as its last argument."""
-    port = free_port()
+    port = choose_free()
     environment = {name: value for name, value in os.environ.items() if name != "TICKET_OFFICE_KEY"}
     process = await asyncio.create_subprocess_exec(sys.executable, *command, str(port), cwd=EXAMPLES, env=environment)
     try:
