@@ -36,6 +36,9 @@ RUN install-packages ingestion /opt/own
 FROM packages AS artifacts-packages
 COPY deploy/images/locks/artifacts.lock ./
 RUN install-packages artifacts /opt/own
+FROM packages AS timeline-packages
+COPY deploy/images/locks/timeline.lock ./
+RUN install-packages timeline /opt/own
 FROM packages AS cli-packages
 COPY deploy/images/locks/cli.lock ./
 RUN install-packages cli /opt/own
@@ -122,6 +125,12 @@ COPY --from=artifacts-packages /opt/own /opt/own
 COPY --from=code /app/services/artifacts /app/services/artifacts
 ENV AES_ARTIFACTS_HOST=0.0.0.0 AES_ARTIFACTS_PORT=8000
 ENTRYPOINT ["python", "-m", "services.artifacts"]
+
+FROM service AS timeline
+COPY --from=timeline-packages /opt/own /opt/own
+COPY --from=code /app/services/timeline /app/services/timeline
+ENV AES_TIMELINE_HOST=0.0.0.0 AES_TIMELINE_PORT=8000
+ENTRYPOINT ["python", "-m", "services.timeline"]
 
 # ---- The command line: topics, companies and keys, dead letters, doctor, backups, and the demo as a client.
 

@@ -39,13 +39,13 @@ from deploy.local.home import Home
 from libs.eventing import Outbox, Retention
 from libs.persistence import Database
 from libs.quotas import CompanyAmounts, CompanyLimits
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.runtime.adapters.postgres import expiry
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.models import NoPrices
 from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.expire import RemoveOldSessions
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 
 GOAL: Final = 1.1
 """Most that a figure of the grown system may be, times the empty one's."""
@@ -82,14 +82,14 @@ class Purges:
         """Adds expired rows and has them removed; milliseconds by what was removed."""
         number = next(self._numbers)
         rows = replace(self.rows, name=f"x{number:04}-", begin=datetime.now(UTC) - _AGE)
-        async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.gateway) as gateway:
+        async with database_at(self.rows.stores.runtime) as runtime, database_at(self.rows.stores.timeline) as timeline:
             rows.add_sessions(1, _EXPIRED_SESSIONS)
             sessions = await self._remove_sessions(runtime)
             # Not of the subjects of sessions, whose tombstones stay.
             others = replace(rows, name=f"{rows.name}o")
             others.add_outbox_rows(1, _EXPIRED_ROWS, FIRST_EXPIRED + number * _EXPIRED_ROWS)
             outbox = await self._remove_outbox_rows(runtime)
-            day = await _drop_days(gateway, rows)
+            day = await _drop_days(timeline, rows)
         events = _SESSIONS_OF_A_DAY * TURNS_OF_A_SESSION * EVENTS_OF_A_TURN
         return {
             f"purge of 100 sessions of {TURNS_OF_A_SESSION} turns": sessions,
@@ -162,7 +162,7 @@ class System:
             postgres, address = stack_postgres(home), f"{bench.stack.base_url}/api/v1"
             with psycopg.connect(postgres.administrator_url, autocommit=True) as connection:
                 connection.execute("GRANT SET ON PARAMETER session_replication_role TO runtime")
-            stores = Stores(postgres.url("runtime"), postgres.url("gateway"), postgres.url("ingestion"), home.root)
+            stores = Stores(postgres.url("runtime"), postgres.url("timeline"), postgres.url("ingestion"), home.root)
             stores.reserve_outbox_ids()
             base_id = await asyncio.to_thread(_create_knowledge_base, bench.stack.base_url, bench.stack.api_key)
             base = await asyncio.to_thread(KnowledgeBase.find, stores, base_id)
@@ -248,7 +248,7 @@ async def _grow(system: System, number: int, say: Say) -> tuple[int, int]:
     rows, base = system.purges.rows, system.base
     stores = rows.stores
     before, copies, sample = stores.bytes(), max(1, round(number / base.passages)), min(_SAMPLE, number)
-    async with database_at(stores.gateway) as database:
+    async with database_at(stores.timeline) as database:
         for age in range(DAYS):
             await PostgresTimelinePartitions(database).make(datetime.now(UTC).date() - timedelta(days=age))
     sessions = await asyncio.to_thread(Sessions.planned, rows, number)

@@ -131,32 +131,32 @@ _COLUMNS: Final = SQL(
 
 @dataclass(frozen=True)
 class Stores:
-    """URLs of the databases of runtime, gateway and ingestion, and the directory of their data.
+    """URLs of the databases of runtime, timeline and ingestion, and the directory of their data.
 
     The runtime's role must be allowed to set ``session_replication_role``: checking foreign keys would take most of the
     time.
     """
 
     runtime: str
-    gateway: str
+    timeline: str
     ingestion: str
     directory: Path = Path("/")
 
     def bytes(self) -> int:
         total = 0
-        for url in (self.runtime, self.gateway, self.ingestion):
+        for url in (self.runtime, self.timeline, self.ingestion):
             [[size]] = execute(url, "SELECT pg_database_size(current_database())")
             total += int(size)
         return total
 
     def reserve_outbox_ids(self) -> None:
         """Lets the services' next outbox ids be above those of generated rows."""
-        for url in (self.runtime, self.gateway):
+        for url in (self.runtime, self.timeline):
             execute(url, _RESERVE_IDS, (_FIRST_OF_SERVICES,))
 
     def settle(self) -> None:
         """Statistics and visibility, as autovacuum leaves them some minutes later."""
-        for url in (self.runtime, self.gateway, self.ingestion):
+        for url in (self.runtime, self.timeline, self.ingestion):
             execute(url, "VACUUM (ANALYZE)")
 
     def check_space(self) -> None:
@@ -190,7 +190,7 @@ class Rows:
 
     def add_events(self, first: int, last: int, day: date, head: int) -> None:
         """Adds the events of sessions to a day that has a partition, after the position ``head``."""
-        self._write(self.stores.gateway, first, last, _EVENTS, day=day, head=head)
+        self._write(self.stores.timeline, first, last, _EVENTS, day=day, head=head)
 
     def _write(self, url: str, first: int, last: int, *statements: str, **more: Any) -> None:
         numbers = {"turns": TURNS_OF_A_SESSION, "events": EVENTS_OF_A_TURN}
@@ -222,7 +222,7 @@ class Sessions:
     def planned(cls, rows: Rows, count: int) -> "Sessions":
         """Takes the positions of their events."""
         events = count * TURNS_OF_A_SESSION * EVENTS_OF_A_TURN
-        [[head]] = execute(rows.stores.gateway, _TAKE_POSITIONS, {"company": rows.company_id, "count": events})
+        [[head]] = execute(rows.stores.timeline, _TAKE_POSITIONS, {"company": rows.company_id, "count": events})
         return cls(rows, count, int(head))
 
     def add(self, first: int, last: int) -> None:
@@ -246,7 +246,7 @@ class Sessions:
     def _add_events(self, first: int, last: int, day: date) -> None:
         self.rows.add_events(first, last, day, self.head)
         # While its pages are in memory.
-        execute(self.rows.stores.gateway, f"VACUUM (ANALYZE) timeline_events_{day:%Y%m%d}")
+        execute(self.rows.stores.timeline, f"VACUUM (ANALYZE) timeline_events_{day:%Y%m%d}")
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 T = TypeVar("T")
 app = typer.Typer(add_completion=False)
 # A consumer comes before its producer: events published in between are sent again after a restore.
-ORDER: Final = ("artifacts", "ingestion", "runtime", "registry", "gateway")
+ORDER: Final = ("timeline", "artifacts", "ingestion", "runtime", "registry", "gateway")
 _UNFINISHED: Final = "unfinished"
 _NOW: Final = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
 # Reading an object occupies one thread and writing it another, which waits for the first.

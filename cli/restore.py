@@ -119,7 +119,7 @@ def _publish_again(service: str, url: str, since: str) -> int:
     They keep their ids, so that consumers that have processed one skip it.
     """
     with database_errors_explained(service, url), psycopg.connect(url) as connection:
-        if service == "gateway":
+        if service == "timeline":
             # The offsets up to which the timeline is filled are of another bus. It reads this one from the beginning,
             # and finds what it has already by its id.
             connection.execute("DELETE FROM timeline_offsets")

@@ -24,7 +24,7 @@ def secrets() -> None: ...
 def rotate(json_output: Json = False) -> None:
     """Encrypt every stored secret under the newest key.
 
-    Reads the databases of gateway and registry and AES_SECRETS_KEY, whose first key encrypts. Everything may run
+    Reads the databases of timeline and registry and AES_SECRETS_KEY, whose first key encrypts. Everything may run
     meanwhile, once every process knows both keys. A key can be taken out of AES_SECRETS_KEY when nothing is under it.
     The embedded stack keeps the keys for its next start.
     """

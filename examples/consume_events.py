@@ -28,7 +28,14 @@ try:
 except ModuleNotFoundError:
     sys.exit("error: the package aiokafka is missing; the project's own Python has it: .aes/venv/bin/python")
 
-EVENT_TOPICS = ("runtime-events", "registry-events", "ingestion-events", "artifacts-events", "gateway-events")
+EVENT_TOPICS = (
+    "runtime-events",
+    "registry-events",
+    "ingestion-events",
+    "artifacts-events",
+    "timeline-events",
+    "gateway-events",
+)
 CONNECT_SECONDS = 10
 JOIN_SECONDS = 30
 LONGEST_SUMMARY = 100

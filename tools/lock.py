@@ -16,7 +16,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[1]
 _USERS, _DEVELOPERS = _ROOT / "requirements.lock", _ROOT / "requirements-dev.lock"
 _IMAGES = _ROOT / "deploy" / "images" / "locks"
-_EXTRAS = ("gateway", "registry", "runtime", "ingestion", "artifacts", "cli", "backup")
+_EXTRAS = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline", "cli", "backup")
 # No address of a registry gets into a lock.
 _COMPILE = (
     "pip", "compile", "--quiet", "--universal", "--generate-hashes", "--no-annotate", "--no-header",

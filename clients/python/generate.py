@@ -43,7 +43,8 @@ _MODULES = (
     "libs.contracts.events.runtime",
     "services.gateway.entrypoints.rest.operations_schemas",
     "services.gateway.entrypoints.rest.schemas",
-    "services.gateway.entrypoints.rest.usage_schemas",
+    "libs.contracts.api.usage",
+    "libs.contracts.api.webhooks",
     "services.gateway.entrypoints.rest.webhook_schemas",
 )
 # Bases without meaning of their own, and bodies between services.

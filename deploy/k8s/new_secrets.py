@@ -19,7 +19,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-_SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+_SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 _WITH_OBJECTS = ("ingestion", "artifacts")
 _KAFKA_USERS = (*_SERVICES, "operator")
 _LABELS = {"pod-security.kubernetes.io/enforce": "restricted"}

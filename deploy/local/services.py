@@ -34,6 +34,7 @@ SERVICES: tuple[Service, ...] = (
         environment={"AES_INGESTION_OBJECTS_URL": "file:{home}/objects/ingestion"},
     ),
     Service("artifacts", environment={"AES_ARTIFACTS_OBJECTS_URL": "file:{home}/objects/artifacts"}),
+    Service("timeline"),
 )
-DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+DATABASES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 PREFERRED_PORTS = {"gateway": 8080}

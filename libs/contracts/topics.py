@@ -70,15 +70,17 @@ def events_topic(
 
 
 RUNTIME_COMMANDS: Final = commands_topic("runtime", 12)
-RUNTIME_EVENTS: Final = events_topic("runtime", _EVENTS_PARTITIONS, ("gateway", "artifacts"))
+RUNTIME_EVENTS: Final = events_topic("runtime", _EVENTS_PARTITIONS, ("timeline", "artifacts"))
 REGISTRY_COMMANDS: Final = commands_topic("registry", 6)
-REGISTRY_EVENTS: Final = events_topic("registry", _EVENTS_PARTITIONS, ("gateway",))
+REGISTRY_EVENTS: Final = events_topic("registry", _EVENTS_PARTITIONS, ("timeline",))
 INGESTION_COMMANDS: Final = commands_topic("ingestion", 6, ("gateway", "artifacts"))
-INGESTION_EVENTS: Final = events_topic("ingestion", _EVENTS_PARTITIONS, ("gateway", "artifacts", "ingestion"))
+INGESTION_EVENTS: Final = events_topic("ingestion", _EVENTS_PARTITIONS, ("timeline", "artifacts", "ingestion"))
 ARTIFACTS_COMMANDS: Final = commands_topic("artifacts", 6)
-ARTIFACTS_EVENTS: Final = events_topic("artifacts", _EVENTS_PARTITIONS, ("gateway", "ingestion"))
-_COMMANDED: Final = ("registry", "runtime", "ingestion", "artifacts")
-GATEWAY_EVENTS: Final = events_topic("gateway", _EVENTS_PARTITIONS, ("gateway",), tailed_by=("gateway", *_COMMANDED))
+ARTIFACTS_EVENTS: Final = events_topic("artifacts", _EVENTS_PARTITIONS, ("timeline", "ingestion"))
+TIMELINE_COMMANDS: Final = commands_topic("timeline", 6)
+TIMELINE_EVENTS: Final = events_topic("timeline", _EVENTS_PARTITIONS, ("timeline",))
+_COMMANDED: Final = ("registry", "runtime", "ingestion", "artifacts", "timeline")
+GATEWAY_EVENTS: Final = events_topic("gateway", _EVENTS_PARTITIONS, ("timeline",), tailed_by=("gateway", *_COMMANDED))
 INGESTION_WORK: Final = Topic(
     name="ingestion-work",
     kind=TopicKind.WORK,
@@ -113,6 +115,8 @@ TOPICS: Final[tuple[Topic, ...]] = (
     INGESTION_WORK,
     ARTIFACTS_COMMANDS,
     ARTIFACTS_EVENTS,
+    TIMELINE_COMMANDS,
+    TIMELINE_EVENTS,
     GATEWAY_EVENTS,
 )
 EVENT_TOPICS: Final = tuple(topic for topic in TOPICS if topic.kind is TopicKind.EVENTS)

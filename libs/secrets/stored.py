@@ -36,7 +36,7 @@ class SecretTable:
 
 
 SECRET_TABLES: Final = (
-    SecretTable("gateway", "secrets of webhooks", "webhook_secrets", "'webhook_secrets/' || webhook_id || '/' || id"),
+    SecretTable("timeline", "secrets of webhooks", "webhook_secrets", "'webhook_secrets/' || webhook_id || '/' || id"),
     SecretTable(
         "registry",
         "secrets of toolsets",

@@ -39,6 +39,7 @@ class Lifecycle:
         settings: ServiceSettings,
         consumers: Consumers,
         *,
+        worker: str = WORKER,
         connect: Hook,
         drain: Hook,
         close: Sequence[Hook],
@@ -48,6 +49,7 @@ class Lifecycle:
         self._app = app
         self._settings = settings
         self._consumers = consumers
+        self._worker = worker
         self._connect = connect
         self._drain = drain
         self._close = close
@@ -112,7 +114,7 @@ class Lifecycle:
         tasks: list[asyncio.Task[None]] = []
         try:
             if await unless_stopped(self._start(), self.stopping):
-                self._consumers.start(routers=roles is None or WORKER in roles, roles=roles)
+                self._consumers.start(routers=roles is None or self._worker in roles, roles=roles)
                 tasks += [
                     supervised(name, run)
                     for name, run, role in self._background

@@ -45,12 +45,14 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 
 
 def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Handles exceptions that no code awaits. Those of a lost broker, which Kafka's client leaves in tasks of its own,
-    are one line; others are logged as asyncio does.
+    """Logs exceptions of tasks that no code awaits.
+
+    The clients of Kafka and HTTP leave lost connections in tasks of their own and report them to their callers as well:
+    these are one line. Others are logged as asyncio does.
     """
     problem = context.get("exception")
-    if isinstance(problem, BaseException) and is_bus_outage(problem):
-        _log.warning("kafka.task_failed", problem=repr(problem))
+    if isinstance(problem, ConnectionError) or (isinstance(problem, BaseException) and is_bus_outage(problem)):
+        _log.warning("client.task_failed", problem=repr(problem))
     else:
         loop.default_exception_handler(context)
 

@@ -94,10 +94,12 @@ class Service:
 
     ``commands`` carries out what comes in on ``<name>-commands``, ``outbox`` records and publishes on
     ``<name>-events``, ``follow`` reacts to other services' events, ``http`` answers reads. Role ``api`` runs HTTP
-    and deletes old rows, ``worker`` the consumers; the outbox, health and metrics are served in both.
+    and deletes old rows, ``worker`` the consumers; the outbox, health and metrics are served in all.
     """
 
-    def __init__(self, name: str, settings: ServiceSettings, *, migrations: Path, plan_once: bool = False) -> None:
+    def __init__(
+        self, name: str, settings: ServiceSettings, *, migrations: Path, plan_once: bool = False, worker: str = WORKER
+    ) -> None:
         self.name = name
         self.settings = settings
         self.migrations = migrations
@@ -135,6 +137,7 @@ class Service:
             settings,
             self.consumers,
             connect=self._connect,
+            worker=worker,
             drain=self.relay.drain,
             # The others take over what this process has as soon as it is no longer present.
             close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
@@ -147,7 +150,7 @@ class Service:
         self._attending: asyncio.Task[None] | None = None
         self._waits_for_database: list[Callable[[], int]] = [lambda: self.database.waiting]
         self.background("outbox", self.relay.run, role=None)
-        self.background("keys.revoked", self._follow_revocations)
+        self.background("keys.revoked", self._follow_revocations, role=worker)
         self.background("groups.departures", self.departures.run, role=None)
         self.background("retention", lambda: self.retention.run(self.database), role=API)
         self.ready_check("started", self._is_up)

@@ -31,6 +31,7 @@ class ServiceSettings(KafkaSettings):
     runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL")
     ingestion_url: str = Field("", validation_alias="AES_INGESTION_URL")
     artifacts_url: str = Field("", validation_alias="AES_ARTIFACTS_URL")
+    timeline_url: str = Field("", validation_alias="AES_TIMELINE_URL")
 
     database_url: SecretStr
     database_pool_size: int = Field(10, ge=2, le=200)
@@ -66,6 +67,7 @@ class ServiceSettings(KafkaSettings):
             "runtime": self.runtime_url,
             "ingestion": self.ingestion_url,
             "artifacts": self.artifacts_url,
+            "timeline": self.timeline_url,
         }
 
 

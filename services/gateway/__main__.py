@@ -1,4 +1,4 @@
-"""``python -m services.gateway all|api|worker|timeline|webhooks|migrate``"""
+"""``python -m services.gateway all|api|migrate``"""
 
 import gc
 
@@ -6,7 +6,7 @@ if __name__ == "__main__":
     # What imports make stays; collections would look at it in vain. `serve` turns them on again.
     gc.disable()
     from libs.service_defaults import serve
-    from services.gateway.bootstrap import TIMELINE, WEBHOOKS, build, build_timeline, build_webhooks
+    from services.gateway.bootstrap import build
     from services.gateway.settings import GatewaySettings
 
-    serve("gateway", GatewaySettings, build, own_roles={TIMELINE: build_timeline, WEBHOOKS: build_webhooks})
+    serve("gateway", GatewaySettings, build)

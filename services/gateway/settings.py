@@ -4,22 +4,19 @@ from dataclasses import replace
 from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.origins import canonical_origin
 from libs.eventing import KafkaConnection
-from libs.outbound import OutboundSettings
 from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings
 from libs.service_defaults import ServiceSettings
 
 
-class GatewaySettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceSettings):
+class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
     """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
 
-    ``timeline_days``: how long events stay in the timeline. ``usage_days``: how long usage is kept.
-    ``webhook_attempts``: calls of webhooks that one process makes at the same time; a company gets an eighth of them.
     ``replica_urls``: further processes whose health operators see, as ``service=URL``, separated by commas.
     ``operator_kafka_username`` and its password: Kafka's user for what operators do; else the gateway's own.
     """
@@ -27,9 +24,6 @@ class GatewaySettings(OutboundSettings, SecretsSettings, QuotaSettings, ServiceS
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
     cors_origins: str = ""
-    timeline_days: int = Field(30, ge=1, le=3650)
-    usage_days: int = Field(400, ge=1, le=36500)
-    webhook_attempts: int = Field(256, ge=1, le=4096)
     replica_urls: str = ""
     operator_kafka_username: str = ""
     operator_kafka_password: SecretStr = SecretStr("")

@@ -21,7 +21,7 @@ from tests.cluster.programs import COREDNS, KEDA, METRICS_SERVER, PAUSE
 from tests.cluster.settings import PAUSE_IMAGE
 
 VERSION: Final = "0.1.0"
-OURS: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts", "cli")
+OURS: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline", "cli")
 _SERVERS: Final = ("python", "kafka", "postgres", "versitygw", "weaviate")
 PROGRAM_IMAGES: Final = {
     PAUSE_IMAGE: PAUSE.path("pause"),

@@ -34,11 +34,12 @@ BROUGHT_ALONG = {
 # Modules of a library that do not import without another one, which the library does not bring along.
 ON_REQUEST = {"uvicorn.protocols.websockets": "websockets", "uvicorn.protocols.http.httptools_impl": "httptools"}
 HOLDERS = {
-    "gateway": ["services/gateway", "libs/json_schema", "libs/outbound", "libs/secrets"],
+    "gateway": ["services/gateway", "libs/json_schema", "libs/secrets"],
     "registry": ["services/registry", "libs/json_schema"],
     "runtime": ["services/runtime", "libs/json_schema", "libs/outbound", "libs/documents"],
     "ingestion": ["services/ingestion", "libs/objects", "libs/documents"],
     "artifacts": ["services/artifacts", "libs/objects", "libs/documents"],
+    "timeline": ["services/timeline", "libs/outbound", "libs/secrets"],
     "cli": ["cli", "clients/python/aes_client", "libs/secrets"],
     "local": ["deploy/local"],
 }

@@ -11,7 +11,7 @@ from libs import eventing
 from libs.service_defaults import RELEASE
 
 ROOT = Path(__file__).parents[2]
-SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 ROOMS = {"adapters", "domain", "entrypoints", "migrations", "use_cases"}
 FILES = {"__init__", "__main__", "bootstrap", "settings"}
 # Beside these, ingestion is a Faust application, the gateway and the runtime are administered by the command line, and
@@ -22,6 +22,7 @@ OF_ONE_SERVICE = {
     "ingestion": {"streams", "watchdog"},
     "gateway": {"administration", "credentials", "public_api", *ROOMS_OF_THE_GATEWAY},
     "runtime": {"administration"},
+    "timeline": {"log"},
 }
 
 

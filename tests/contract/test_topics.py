@@ -4,7 +4,7 @@ import pytest
 
 from libs.contracts.topics import TOPICS, Topic, TopicKind, with_dead_letters
 
-SERVICES = {"gateway", "registry", "runtime", "ingestion", "artifacts"}
+SERVICES = {"gateway", "registry", "runtime", "ingestion", "artifacts", "timeline"}
 
 
 @pytest.mark.parametrize("topic", with_dead_letters(), ids=lambda topic: topic.name)
@@ -45,5 +45,5 @@ def test_commands_are_kept_three_days_and_inboxes_can_outlive_them() -> None:
 def test_only_who_can_give_a_message_up_has_dead_letters() -> None:
     names = {topic.name for topic in with_dead_letters() if topic.kind is TopicKind.DEAD_LETTERS}
 
-    assert {"runtime-commands-runtime-dlq", "runtime-events-artifacts-dlq", "runtime-events-gateway-dlq"} <= names
+    assert {"runtime-commands-runtime-dlq", "runtime-events-artifacts-dlq", "runtime-events-timeline-dlq"} <= names
     assert not any(name.startswith("runtime-deltas-") for name in names)

@@ -13,7 +13,7 @@ from libs.contracts.messages import Envelope
 from libs.contracts.timestamps import now_text
 from libs.eventing import KafkaConnection
 
-DLQ = "registry-events-gateway-dlq"
+DLQ = "registry-events-timeline-dlq"
 
 
 async def put_letter(

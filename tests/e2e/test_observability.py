@@ -108,7 +108,7 @@ def _logs(stack: RunningStack) -> Iterator[tuple[str, str]]:
         yield file.name, file.read_text(errors="replace")
 
 
-@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion", "artifacts"])
+@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion", "artifacts", "timeline"])
 def test_every_process_tells_prometheus(stack: RunningStack, service: str) -> None:
     text = stack.metrics(service)
     assert re.search(r"^aes_outbox_parked_total\{", text, re.MULTILINE)

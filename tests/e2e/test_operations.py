@@ -11,8 +11,8 @@ from tests.e2e.dead_letters import DLQ, put_letter
 from tests.e2e.running_stack import RunningStack
 from tests.support.waiting import until
 
-EXPECTED = {"gateway": 1, "registry": 1, "runtime": 1, "ingestion": 2, "artifacts": 1}
-GROUPS = {"gateway-timeline", "registry-commands", "runtime-commands"}
+EXPECTED = {"gateway": 1, "registry": 1, "runtime": 1, "ingestion": 2, "artifacts": 1, "timeline": 1}
+GROUPS = {"timeline-log", "registry-commands", "runtime-commands"}
 LETTERS = "/operations/dead-letters/"
 
 

@@ -24,6 +24,7 @@ FAULTS: Final = (
     "ingestion-all-2",
     "ingestion-streams-2",
     "artifacts-2",
+    "timeline-2",
     "kafka",
     "postgres",
 )

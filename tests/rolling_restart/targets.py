@@ -27,7 +27,7 @@ from tests.e2e.running_stack import RunningStack, environment_of, temporary_home
 REPLICAS: Final = "gateway=2,runtime=2,ingestion=2"
 # Turns are to be under way when a process is asked to end.
 _MODEL_SECONDS: Final = 0.3
-SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+SERVICES: Final = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 _TIMEOUT_SECONDS: Final = 300.0
 
 

@@ -16,6 +16,7 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Envelope, Event, Received, public_name
 from libs.contracts.timestamps import now_text
+from libs.contracts.topics import TIMELINE_COMMANDS
 from libs.eventing import LookUp, Replies, ReplyState
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
@@ -29,6 +30,7 @@ from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeK
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
 from tests.support.recorded_bodies import record
 from tests.support.timeline import FakeTimeline
+from tests.support.timeline_service import TimelineService
 from tests.support.usage import FakeUsage
 from tests.support.waiting import until
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
@@ -85,6 +87,8 @@ class FakeBus:
     outcomes: dict[str, Received] = field(default_factory=dict)
     deleted: int = 0
     """Recorded events up to this sequence are not kept any more."""
+    timeline: TimelineService | None = None
+    """Carries out commands to it, unless ``upstream`` does."""
 
     def fresh(self) -> bool:
         return self.is_fresh
@@ -120,7 +124,10 @@ class FakeBus:
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
         sent = Sent(command, command_id, correlation_id, identity, traceparent)
         self.sent.append(sent)
-        for event in self.upstream(sent):
+        events = list(self.upstream(sent))
+        if self.timeline is not None and not events and command.TOPIC == TIMELINE_COMMANDS:
+            events.append(await self.timeline.dispatch(command, command_id, correlation_id, identity))
+        for event in events:
             self.publish(sent, event)
 
     def publish(self, sent: Sent, event: Event) -> None:
@@ -239,6 +246,8 @@ class FakeUpstreams:
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         if (turn := self.bus.turn(path, params)) is not None:
             return turn
+        if upstream == "timeline" and self.bus.timeline is not None and (method, upstream, path) not in self.answers:
+            return await self.bus.timeline.answer(method, path, identity, params, body)
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
         status, answer = self.answers.get((method, upstream, path), missing)
         return UpstreamResponse(status, orjson.dumps(answer), "application/json")
@@ -297,7 +306,8 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits
     clock, idempotency, bus, timeline = Clock(), FakeIdempotency(), FakeBus(), FakeTimeline()
     upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
-    usage, webhooks, endpoints = FakeUsage(), FakeWebhooks(idempotency), FakeEndpoints()
+    usage, webhooks, endpoints = FakeUsage(), FakeWebhooks(timeline), FakeEndpoints()
+    bus.timeline = TimelineService(timeline, usage, webhooks, endpoints, clock.now)
     operations = FakeServiceHealth(), FakeConsumerGroups(), FakeDeadLetters()
     api = PublicApi(
         Dependencies(
@@ -308,9 +318,6 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits
             bus=bus,
             upstreams=upstreams,
             timeline=timeline,
-            usage=usage,
-            webhooks=webhooks,
-            webhook_client=endpoints,
             cipher=cipher,
             service_health=operations[0],
             consumer_groups=operations[1],

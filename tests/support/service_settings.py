@@ -4,7 +4,7 @@ import importlib
 
 from libs.service_defaults import ServiceSettings
 
-SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts")
+SERVICES = ("gateway", "registry", "runtime", "ingestion", "artifacts", "timeline")
 
 
 def settings_of(service: str) -> type[ServiceSettings]:

@@ -5,15 +5,20 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.timeline import RecordedEvent, TimelineFilter
 from libs.contracts.timestamps import now_text
 from libs.eventing.bus import OffsetMove, Overtaken, Partition
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
+from services.gateway.domain.timeline import TimelineEvent, TimelinePage
+from services.timeline.domain.events import NewEvent
 
 COMPANY = "company-1"
 
 
-def event(**fields: Any) -> TimelineEvent:
-    """An event that is not stored yet; what is left out is of the company and visible to all of it."""
+def event(**fields: Any) -> Any:
+    """An event that is not stored yet; what is left out is of the company and visible to all of it.
+
+    As the log gets it when it has usage, else as readers get it.
+    """
     made: dict[str, Any] = {
         "company_id": COMPANY,
         "id": new_id(),
@@ -25,7 +30,8 @@ def event(**fields: Any) -> TimelineEvent:
         "correlation_id": "label",
         "data": b"{}",
     }
-    return TimelineEvent(**{**made, **fields})
+    kind = NewEvent if "usage" in fields else TimelineEvent
+    return kind(**{**made, **fields})
 
 
 class FakeTimeline:
@@ -44,7 +50,7 @@ class FakeTimeline:
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
         return {partition: at for partition, at in self.stored_offsets.items() if partition.topic in topics}
 
-    async def store(self, events: Sequence[TimelineEvent], moves: Mapping[Partition, OffsetMove]) -> int:
+    async def store(self, events: Sequence[RecordedEvent], moves: Mapping[Partition, OffsetMove]) -> int:
         if any(self.stored_offsets.get(partition) != move.before for partition, move in moves.items()):
             raise Overtaken
         self.stored_offsets |= {partition: move.after for partition, move in moves.items()}

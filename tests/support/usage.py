@@ -5,7 +5,8 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from services.gateway.domain.usage import TurnUsage, UsageGroup, UsagePage, UsageSpan, UsageSum
+from libs.contracts.api.usage import UsageGroup
+from services.timeline.domain.usage import TurnUsage, UsagePage, UsageSpan, UsageSum
 
 NOTHING = UsageSum(
     group={},

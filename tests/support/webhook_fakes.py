@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from libs.contracts.api.pages import Page
-from libs.contracts.errors import NotFound
+from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.secrets import SecretCipher, id_of
-from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhook_deliveries import (
+from services.timeline.domain.deliveries import (
     Answer,
     AttemptOutcome,
     Delivery,
@@ -18,9 +18,8 @@ from services.gateway.domain.webhook_deliveries import (
     DueDelivery,
     FailureStreak,
 )
-from services.gateway.domain.webhook_ports import Backlog, ClaimedWebhook
-from services.gateway.domain.webhooks import DisabledReason, TooManyWebhooks, Webhook, WebhookSecret, WebhookStatus
-from tests.support.gateway_stores import FakeIdempotency
+from services.timeline.domain.ports import Backlog, ClaimedWebhook
+from services.timeline.domain.webhooks import Webhook, WebhookSecret
 from tests.support.pages import page_within
 from tests.support.timeline import FakeTimeline
 
@@ -38,16 +37,16 @@ class _Row:
 
 
 class FakeWebhooks:
-    """Store, queue and maintenance. ``events`` are the names of what was emitted, with the webhook's id."""
+    """Reader, writer, queue and maintenance. ``given_up``: webhooks that the queue disabled, and why."""
 
-    def __init__(self, idempotency: FakeIdempotency | None = None, timeline: FakeTimeline | None = None) -> None:
+    def __init__(self, timeline: FakeTimeline | None = None) -> None:
         self.rows: dict[str, _Row] = {}
         self.kept: dict[str, Delivery] = {}
         self.own_events: dict[str, bytes] = {}
-        self.events: list[tuple[str, str]] = []
+        self.given_up: list[tuple[DisabledReason, str]] = []
+        self.revoked: set[str] = set()
         self.leases: set[str] = set()
         self.timeline = timeline or FakeTimeline()
-        self._idempotency = idempotency or FakeIdempotency()
 
     async def webhook(self, company_id: str, webhook_id: str) -> Webhook | None:
         row = self.rows.get(webhook_id)
@@ -61,49 +60,44 @@ class FakeWebhooks:
         ]
         return page_within(found, limit=limit, offset=offset, cursor=cursor)
 
-    async def add(self, webhook: Webhook, secret: WebhookSecret, write: Write, *, most: int) -> None:
-        await self._idempotency.claim(write, webhook.id)
+    async def add(self, webhook: Webhook, secret: WebhookSecret, *, most: int) -> None:
         if sum(row.webhook.company_id == webhook.company_id for row in self.rows.values()) >= most:
-            raise TooManyWebhooks
+            raise Conflict(f"Your company has {most} webhooks, which is as many as it may have.")
         self.rows[webhook.id] = _Row(webhook, await self.timeline.head(webhook.company_id), [secret])
-        self.events.append(("created", webhook.id))
 
-    async def change(self, webhook: Webhook, changed: Callable[[Webhook], Webhook], write: Write) -> Webhook | None:
-        await self._idempotency.claim(write, webhook.id)
-        row = self.rows.get(webhook.id)
-        if row is None:
-            return None
-        before = row.webhook.status
-        webhook = row.webhook = changed(row.webhook)
-        self.events.append(("updated", webhook.id))
-        if webhook.status is WebhookStatus.ENABLED:
+    async def lock(self, company_id: str, webhook_id: str) -> Webhook | None:
+        return await self.webhook(company_id, webhook_id)
+
+    async def lock_of_key(self, key_id: str) -> Sequence[Webhook]:
+        return [row.webhook for row in self.rows.values() if row.webhook.key_id == key_id]
+
+    async def save(self, before: Webhook, after: Webhook) -> None:
+        row = self.rows[after.id]
+        row.webhook = after
+        if after.failing_since is None:
             row.streak = FailureStreak()
-            if before is not WebhookStatus.ENABLED:
-                self._head_due(webhook.id, {each.chain for each in self._pending(webhook.id)}, webhook.updated_at)
-        elif before is WebhookStatus.ENABLED:
-            self.events.append(("disabled", webhook.id))
-        return webhook
+        if (before.status, after.status) == (WebhookStatus.DISABLED, WebhookStatus.ENABLED):
+            self._head_due(after.id, {each.chain for each in self._pending(after.id)}, after.updated_at)
 
-    async def delete(self, webhook: Webhook, write: Write) -> None:
-        if self.rows.pop(webhook.id, None) is not None:
-            self.events.append(("deleted", webhook.id))
+    async def delete(self, webhook: Webhook) -> None:
+        del self.rows[webhook.id]
 
-    async def replace_secret(
-        self, webhook: Webhook, secret: WebhookSecret, write: Write, *, old_expires_at: datetime, most: int
-    ) -> bool:
-        row = self.rows.get(webhook.id)
-        if row is None:
-            raise NotFound("There is no webhook with this id.")
+    async def replace_secret(self, secret: WebhookSecret, *, old_expires_at: datetime, most: int) -> bool:
+        row = self.rows[secret.webhook_id]
         live = [each for each in row.secrets if each.expires_at is None or each.expires_at > secret.created_at]
         if len(live) >= most:
             return False
-        await self._idempotency.claim(write, secret.id)
         row.secrets = [
             secret,
             *(replace(each, expires_at=old_expires_at) if each.expires_at is None else each for each in live),
         ]
-        self.events.append(("updated", webhook.id))
         return True
+
+    async def is_revoked(self, key_id: str) -> bool:
+        return key_id in self.revoked
+
+    async def revoke(self, key_id: str, at: datetime) -> None:
+        self.revoked.add(key_id)
 
     async def deliveries(
         self, webhook_id: str, *, limit: int, offset: int, cursor: str | None = None
@@ -116,20 +110,19 @@ class FakeWebhooks:
         found = self.kept.get(delivery_id)
         return found if found is not None and found.webhook_id == webhook_id else None
 
-    async def add_test(self, delivery: Delivery, event: bytes, write: Write) -> None:
-        if delivery.webhook_id not in self.rows:
-            raise NotFound("There is no webhook with this id.")
-        await self._idempotency.claim(write, delivery.id)
+    async def add_test(self, delivery: Delivery, event: bytes) -> None:
         self.kept[delivery.id] = delivery
         self.own_events[delivery.id] = event
 
-    async def deliver_again(self, delivery: Delivery, write: Write, *, now: datetime) -> None:
-        await self._idempotency.claim(write, delivery.id)
-        before = self.kept[delivery.id]
-        again = replace(before, status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now, chain=delivery.id)
-        self.kept[delivery.id] = again
+    async def deliver_again(self, webhook_id: str, delivery_id: str, *, now: datetime) -> Delivery | None:
+        before = await self.delivery(webhook_id, delivery_id)
+        if before is None:
+            return None
+        again = replace(before, status=DeliveryStatus.PENDING, attempts=0, next_attempt_at=now, chain=delivery_id)
+        self.kept[delivery_id] = again
         if before.status is DeliveryStatus.PENDING:
-            self._head_due(delivery.webhook_id, {before.chain}, now, waiting_only=True)
+            self._head_due(webhook_id, {before.chain}, now, waiting_only=True)
+        return again
 
     async def renew(self, worker_id: str, lease_seconds: float) -> None:
         self.leases.add(worker_id)
@@ -256,7 +249,7 @@ class FakeWebhooks:
     def disable(self, webhook_id: str, reason: DisabledReason) -> None:
         row = self.rows[webhook_id]
         row.webhook = replace(row.webhook, status=WebhookStatus.DISABLED, disabled_reason=reason)
-        self.events.append((f"disabled:{reason.value}", webhook_id))
+        self.given_up.append((reason, webhook_id))
 
     async def purge(self, *, now: datetime, keep: timedelta, keep_pending: timedelta, limit: int) -> int:
         old = [

@@ -1,25 +1,40 @@
 """Webhooks, their timeline and workers in memory, on a clock that stands still."""
 
+import base64
 import json
+import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from standardwebhooks import Webhook as Verifier
 
+from libs.contracts.api.webhooks import WebhookStatus, secret_place
+from libs.contracts.commands.timeline import (
+    CreateWebhook,
+    Redeliver,
+    RotateWebhookSecret,
+    SealedSecret,
+    SendTestEvent,
+    UpdateWebhook,
+)
+from libs.contracts.errors import error_from
+from libs.contracts.events.timeline import WebhookDeliveryRequested
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, CommandRejected, Event
 from libs.fairness import FairSemaphore
 from libs.secrets import SecretCipher
-from services.gateway.domain.idempotency import Write
-from services.gateway.domain.webhook_deliveries import Delivery, DeliveryStatus
-from services.gateway.domain.webhooks import Webhook, WebhookStatus
-from services.gateway.use_cases.webhooks.webhook_attempts import WebhookAttempts
-from services.gateway.use_cases.webhooks.webhook_delivery import DeliveryTools
-from services.gateway.use_cases.webhooks.webhook_worker import WebhookWorker
-from services.gateway.use_cases.webhooks.webhooks import IssuedWebhook, WebhookChange, WebhookRequest, Webhooks
+from services.timeline.domain.deliveries import Delivery, DeliveryStatus
+from services.timeline.domain.webhooks import Webhook
+from services.timeline.use_cases.delivering.attempts import WebhookAttempts
+from services.timeline.use_cases.delivering.delivery import DeliveryTools
+from services.timeline.use_cases.delivering.worker import WebhookWorker
 from tests.support.gateway import Clock
 from tests.support.timeline import FakeTimeline, event
+from tests.support.timeline_service import TimelineService
+from tests.support.usage import FakeUsage
 from tests.support.waiting import elapse
 from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks, NoMetrics, Received
 
@@ -30,8 +45,21 @@ def caller(company: str = "company-1", user: str = "user-1", scopes: frozenset[s
     return Identity(company_id=company, user_id=user, key_id=f"key-of-{user}", scopes=scopes)
 
 
-def write(identity: Identity) -> Write:
-    return Write(identity=identity, correlation_id="label")
+def new_webhook_secret() -> str:
+    return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
+
+
+def sealed(secret: str, webhook_id: str) -> SealedSecret:
+    """The secret as the gateway sends it."""
+    secret_id = new_id()
+    ciphertext = CIPHER.encrypt(secret, place=secret_place(webhook_id, secret_id))
+    return SealedSecret(id=secret_id, ciphertext=base64.b64encode(ciphertext).decode())
+
+
+@dataclass(frozen=True)
+class IssuedWebhook:
+    webhook: Webhook
+    secret: str
 
 
 class WebhookWorld:
@@ -42,7 +70,7 @@ class WebhookWorld:
         self.endpoints = FakeEndpoints()
         self.metrics = NoMetrics()
         self.cipher = cipher
-        self.webhooks = Webhooks(self.store, self.endpoints, CIPHER, self.clock.now)
+        self.service = TimelineService(self.timeline, FakeUsage(), self.store, self.endpoints, self.clock.now)
         self.tools = DeliveryTools(
             queue=self.store,
             timeline=self.timeline,
@@ -56,19 +84,45 @@ class WebhookWorld:
         return WebhookWorker(self.tools, new_id())
 
     async def webhook(self, *types: str, identity: Identity | None = None, url: str = "") -> IssuedWebhook:
-        wanted = WebhookRequest(
+        secret, webhook_id = new_webhook_secret(), new_id()
+        command = CreateWebhook(
             url=url or f"https://{new_id()}.example/",
             event_types=types or ("*",),
             description="",
             status=WebhookStatus.ENABLED,
+            secret=sealed(secret, webhook_id),
         )
-        return await self.webhooks.create(write(identity or caller()), wanted)
+        await self._dispatch(command, identity or caller(), webhook_id)
+        return IssuedWebhook(self.store.rows[webhook_id].webhook, secret)
 
     async def change(self, webhook: Webhook, identity: Identity | None = None, **fields: Any) -> Webhook:
-        return await self.webhooks.change(write(identity or caller()), webhook.id, WebhookChange(**fields))
+        await self._dispatch(UpdateWebhook(webhook_id=webhook.id, **fields), identity or caller())
+        return self.store.rows[webhook.id].webhook
 
     async def rotate(self, webhook: Webhook, *, grace_seconds: int) -> str:
-        return (await self.webhooks.rotate_secret(write(caller()), webhook.id, grace_seconds=grace_seconds)).secret
+        secret = new_webhook_secret()
+        stored = sealed(secret, webhook.id)
+        await self._dispatch(
+            RotateWebhookSecret(webhook_id=webhook.id, secret=stored, grace_seconds=grace_seconds), caller()
+        )
+        return secret
+
+    async def send_test(self, webhook: Webhook) -> WebhookDeliveryRequested:
+        return await self._requested(SendTestEvent(webhook_id=webhook.id))
+
+    async def deliver_again(self, webhook: Webhook, delivery: Delivery) -> WebhookDeliveryRequested:
+        return await self._requested(Redeliver(webhook_id=webhook.id, delivery_id=delivery.id))
+
+    async def _requested(self, command: Command) -> WebhookDeliveryRequested:
+        requested = await self._dispatch(command, caller())
+        assert isinstance(requested, WebhookDeliveryRequested)
+        return requested
+
+    async def _dispatch(self, command: Command, identity: Identity, command_id: str | None = None) -> Event:
+        event = await self.service.dispatch(command, command_id or new_id(), "label", identity)
+        if isinstance(event, CommandRejected):
+            raise error_from(event.error)
+        return event
 
     async def happen(self, subject: str = "", *, times: int = 1, **fields: Any) -> list[str]:
         """Ids of new events of one subject."""

@@ -1,5 +1,5 @@
 """Commands, by the service that carries them out."""
 
-from libs.contracts.commands import artifacts, ingestion, registry, runtime
+from libs.contracts.commands import artifacts, ingestion, registry, runtime, timeline
 
-__all__ = ["artifacts", "ingestion", "registry", "runtime"]
+__all__ = ["artifacts", "ingestion", "registry", "runtime", "timeline"]

@@ -1,15 +1,16 @@
 """Interfaces of the gateway to its database and to the other services."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
+from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter, TimelinePage
+from services.gateway.domain.timeline import TimelineEvent, TimelinePage
 
 
 class KeyStore(Protocol):
@@ -99,7 +100,7 @@ class IdempotencyStore(Protocol):
 
 
 class Timeline(Protocol):
-    """Reads the numbered log of events.
+    """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log cannot be read.
 
     Positions of a company have no gaps, and an event is there before the one with the next position: whoever has read
     up to a position never misses one below it.
@@ -122,13 +123,3 @@ class Timeline(Protocol):
 
     async def turn(self, company_id: str, turn_id: str, *, after_sequence: int) -> Sequence[TimelineEvent]:
         """Recorded events whose subject is the turn, with sequences above ``after_sequence``, in their order."""
-
-
-class TimelinePartitions(Protocol):
-    """The timeline's storage, day by day. Any process may call any method at any time."""
-
-    async def make(self, today: date) -> None:
-        """Makes what is missing for today, for the day before, as clocks may be behind, and for the next days."""
-
-    async def drop_before(self, day: date) -> None:
-        """Drops the events of earlier days."""

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from libs.contracts.errors import PermissionDenied, ServiceUnavailable
+from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.timeline import TimelineFilter
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,6 @@ from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamClient
 from services.gateway.domain.limits import SharedLimits
 from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline, TokenCodec
-from services.gateway.domain.usage import UsageStore
-from services.gateway.domain.webhook_ports import WebhookClient, WebhookStore
 from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.credentials import Credentials
@@ -49,7 +47,7 @@ from services.gateway.use_cases.reading.turn_history import TurnHistory
 from services.gateway.use_cases.secrets import Secrets
 from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
-from services.gateway.use_cases.webhooks.webhooks import Webhooks
+from services.gateway.use_cases.webhooks import Webhooks
 
 PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
     OpenAIApplication,
@@ -71,9 +69,6 @@ class Dependencies:
     bus: CommandSender
     upstreams: UpstreamClient
     timeline: Timeline
-    usage: UsageStore
-    webhooks: WebhookStore
-    webhook_client: WebhookClient
     cipher: SecretCipher | None
     service_health: ServiceHealth
     consumer_groups: ConsumerGroups
@@ -120,11 +115,10 @@ class PublicApi:
             keys=Keys(outside.keys, now, limits, self.credentials.changed),
             tokens=outside.tokens,
             connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
-            webhooks=Webhooks(outside.webhooks, outside.webhook_client, outside.cipher, now),
+            webhooks=Webhooks(commands, outside.cipher),
             secrets=Secrets(commands, outside.cipher),
-            budgets=Budgets(commands, outside.keys, outside.usage, now),
+            budgets=Budgets(commands, outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
-            usage=outside.usage,
             health=Health(outside.service_health, outside.consumer_groups, now, monotonic),
             dead_letters=VisibleDeadLetters(outside.dead_letters, monotonic),
             failures=Failures(upstreams),

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody
+from libs.contracts.api.usage import UsageReport
 from libs.contracts.commands.runtime import CreateBudget
-from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
+from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Command, Received
+from libs.contracts.timestamps import format_time
+from libs.service_defaults import UpstreamClient
+from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import KeyStore
-from services.gateway.domain.usage import UsageSpan, UsageStore
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 
@@ -20,11 +23,14 @@ from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 class Budgets:
     commands: CommandDispatcher
     keys: KeyStore
-    usage: UsageStore
+    upstreams: UpstreamClient
     now: Callable[[], datetime]
 
     async def create(self, write: Write, body: CreateBudgetBody) -> Received:
-        """Raises ``ValidationFailed`` for a user or key that the company does not have."""
+        """Raises ``ValidationFailed`` for a user or key that the company does not have.
+
+        Raises ``ServiceUnavailable`` while it is not known what a day or month has taken.
+        """
 
         async def make(_: str) -> Command:
             owner_id = await self._owner(write.identity.company_id, body)
@@ -51,15 +57,19 @@ class Budgets:
         if body.period == "total":
             return BudgetUse()
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        span = UsageSpan(
-            company_id=company_id,
-            user_id=body.user_id,
-            key_id=body.key_id,
-            begin=midnight if body.period == "day" else midnight.replace(day=1),
-            end=now + timedelta(hours=1),
-        )
-        totals = (await self.usage.usage(span, (), limit=1, offset=0)).totals
-        return BudgetUse(cost=decimal_text(totals.cost), tokens=totals.input_tokens + totals.output_tokens)
+        begin = midnight if body.period == "day" else midnight.replace(day=1)
+        whose = {"user_id": body.user_id, "key_id": body.key_id}
+        params = {
+            "begin": format_time(begin),
+            "end": format_time(now + timedelta(hours=1)),
+            "limit": 1,
+            **{name: value for name, value in whose.items() if value is not None},
+        }
+        # Of all users: whoever may make budgets need not see what others have used.
+        reader = Identity(company_id=company_id, user_id="gateway", key_id="gateway", scopes={Scope.COMPANY_READ})
+        reply = await self.upstreams.request("GET", "timeline", "/internal/usage", reader, params=params)
+        totals = UsageReport.model_validate_json(checked(reply)).totals
+        return BudgetUse(cost=totals.cost, tokens=totals.input_tokens + totals.output_tokens)
 
 
 def _unknown(name: str, message: str) -> ValidationFailed:

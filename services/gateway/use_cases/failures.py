@@ -15,7 +15,7 @@ from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import FAILURES_PATH
 
 _log = structlog.get_logger("operations")
-_OWNERS: Final = ("runtime", "ingestion", "artifacts", "registry")
+_OWNERS: Final = ("runtime", "ingestion", "artifacts", "registry", "timeline")
 _MOST: Final = 100
 _SECONDS: Final = 4.0
 

@@ -12,7 +12,7 @@ from tests.cluster.cluster import Installation, Say, ScenarioFailed, ask, attemp
 from tests.cluster.loaded import under_load
 from tests.cluster.node import environment, kill, kubectl
 
-KILLED = ("gateway", "gateway-timeline", "runtime-worker", "ingestion-streams", "artifacts-worker", "registry")
+KILLED = ("gateway", "timeline-log", "runtime-worker", "ingestion-streams", "artifacts-worker", "registry")
 
 
 def rolling_update(small: Installation, say: Say) -> None:
@@ -118,7 +118,7 @@ def _cordoned() -> Iterator[None]:
 
 def _drain(small: Installation, say: Say) -> None:
     """The pods of all processes leave; the same node, let in again, is the one that takes their successors."""
-    selector = "app.kubernetes.io/component in (api, worker, streams, timeline, webhooks)"
+    selector = "app.kubernetes.io/component in (api, worker, streams, log, webhooks)"
     before = {pod["metadata"]["name"] for pod in small.objects("pods", f"--selector={selector}")}
     began = time.monotonic()
     command = kubectl("drain", settings.NODE, "--delete-emptydir-data", "--timeout=300s", f"--pod-selector={selector}")

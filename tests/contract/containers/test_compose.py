@@ -13,10 +13,10 @@ from tests.support.compose import TEXT, compose, containers, example, image_of, 
 
 def test_every_process_has_a_container() -> None:
     declared = {(service.name, process.role) for service in SERVICES for process in service.processes}
-    # The embedded stack has these in one process.
-    gateway = {("gateway", "api"), ("gateway", "timeline"), ("gateway", "webhooks")}
+    # The embedded stack has those of the timeline in one process.
+    apart = {("gateway", "api"), ("timeline", "api"), ("timeline", "log"), ("timeline", "webhooks")}
 
-    assert set(processes().values()) == declared - {("gateway", "all")} | gateway
+    assert set(processes().values()) == declared - {("gateway", "all"), ("timeline", "all")} | apart
     # By these names services and people find them.
     assert {"kafka", "postgres", "weaviate", *(service.name for service in SERVICES)} <= containers().keys()
 

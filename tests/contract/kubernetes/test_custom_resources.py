@@ -41,7 +41,7 @@ def _of_operators(manifests: tuple[Manifest, ...]) -> list[Manifest]:
     return [manifest for manifest in manifests if manifest["apiVersion"] in OPERATORS]
 
 
-@pytest.mark.parametrize(("name", "count"), [("production", 34), ("keda", 43), ("monitored", 2)])
+@pytest.mark.parametrize(("name", "count"), [("production", 39), ("keda", 48), ("monitored", 2)])
 def test_resources_of_operators_fit_their_schemas(name: str, count: int, request: pytest.FixtureRequest) -> None:
     resources = _of_operators(request.getfixturevalue(name))
 

@@ -15,10 +15,11 @@ TOPICS_BY_NAME = {topic.name: topic for topic in TOPICS}
 # Who asks whom over HTTP; docs of the services. Payloads too large for an event are asked for at its owner, too.
 CALLERS = {
     "gateway": set[str](),
-    "registry": {"gateway", "runtime"},
-    "runtime": {"gateway", "registry", "artifacts"},
-    "ingestion": {"gateway", "registry", "runtime", "artifacts"},
-    "artifacts": {"gateway", "runtime", "ingestion"},
+    "registry": {"gateway", "runtime", "timeline"},
+    "runtime": {"gateway", "registry", "artifacts", "timeline"},
+    "ingestion": {"gateway", "registry", "runtime", "artifacts", "timeline"},
+    "artifacts": {"gateway", "runtime", "ingestion", "timeline"},
+    "timeline": {"gateway"},
 }
 # Servers that the dev overlay brings along, and who reaches them; nobody by name means all of the system.
 SERVERS = {
@@ -29,7 +30,7 @@ SERVERS = {
 }
 PUBLIC = ("203.0.113.7", "2606:4700::1111")
 # Policies that let processes reach the internet.
-OUTWARD = {"runtime", "ingestion", "artifacts", "operator", "gateway-webhooks"}
+OUTWARD = {"runtime", "ingestion", "artifacts", "operator", "timeline-webhooks"}
 PRIVATE = ("10.96.0.1", "172.20.3.4", "192.168.1.1", "169.254.169.254", "fd00:10::1", "fe80::1")
 # Deployment, its consumer group, and the topics that its members share.
 SHARED = {
@@ -40,7 +41,7 @@ SHARED = {
     "artifacts-worker": {"artifacts-commands"},
 }
 GROUPS = {
-    "gateway-timeline": {topic.name: "gateway-timeline" for topic in EVENT_TOPICS},
+    "timeline-log": {topic.name: "timeline-log" for topic in EVENT_TOPICS},
     "runtime-worker": {"runtime-commands": "runtime-commands"},
     "ingestion-worker": {"ingestion-commands": "ingestion-commands", "artifacts-events": "ingestion-artifacts"},
     "ingestion-streams": {"ingestion-work": "ingestion-worker"},
@@ -99,7 +100,7 @@ def test_only_callers_reach_a_service_and_only_its_owners_are_called(overlay: tu
     policies = named(of_kind(overlay, "NetworkPolicy"))
     everything = policies.pop("everything")["spec"]
     assert set(everything["policyTypes"]) == {"Ingress", "Egress"}
-    others = {"object-accounts", "operator", "reached-by-operator", "gateway-webhooks"}
+    others = {"object-accounts", "operator", "reached-by-operator", "timeline-webhooks"}
     assert policies.keys() - SERVERS.keys() - others == CALLERS.keys()
     for service in CALLERS:
         policy = policies[service]
@@ -192,7 +193,7 @@ def test_private_networks_are_not_reached_by_either_protocol(overlay: tuple[Mani
         "ingestion",
         "artifacts",
         "operator",
-        "gateway-webhooks",
+        "timeline-webhooks",
     }
     for found in filter(None, blocks.values()):
         for address in PUBLIC:

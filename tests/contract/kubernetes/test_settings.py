@@ -122,11 +122,12 @@ def test_roles_are_known_and_all_run(overlay: tuple[Manifest, ...]) -> None:
 
     both = ["api", "worker"]
     assert roles == {
-        "gateway": ["api", "timeline", "webhooks"],
+        "gateway": ["api"],
         "registry": both,
         "runtime": both,
         "ingestion": ["api", "streams", "worker"],
         "artifacts": both,
+        "timeline": ["api", "log", "webhooks"],
     }
     jobs = [(service_of(container), container["args"]) for _, container in containers(overlay, "Job")]
     assert sorted(jobs) == [(service, ["migrate"]) for service in sorted(SERVICES)]

@@ -30,7 +30,7 @@ def test_a_letter_is_looked_at_and_replayed(open_page: Open, stack: RunningStack
     letter = put_letter_now(stack.kafka, company_id, label, reason=f"ValueError('{HOSTILE}')", note=HOSTILE)
     page = open_page(f"operators/?correlation_id={label}")
     expect(page.get_by_role("table", name="Replicas").get_by_role("row").filter(has_text="ready")).not_to_have_count(0)
-    expect(page.get_by_role("table", name="Consumer lag")).to_contain_text("gateway-timeline")
+    expect(page.get_by_role("table", name="Consumer lag")).to_contain_text("timeline-log")
     row = row_of(page, label)
     expect(row).to_contain_text(HOSTILE[:40])
     expect(row).to_contain_text("not replayed")

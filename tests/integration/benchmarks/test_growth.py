@@ -11,8 +11,6 @@ from benchmarks.scaling import Purges, database_at
 from benchmarks.scaling_rows import EVENTS_OF_A_TURN, TURNS_OF_A_SESSION, KnowledgeBase, Rows, Sessions, Stores, execute
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
-from services.gateway.bootstrap import MIGRATIONS as GATEWAY
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from services.ingestion.bootstrap import MIGRATIONS as INGESTION
@@ -20,6 +18,8 @@ from services.ingestion.domain.engines import IndexedChunk, Query
 from services.ingestion.domain.ranking import search
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.bootstrap import MIGRATIONS as TIMELINE
 from tests.support.generated_rows import fill
 from tests.support.infrastructure import Infrastructure
 
@@ -30,14 +30,14 @@ TURNS = SESSIONS * TURNS_OF_A_SESSION
 
 @pytest_asyncio.fixture
 async def stores(infrastructure: Infrastructure) -> AsyncIterator[Stores]:
-    migrations = {f"test_{secrets.token_hex(6)}": each for each in (RUNTIME, GATEWAY, INGESTION)}
+    migrations = {f"test_{secrets.token_hex(6)}": each for each in (RUNTIME, TIMELINE, INGESTION)}
     yield Stores(*[await infrastructure.create_migrated(name, each) for name, each in migrations.items()])
     for name in migrations:
         await infrastructure.drop_database(name)
 
 
 async def test_generated_sessions_are_found_and_a_purge_leaves_what_has_not_expired(stores: Stores) -> None:
-    async with database_at(stores.gateway) as database:
+    async with database_at(stores.timeline) as database:
         for age in range(30):
             await PostgresTimelinePartitions(database).make(datetime.now(UTC).date() - timedelta(days=age))
     stores.reserve_outbox_ids()
@@ -50,7 +50,7 @@ async def test_generated_sessions_are_found_and_a_purge_leaves_what_has_not_expi
     caller = Identity(company_id=COMPANY, user_id=OWNER, key_id="k", scopes=frozenset({Scope.SESSIONS_READ}))
     async with database_at(stores.runtime) as database:
         assert await PostgresSessionReads(database).session("grown-s00000040", caller) is not None
-    days = [day for (day,) in execute(stores.gateway, "SELECT day FROM timeline_events ORDER BY position")]
+    days = [day for (day,) in execute(stores.timeline, "SELECT day FROM timeline_events ORDER BY position")]
     assert days == sorted(days)
     assert len(set(days)) == 30
 
@@ -67,7 +67,7 @@ async def test_generated_sessions_are_found_and_a_purge_leaves_what_has_not_expi
     assert execute(stores.runtime, kept) == [(SESSIONS,)]
     assert execute(stores.runtime, "SELECT sum(amount) FROM company_amounts") == [(SESSIONS,)]
     events = "SELECT count(*), min(position), max(position) FROM timeline_events"
-    assert execute(stores.gateway, events) == [(TURNS * EVENTS_OF_A_TURN, 1, TURNS * EVENTS_OF_A_TURN)]
+    assert execute(stores.timeline, events) == [(TURNS * EVENTS_OF_A_TURN, 1, TURNS * EVENTS_OF_A_TURN)]
 
 
 async def test_copies_of_a_knowledge_base_are_searched(stores: Stores) -> None:

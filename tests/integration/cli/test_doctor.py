@@ -15,8 +15,8 @@ from libs.contracts.identifiers import new_id
 from libs.eventing.administration import create_topics
 from libs.persistence import migrate
 from libs.secrets import SecretCipher
-from services.gateway.bootstrap import MIGRATIONS as GATEWAY_MIGRATIONS
 from services.ingestion.bootstrap import MIGRATIONS
+from services.timeline.bootstrap import MIGRATIONS as TIMELINE_MIGRATIONS
 from tests.support.infrastructure import Infrastructure
 
 
@@ -84,9 +84,9 @@ async def _fail(database_url: str) -> None:
 
 def test_secrets_under_another_key_are_found(database: str, monkeypatch: pytest.MonkeyPatch) -> None:
     old, new = bytes(range(32)), bytes(range(32, 64))
-    migrate(database, GATEWAY_MIGRATIONS)
+    migrate(database, TIMELINE_MIGRATIONS)
     asyncio.run(_keep_secret(database, SecretCipher([old])))
-    monkeypatch.setenv("AES_GATEWAY_DATABASE_URL", database)
+    monkeypatch.setenv("AES_TIMELINE_DATABASE_URL", database)
     for keys, state in (([old], "ok"), ([new, old], "warning"), ([new], "failed")):
         monkeypatch.setenv("AES_SECRETS_KEY", ",".join(base64.b64encode(key).decode() for key in keys))
         assert examine()[1]["secrets of webhooks"]["state"] == state

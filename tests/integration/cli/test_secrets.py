@@ -1,4 +1,4 @@
-"""`aes secrets rotate` on the databases of gateway and registry."""
+"""`aes secrets rotate` on the databases of timeline and registry."""
 
 import asyncio
 import base64
@@ -15,12 +15,12 @@ from cli.app import app
 from cli.installation import Installation
 from deploy.local.credentials import Credentials
 from deploy.local.home import Home
+from libs.contracts.api import webhooks
 from libs.contracts.api.toolsets import secret_place
 from libs.contracts.identifiers import new_id
 from libs.secrets import SecretCipher
-from services.gateway.bootstrap import MIGRATIONS as GATEWAY
-from services.gateway.domain import webhooks
 from services.registry.bootstrap import MIGRATIONS as REGISTRY
+from services.timeline.bootstrap import MIGRATIONS as TIMELINE
 from tests.support.infrastructure import Infrastructure
 
 OLD, NEW, LOST, STORED = b"o" * 32, b"n" * 32, b"l" * 32, b"s" * 32
@@ -28,8 +28,8 @@ OLD, NEW, LOST, STORED = b"o" * 32, b"n" * 32, b"l" * 32, b"s" * 32
 
 @pytest.fixture
 def databases(infrastructure: Infrastructure, topic_prefix: str) -> Iterator[dict[str, str]]:
-    names = {service: f"test_{topic_prefix.strip('-')}_{service}" for service in ("gateway", "registry")}
-    migrations = {"gateway": GATEWAY, "registry": REGISTRY}
+    names = {service: f"test_{topic_prefix.strip('-')}_{service}" for service in ("timeline", "registry")}
+    migrations = {"timeline": TIMELINE, "registry": REGISTRY}
     yield {
         service: asyncio.run(infrastructure.create_migrated(name, migrations[service]))
         for service, name in names.items()
@@ -68,7 +68,7 @@ def test_every_secret_gets_the_newest_key(databases: dict[str, str], monkeypatch
     monkeypatch.setenv("AES_SECRETS_KEY", keys(NEW, OLD))
     for name, key in (("ONE", OLD), ("TWO", NEW), ("GONE", LOST)):
         keep_secret(databases["registry"], name, key)
-    webhook_id, secret_id = keep_webhook_secret(databases["gateway"], OLD)
+    webhook_id, secret_id = keep_webhook_secret(databases["timeline"], OLD)
 
     result = CliRunner().invoke(app, ["secrets", "rotate", "--json"])
 
@@ -82,7 +82,7 @@ def test_every_secret_gets_the_newest_key(databases: dict[str, str], monkeypatch
     newest = SecretCipher([NEW])
     with psycopg.connect(databases["registry"]) as connection:
         stored = dict(connection.execute("SELECT name, ciphertext FROM secrets WHERE name <> 'GONE'").fetchall())
-    with psycopg.connect(databases["gateway"]) as connection:
+    with psycopg.connect(databases["timeline"]) as connection:
         ((webhook,),) = connection.execute("SELECT ciphertext FROM webhook_secrets").fetchall()
     assert {name: newest.decrypt(each, place=secret_place("company-1", name)) for name, each in stored.items()} == {
         "ONE": "value of ONE",

@@ -27,6 +27,9 @@ from services.gateway.use_cases import principals
 from services.runtime.bootstrap import MIGRATIONS as RUNTIME_MIGRATIONS
 from services.runtime.bootstrap import build as build_runtime
 from services.runtime.settings import RuntimeSettings
+from services.timeline.bootstrap import MIGRATIONS as TIMELINE_MIGRATIONS
+from services.timeline.bootstrap import build as build_timeline
+from services.timeline.settings import TimelineSettings
 from tests.servers.model_stub import ModelStub
 from tests.support import sample_owner
 from tests.support.gateway_upstream import Upstream, UpstreamSettings, UpstreamWork
@@ -45,7 +48,7 @@ async def until_ready(service: Service) -> None:
     await until(ready)
 
 
-def gateway_on(database_url: str, kafka: str, prefix: str, upstream_url: str = "") -> Service:
+def gateway_on(database_url: str, kafka: str, prefix: str, upstream_url: str = "", timeline_url: str = "") -> Service:
     return build(
         GatewaySettings(
             kafka_bootstrap_servers=kafka,
@@ -56,9 +59,30 @@ def gateway_on(database_url: str, kafka: str, prefix: str, upstream_url: str = "
             port=choose_free(),
             registry_url=upstream_url,
             runtime_url=upstream_url,
+            timeline_url=timeline_url,
             shutdown_grace_seconds=1,
         )
     )
+
+
+@asynccontextmanager
+async def timeline_beside(infrastructure: Infrastructure, kafka: str, prefix: str) -> AsyncIterator[Service]:
+    """A timeline that is not running yet, with a database of its own."""
+    async with database_with(infrastructure, TIMELINE_MIGRATIONS) as database_url:
+        yield build_timeline(
+            TimelineSettings(
+                kafka_bootstrap_servers=kafka,
+                topic_prefix=prefix,
+                signing_key=SIGNING_KEY,
+                database_url=SecretStr(database_url),
+                port=choose_free(),
+                shutdown_grace_seconds=1,
+            )
+        )
+
+
+def url_of(service: Service) -> str:
+    return f"http://127.0.0.1:{service.settings.port}"
 
 
 def client_of(service: Service, secret: str) -> httpx.AsyncClient:
@@ -119,6 +143,7 @@ class TwoGateways:
 
     services: list[Service]
     upstream: Upstream
+    timeline: Service
     database_url: str
 
 
@@ -130,6 +155,7 @@ class Replicas(Clients):
     upstream: Upstream
     work: UpstreamWork
     """The work that the upstream has carried out for this company."""
+    timeline: Service
     database_url: str
 
 
@@ -140,6 +166,7 @@ async def two_gateways(infrastructure: Infrastructure, kafka: str) -> AsyncItera
     async with (
         database_with(infrastructure, sample_owner.MIGRATIONS) as upstream_database,
         database_with(infrastructure, MIGRATIONS) as database_url,
+        timeline_beside(infrastructure, kafka, prefix) as timeline,
     ):
         upstream = Upstream(
             UpstreamSettings(
@@ -152,10 +179,10 @@ async def two_gateways(infrastructure: Infrastructure, kafka: str) -> AsyncItera
                 shutdown_grace_seconds=1,
             )
         )
-        url = f"http://127.0.0.1:{upstream.service.settings.port}"
-        gateways = [gateway_on(database_url, kafka, prefix, url) for _ in range(2)]
-        async with running(upstream.service, *gateways):
-            yield TwoGateways(gateways, upstream, database_url)
+        urls = url_of(upstream.service), url_of(timeline)
+        gateways = [gateway_on(database_url, kafka, prefix, *urls) for _ in range(2)]
+        async with running(upstream.service, timeline, *gateways):
+            yield TwoGateways(gateways, upstream, timeline, database_url)
 
 
 @asynccontextmanager
@@ -166,6 +193,7 @@ async def replicas_of(gateways: TwoGateways) -> AsyncIterator[Replicas]:
             services=gateways.services,
             upstream=gateways.upstream,
             work=gateways.upstream.work_of(own.company_id),
+            timeline=gateways.timeline,
             database_url=gateways.database_url,
         )
 
@@ -203,13 +231,14 @@ class RuntimeAndGateways:
     services: list[Service]
     gateway_database: str
     runtime_database: str
+    timeline_database: str
 
 
 @dataclass(frozen=True)
 class Installation(Clients):
     """Two gateways and a runtime; ``clients`` use the key of a company of the test's own, one for each gateway."""
 
-    gateway_database: str
+    timeline_database: str
     runtime_database: str
 
     async def session(self, model: str, **config: Any) -> str:
@@ -236,6 +265,7 @@ async def runtime_and_gateways(infrastructure: Infrastructure, kafka: str) -> As
     async with (
         database_with(infrastructure, RUNTIME_MIGRATIONS) as runtime_database,
         database_with(infrastructure, MIGRATIONS) as gateway_database,
+        timeline_beside(infrastructure, kafka, prefix) as timeline,
     ):
         with pytest.MonkeyPatch.context() as environment:
             environment.setenv("OPENAI_BASE_URL", await model.start())
@@ -250,10 +280,11 @@ async def runtime_and_gateways(infrastructure: Infrastructure, kafka: str) -> As
                     shutdown_grace_seconds=1,
                 )
             )
-            url = f"http://127.0.0.1:{runtime.settings.port}"
-            gateways = [gateway_on(gateway_database, kafka, prefix, url) for _ in range(2)]
-            async with running(runtime, *gateways):
-                yield RuntimeAndGateways(gateways, gateway_database, runtime_database)
+            urls = url_of(runtime), url_of(timeline)
+            gateways = [gateway_on(gateway_database, kafka, prefix, *urls) for _ in range(2)]
+            async with running(runtime, timeline, *gateways):
+                timeline_database = timeline.settings.database_url.get_secret_value()
+                yield RuntimeAndGateways(gateways, gateway_database, runtime_database, timeline_database)
     await model.stop()
 
 
@@ -262,7 +293,7 @@ async def installation(runtime_and_gateways: RuntimeAndGateways) -> AsyncIterato
     shared = runtime_and_gateways
     async with clients_of_a_company(shared.services, shared.gateway_database) as own:
         yield Installation(
-            **vars(own), gateway_database=shared.gateway_database, runtime_database=shared.runtime_database
+            **vars(own), timeline_database=shared.timeline_database, runtime_database=shared.runtime_database
         )
 
 

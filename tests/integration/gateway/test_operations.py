@@ -96,7 +96,11 @@ async def test_each_company_finds_its_own_letters_page_by_page(
 
     get = VisibleDeadLetters(letters, lambda: 0.0).get
     assert (await get(BOB, f"{DLQ}.3")).letter.value == b"{}"
-    for reader, identifier in ((ADA, f"{DLQ}.3"), (OPERATOR, f"{DLQ}.60"), (OPERATOR, "registry-events-gateway-dlq.0")):
+    for reader, identifier in (
+        (ADA, f"{DLQ}.3"),
+        (OPERATOR, f"{DLQ}.60"),
+        (OPERATOR, "registry-events-timeline-dlq.0"),
+    ):
         with pytest.raises(NotFound):
             await get(reader, identifier)
 

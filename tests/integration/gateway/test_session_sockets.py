@@ -13,9 +13,9 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from libs.contracts.identifiers import new_id
 from libs.persistence import Database
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
 from services.gateway.entrypoints.rest import session_socket
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.gateway_upstream import HELD, SESSION
 from tests.support.timeline import event
@@ -27,7 +27,7 @@ EXECUTE = f"/runtime/{SESSION}/execute/"
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def log(stoppable_replicas: Replicas) -> AsyncIterator[PostgresTimelineLog]:
-    database = Database(stoppable_replicas.database_url, name="test", timeout=30.0)
+    database = Database(stoppable_replicas.timeline.settings.database_url.get_secret_value(), name="test", timeout=30.0)
     await database.open()
     yield PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: datetime.now(UTC))
     await database.close()

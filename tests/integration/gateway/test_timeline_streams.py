@@ -16,12 +16,12 @@ import pytest_asyncio
 
 from deploy.local.ports import choose_free
 from libs.contracts.identifiers import new_id
+from libs.contracts.timeline import TimelineFilter
 from libs.persistence import Database
-from services.gateway.adapters.postgres import timeline as adapter
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
-from services.gateway.adapters.postgres.timeline_log import PostgresTimelineLog
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
-from services.gateway.domain.timeline import TimelineFilter
+from services.timeline.adapters.postgres import timeline as adapter
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas, TwoGateways
 from tests.support.tcp_proxy import TcpProxy
 from tests.support.timeline import event
@@ -34,7 +34,8 @@ SSE = {"accept": "text/event-stream"}
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def database(gateways: TwoGateways) -> AsyncIterator[Database]:
-    database = Database(gateways.database_url, name="test", plan_once=True, timeout=30.0)
+    url = gateways.timeline.settings.database_url.get_secret_value()
+    database = Database(url, name="test", plan_once=True, timeout=30.0)
     await database.open()
     yield database
     await database.close()

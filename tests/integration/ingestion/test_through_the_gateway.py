@@ -22,9 +22,8 @@ from tests.support.gateway import Clock, FakeBus
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
 from tests.support.operations import FakeConsumerGroups, FakeDeadLetters, FakeServiceHealth
 from tests.support.timeline import FakeTimeline
-from tests.support.usage import FakeUsage
 from tests.support.waiting import WITHIN, until
-from tests.support.webhook_fakes import CIPHER, FakeEndpoints, FakeWebhooks
+from tests.support.webhook_fakes import CIPHER
 
 HEAD = b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n'
 TAIL = b"\r\n--b--\r\n"
@@ -81,9 +80,6 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
             bus=FakeBus(),
             upstreams=calls,
             timeline=FakeTimeline(),
-            usage=FakeUsage(),
-            webhooks=FakeWebhooks(idempotency),
-            webhook_client=FakeEndpoints(),
             cipher=CIPHER,
             service_health=FakeServiceHealth(),
             consumer_groups=FakeConsumerGroups(),

@@ -14,6 +14,7 @@ from services.gateway.adapters.postgres import expiry as gateway
 from services.ingestion.adapters.postgres import expiry as ingestion
 from services.registry.adapters.postgres import expiry as registry
 from services.runtime.adapters.postgres import expiry as runtime
+from services.timeline.adapters.postgres import expiry as timeline
 
 ROOT = Path(__file__).parents[3]
 DAYS = 35
@@ -72,14 +73,17 @@ GATEWAY_ROWS = f"""
     FROM (VALUES
         ('{KEY.format(1)}', now() + interval '1 day', {OLD}, NULL), ('{KEY.format(2)}', {OLD}, NULL, NULL),
         ('{KEY.format(3)}', NULL, NULL, NULL), ('{KEY.format(4)}', now(), NULL, '{KEY.format(5)}'),
-        ('{KEY.format(5)}', NULL, {OLD}, NULL), ('{KEY.format(6)}', NULL, {OLD}, NULL)
+        ('{KEY.format(5)}', NULL, {OLD}, NULL)
     ) k (id, expires_at, revoked_at, successor);
+    INSERT INTO idempotency_keys SELECT '{KEY.format(0)}', '', '', '', day::text, '', '{KEY.format(0)}', '',
+           now() - make_interval(days => day) FROM generate_series(1, 5) day
+"""
+TIMELINE_ROWS = f"""
+    INSERT INTO revoked_keys VALUES ('{KEY.format(1)}', {OLD}), ('{KEY.format(2)}', now());
     INSERT INTO webhooks (id, company_id, user_id, key_id, sees_company, url, event_types, description, status,
                           created_at, updated_at, cursor)
     VALUES ('{KEY.format(9)}', '{KEY.format(0)}', '{KEY.format(0)}', '{KEY.format(6)}', false, '', '{{}}', '',
             'disabled', now(), now(), 0);
-    INSERT INTO idempotency_keys SELECT '{KEY.format(0)}', '', '', '', day::text, '', '{KEY.format(0)}', '',
-           now() - make_interval(days => day) FROM generate_series(1, 5) day
 """
 REGISTRY_ROWS = f"""
     INSERT INTO agents (id, agent_key, company_id, owner_id, is_public, is_shared, allowed_origins, entry_point,
@@ -97,6 +101,7 @@ CASES = {
     "artifacts": (artifacts, ARTIFACTS_ROWS, {"a-old", "s-old"}),
     "gateway": (gateway, GATEWAY_ROWS, {KEY.format(1), KEY.format(2)}),
     "registry": (registry, REGISTRY_ROWS, {"old"}),
+    "timeline": (timeline, TIMELINE_ROWS, set[str]()),
 }
 MESSAGES = """
     INSERT INTO outbox (event_id, type, topic, subject, sequence, company_id, correlation_id, terminal, payload,
@@ -128,7 +133,7 @@ async def pass_over(database: Database, retention: Retention) -> None:
             pass
 
 
-@pytest.mark.parametrize("service", CASES)
+@pytest.mark.parametrize("service", [service for service, (_, _, gone) in CASES.items() if gone])
 @pytest.mark.parametrize("rows", [1, 1000])
 async def test_what_has_ended_goes_with_the_numbers_of_its_events(database_url: str, service: str, rows: int) -> None:
     owner, content, gone = CASES[service]
@@ -147,6 +152,16 @@ async def test_what_has_ended_goes_with_the_numbers_of_its_events(database_url: 
         assert left == before - gone
         if service == "gateway":
             assert await database.execute("SELECT count(*) FROM idempotency_keys") == [(2,)]
+
+
+async def test_the_timeline_forgets_keys_that_were_revoked_long_ago(database_url: str) -> None:
+    async with migrated(database_url, "timeline") as database:
+        await database.execute(TIMELINE_ROWS)
+        retention = Retention()
+        for expiry in timeline.EXPIRIES:
+            retention.add(expiry, DAYS)
+        await pass_over(database, retention)
+        assert await database.execute("SELECT id::text FROM revoked_keys") == [(KEY.format(2),)]
 
 
 async def test_a_row_that_is_not_needed_any_more_goes_with_the_next_pass_though_older_ones_went_before(

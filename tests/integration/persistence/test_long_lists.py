@@ -20,20 +20,20 @@ import pytest
 from libs.contracts.api.knowledge import SearchFilters
 from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.identity import Identity
+from libs.contracts.timeline import TimelineFilter
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, migrate
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.keys import PostgresKeys
-from services.gateway.adapters.postgres.timeline import MOST_LOOKED_AT, PostgresTimeline
-from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
-from services.gateway.domain.timeline import TimelineFilter
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader, PostgresSearchableFiles
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.domain.files import FileFilter
 from services.registry.adapters.postgres.agents import PostgresAgentReader
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
+from services.timeline.adapters.postgres.timeline import MOST_LOOKED_AT, PostgresTimeline
+from services.timeline.adapters.postgres.webhooks import PostgresWebhookReader
 from tests.support.generated_rows import fill
 
 SERVICES = Path(__file__).parents[3] / "services"
@@ -249,22 +249,25 @@ async def test_lists_of_the_registry(database_url: str) -> None:
 
 
 async def test_lists_of_the_gateway(database_url: str) -> None:
-    async with store(database_url, "gateway", plan_once=True) as data:
+    async with store(database_url, "gateway") as data:
         outbox = cast(Outbox, None)  # nothing is written
         keys, connections = PostgresKeys(data.database, outbox), PostgresConnections(data.database, outbox)
-        webhooks = PostgresWebhooks(data.database, outbox)
         await data.fill("api_keys", ENTRIES, user_id=OWNER_ID, **OF_COMPANY)
         await data.fill("connections", ENTRIES, user_id=OWNER_ID, **OF_COMPANY)
-        await data.fill("webhook_deliveries", ENTRIES, webhook_id=f"'{COMPANY}'", status="'delivered'")
         for who in (EVERYBODY, ONE):
             seen = "of the company" if who.reads_company else "of a user"
             await data.look_at_pages(f"keys {seen}", partial(keys.keys, who))
             await data.look_at_pages(f"connections {seen}", partial(connections.connections, who))
-        await data.look_at_pages("deliveries", partial(webhooks.deliveries, COMPANY))
+
+
+async def test_lists_of_webhooks(database_url: str) -> None:
+    async with store(database_url, "timeline", plan_once=True) as data:
+        await data.fill("webhook_deliveries", ENTRIES, webhook_id=f"'{COMPANY}'", status="'delivered'")
+        await data.look_at_pages("deliveries", partial(PostgresWebhookReader(data.database).deliveries, COMPANY))
 
 
 async def test_the_timeline(database_url: str) -> None:
-    async with store(database_url, "gateway", plan_once=True) as data:
+    async with store(database_url, "timeline", plan_once=True) as data:
         await data.fill(
             "timeline_events", ENTRIES, company_id=f"'{COMPANY}'", position="n", owner_id=OWNER,
             session_id="'s' || n % 100", day=f"(now() AT TIME ZONE 'UTC')::date - 1 + n * 3 / {ENTRIES}",

@@ -10,14 +10,14 @@ import pytest
 
 from libs.eventing import Outbox, Relay, Retention
 from libs.persistence import Database, TaskLease, migrate
-from services.gateway.adapters.postgres.timeline_partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
 from tests.support.event_owner import PLAIN, SIGNER
 from tests.support.fake_producer import FakeProducer
 from tests.support.sample_owner import NoteTaken
 from tests.support.transaction_pooler import transaction_pooler
 from tests.support.waiting import until
 
-MIGRATIONS = Path(__file__).parents[3] / "services" / "gateway" / "migrations"
+MIGRATIONS = Path(__file__).parents[3] / "services" / "timeline" / "migrations"
 TODAY = datetime.now(UTC).date()
 LEFT_BEHIND = """
     SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND database = (

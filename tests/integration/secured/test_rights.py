@@ -12,7 +12,7 @@ from tests.support.secured_kafka import SecuredKafka
 from tests.support.waiting import WITHIN
 
 
-@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion", "artifacts"])
+@pytest.mark.parametrize("service", ["gateway", "registry", "runtime", "ingestion", "artifacts", "timeline"])
 async def test_a_service_sends_and_reads_what_it_has_to_and_nothing_else(broker: SecuredKafka, service: str) -> None:
     given = broker.connection(f"{service}-kafka")
 

@@ -18,7 +18,7 @@ from tests.support.infrastructure import Infrastructure
 from tests.support.secured_kafka import SecuredKafka
 from tests.support.waiting import until
 
-SERVICES = ("registry", "runtime", "ingestion", "artifacts", "gateway")
+SERVICES = ("registry", "runtime", "ingestion", "artifacts", "timeline", "gateway")
 GUIDE = b"# Guide\n\nThe ferry to Lerwick leaves at 19:00.\n"
 MODEL = "builtin:extractive"
 

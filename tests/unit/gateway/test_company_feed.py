@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
+from libs.contracts.timeline import TimelineFilter
 from libs.eventing.event_queue import MOST_TAKEN, MOST_UNREAD, ReadTooSlowly
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.use_cases.reading import company_feed, feed_reader
 from services.gateway.use_cases.reading.company_feed import CompanyFeed
 from services.gateway.use_cases.reading.feed_reader import FeedReader

@@ -10,7 +10,7 @@ import orjson
 import pytest
 
 from libs.contracts.commands.runtime import ExecuteTurn
-from libs.contracts.errors import StoreUnavailable
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.events.runtime import CancelTurnAccepted, ToolCallCompleted, ToolCallStarted, TurnRestarted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, Received
@@ -151,7 +151,7 @@ async def test_the_owner_is_asked_first_and_the_log_for_what_it_has_deleted(publ
     recorded = public.bus.recorded[sent.command_id]
 
     async def away(*_: object, **__: object) -> Any:
-        raise StoreUnavailable("the connection is lost")
+        raise ServiceUnavailable("the connection is lost")
 
     log, public.timeline.turn = public.timeline.turn, away  # type: ignore[method-assign]
     replayed = events_in((await public.client.get(events_path(sent.command_id))).text)

@@ -130,6 +130,7 @@ async def test_internal_errors_are_those_of_all_services_for_operators_only(
     answers["GET", "runtime", "/internal/failures"] = (200, [failure("turn", older)])
     answers["GET", "ingestion", "/internal/failures"] = (200, [failure("base", newer)])
     answers["GET", "artifacts", "/internal/failures"] = (200, [])
+    answers["GET", "timeline", "/internal/failures"] = (200, [])
     answers["GET", "registry", "/internal/failures"] = (503, {})
 
     found = await operator.get("/operations/failures/", correlation_id="label")

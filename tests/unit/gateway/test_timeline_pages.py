@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from services.gateway.domain.timeline import TimelineEvent
 from tests.support.gateway import Gateway, error_of
@@ -161,8 +162,8 @@ async def test_a_public_key_sees_its_own_sessions_only(public: Gateway) -> None:
     assert positions(await page(public, connection_key=connection.key, session_id=OTHER_SESSION)) == []
 
 
-async def test_the_database_away_is_a_503(public: Gateway) -> None:
-    public.timeline.down = OSError("gone")
+async def test_a_timeline_that_is_away_is_a_503(public: Gateway) -> None:
+    public.timeline.down = ServiceUnavailable("the timeline service cannot be reached")
     for accept in ("application/json", "text/event-stream"):
         answer = await public.client.get("/events/?after=0", headers={"accept": accept})
-        assert answer.status_code >= 500
+        assert answer.status_code == 503

@@ -5,6 +5,7 @@ import gc
 from typing import Any
 
 import pytest
+from aiohttp import ClientConnectionResetError
 from aiokafka.errors import NotCoordinatorForGroupError
 from psycopg import OperationalError
 from structlog.testing import capture_logs
@@ -55,9 +56,12 @@ async def test_a_task_that_is_cancelled_ends() -> None:
     assert task.cancelled()
 
 
-@pytest.mark.parametrize(("problem", "is_ours"), [(NotCoordinatorForGroupError(), True), (ZeroDivisionError(), False)])
-async def test_exceptions_that_nobody_awaits_are_one_line_when_they_are_of_the_broker(
-    monkeypatch: pytest.MonkeyPatch, problem: Exception, is_ours: bool
+@pytest.mark.parametrize(
+    ("problem", "is_one_line"),
+    [(NotCoordinatorForGroupError(), True), (ClientConnectionResetError(), True), (ZeroDivisionError(), False)],
+)
+async def test_exceptions_that_nobody_awaits_are_one_line_when_a_client_lost_its_connection(
+    monkeypatch: pytest.MonkeyPatch, problem: Exception, is_one_line: bool
 ) -> None:
     loop = asyncio.get_running_loop()
     left: list[Any] = []
@@ -73,4 +77,4 @@ async def test_exceptions_that_nobody_awaits_are_one_line_when_they_are_of_the_b
         del task
         gc.collect()
     loop.set_exception_handler(None)
-    assert ([each["event"] for each in logged], len(left)) == ((["kafka.task_failed"], 0) if is_ours else ([], 1))
+    assert ([each["event"] for each in logged], len(left)) == ((["client.task_failed"], 0) if is_one_line else ([], 1))

@@ -10,8 +10,7 @@ _ENDED_KEYS: Final = Expiry(
     "api_keys",
     since="least(revoked_at, expires_at)",
     id="id::text",
-    unneeded="NOT EXISTS (SELECT FROM webhooks w WHERE w.key_id = t.id)"
-    " AND NOT EXISTS (SELECT FROM api_keys k WHERE k.successor_id = t.id)",
+    unneeded="NOT EXISTS (SELECT FROM api_keys k WHERE k.successor_id = t.id)",
 )
 EXPIRIES: Final = (Expiry("idempotency_keys", since="created_at", days=_IDEMPOTENCY_DAYS), _ENDED_KEYS)
-ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections", "webhooks"))
+ENTITIES: Final = tuple(EntityTable(table, is_uuid=True) for table in ("api_keys", "connections"))

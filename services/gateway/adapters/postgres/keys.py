@@ -12,7 +12,6 @@ from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, fetch_value
 from services.gateway.adapters.postgres.idempotency import claim
 from services.gateway.adapters.postgres.pages import visible_page
-from services.gateway.adapters.postgres.webhooks import disable_of_key, move_to_key
 from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.limits import API_KEYS
@@ -100,13 +99,12 @@ class PostgresKeys:
             async with self._outbox.transaction(MessageContext(old.company_id, write.correlation_id)) as transaction:
                 await claim(transaction.connection, write, successor.id)
                 await _check_quota(transaction, old.company_id, most)
-                await _insert(transaction, successor, digest)
+                await _insert(transaction, successor, digest, replaces=old.id)
                 cursor = await transaction.connection.execute(
                     _SUPERSEDE, (successor.id, old_expires_at, old.company_id, old.id)
                 )
                 if cursor.rowcount == 0:
                     raise _Superseded
-                await move_to_key(transaction.connection, old.id, successor.id)
         except _Superseded:
             return False
         return True
@@ -119,7 +117,6 @@ class PostgresKeys:
             cursor = await transaction.connection.execute(_REVOKE, (at, key.company_id, key.id))
             if cursor.rowcount:
                 transaction.emit(ApiKeyRevoked(key_id=key.id), subject=key.id, owner_id=key.user_id)
-                await disable_of_key(transaction, key.id, at)
 
 
 class _Superseded(Exception):
@@ -136,10 +133,10 @@ async def _check_quota(transaction: Transaction, company_id: str, most: int | No
         raise quota_exceeded(API_KEYS, most, count)
 
 
-async def _insert(transaction: Transaction, key: ApiKey, digest: bytes) -> None:
+async def _insert(transaction: Transaction, key: ApiKey, digest: bytes, *, replaces: str | None = None) -> None:
     values = (key.id, key.company_id, key.user_id, key.name, key.prefix, digest, sorted(key.scopes), key.rate_limit)
     await transaction.connection.execute(_INSERT, (*values, key.created_at, key.expires_at))
-    created = ApiKeyCreated(key_id=key.id, prefix=key.prefix, user_id=key.user_id)
+    created = ApiKeyCreated(key_id=key.id, prefix=key.prefix, user_id=key.user_id, replaces=replaces)
     transaction.emit(created, subject=key.id, owner_id=key.user_id)
 
 

@@ -6,9 +6,6 @@ from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.limits import PostgresSharedLimits
-from services.gateway.adapters.postgres.timeline import PostgresTimeline
-from services.gateway.adapters.postgres.usage import PostgresUsage
-from services.gateway.adapters.postgres.webhooks import PostgresWebhooks
 
 
 class PostgresStores:
@@ -19,7 +16,4 @@ class PostgresStores:
         self.connections = PostgresConnections(database, outbox)
         # Some connections are left to readers and to the processes of all.
         self.idempotency = PostgresIdempotency(database, connections=max(connections - 2, 1))
-        self.timeline = PostgresTimeline(database)
-        self.usage = PostgresUsage(database)
-        self.webhooks = PostgresWebhooks(database, outbox)
         self.limits = PostgresSharedLimits(database, gateway_id=gateway_id)

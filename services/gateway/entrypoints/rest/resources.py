@@ -8,7 +8,6 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from services.gateway.domain.ports import TokenCodec
-from services.gateway.domain.usage import UsageStore
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import VisibleDeadLetters
@@ -17,7 +16,7 @@ from services.gateway.use_cases.health import Health
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
 from services.gateway.use_cases.secrets import Secrets
-from services.gateway.use_cases.webhooks.webhooks import Webhooks
+from services.gateway.use_cases.webhooks import Webhooks
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +28,6 @@ class Resources:
     secrets: Secrets
     budgets: Budgets
     limits: Limits
-    usage: UsageStore
     health: Health
     dead_letters: VisibleDeadLetters
     failures: Failures

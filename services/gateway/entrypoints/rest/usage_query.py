@@ -6,8 +6,8 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
+from libs.contracts.api.usage import UsageGroup
 from libs.contracts.timestamps import parse_time
-from services.gateway.domain.usage import UsageGroup
 from services.gateway.entrypoints.door.queries import Offset, QueryModel, refused_parameter, whole_number
 
 _HOUR: Final = timedelta(hours=1)

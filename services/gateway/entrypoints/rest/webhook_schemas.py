@@ -1,19 +1,30 @@
-"""Bodies and answers of ``/webhooks/…``."""
+"""Bodies of ``/webhooks/…``."""
 
+import re
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, Field
+from pydantic import AfterValidator, Field
 
 from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.pages import ListPage
-from libs.contracts.timestamps import Timestamp
-from services.gateway.domain.webhooks import EVENT_TYPE, DisabledReason, WebhookStatus, unknown_types
+from libs.contracts.asyncapi import published_messages
+from libs.contracts.messages import public_name
+from libs.contracts.topics import TopicKind
 
 _DAY: Final = 86_400
+_EVENT_TYPE: Final = re.compile(r"\*|[a-z0-9_]+(\.[a-z0-9_]+)*(\.?\*)?")
+
+
+@cache
+def recorded_types() -> frozenset[str]:
+    """Names of all events that the timeline records."""
+    events = (name for name, (_, topic) in published_messages().items() if topic.kind is TopicKind.EVENTS)
+    return frozenset(map(public_name, events))
 
 
 def _event_type(text: str) -> str:
-    if unknown_types([text]):
+    known = recorded_types()
+    if text not in known and not (text.endswith("*") and any(each.startswith(text[:-1]) for each in known)):
         raise ValueError("there is no recorded event of this name; a prefix ends in an asterisk")
     return text
 
@@ -21,7 +32,7 @@ def _event_type(text: str) -> str:
 EventTypeName = Annotated[
     str,
     AfterValidator(_event_type),
-    Field(max_length=100, pattern=f"^({EVENT_TYPE.pattern})$", examples=["turn.completed", "knowledge_base.*", "*"]),
+    Field(max_length=100, pattern=f"^({_EVENT_TYPE.pattern})$", examples=["turn.completed", "knowledge_base.*", "*"]),
 ]
 EventTypes = Annotated[
     list[EventTypeName],
@@ -60,57 +71,6 @@ class RotateWebhookBody(StrictModel):
     grace_seconds: int = Field(
         default=_DAY, ge=0, le=30 * _DAY, description="How long the secret before it signs along."
     )
-
-
-class Webhook(BaseModel):
-    """A webhook. ``company_wide``: it gets events of all users' private sessions, as its maker could see them.
-
-    ``failing_since`` is null unless the last attempts to deliver failed; then it is the time of the first of them.
-    """
-
-    id: str
-    url: str
-    event_types: list[str]
-    description: str
-    status: WebhookStatus
-    disabled_reason: DisabledReason | None
-    failing_since: Timestamp | None
-    company_wide: bool
-    user_id: str
-    created_at: Timestamp
-    updated_at: Timestamp
-
-
-class IssuedWebhookReply(Webhook):
-    """A webhook with its newest secret, which is shown this once."""
-
-    secret: str
-
-
-class WebhookPage(ListPage):
-    webhooks: list[Webhook]
-
-
-class Delivery(BaseModel):
-    """An event on its way to a webhook.
-
-    ``next_attempt_at`` is null for one that waits for an earlier event of its subject. ``last_response`` is the
-    beginning of the last answer, or why there was none.
-    """
-
-    id: str
-    event_id: str
-    type: str
-    status: Literal["pending", "delivered", "failed"]
-    attempts: int
-    next_attempt_at: Timestamp | None
-    last_status: int | None
-    last_response: str | None
-    created_at: Timestamp
-
-
-class DeliveryPage(ListPage):
-    deliveries: list[Delivery]
 
 
 WEBHOOKS: Final[dict[str, Any]] = {

@@ -5,14 +5,27 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
+from libs.contracts.api.webhooks import (
+    TEST_EVENT,
+    Delivery,
+    DeliveryPage,
+    IssuedWebhookReply,
+    Webhook,
+    WebhookPage,
+    WebhookStatus,
+)
+from libs.contracts.commands.timeline import DeleteWebhook, Redeliver, SendTestEvent, UpdateWebhook
+from libs.contracts.events.timeline import WebhookDeliveryRequested
 from libs.contracts.identity import Scope
-from services.gateway.domain import webhook_deliveries, webhooks
+from libs.contracts.messages import Command
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.webhooks import WebhookStatus
+from services.gateway.domain.idempotency import Write
+from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
+from services.gateway.entrypoints.door.door import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
@@ -22,19 +35,15 @@ from services.gateway.entrypoints.rest.webhook_schemas import (
     ROTATION,
     WEBHOOKS,
     CreateWebhookBody,
-    Delivery,
-    DeliveryPage,
-    IssuedWebhookReply,
     RotateWebhookBody,
     UpdateWebhookBody,
-    Webhook,
-    WebhookPage,
 )
-from services.gateway.use_cases.webhooks.webhooks import IssuedWebhook, WebhookChange, WebhookRequest
+from services.gateway.use_cases.webhooks import WebhookRequest
 
 router = public_router("/webhooks", "Webhooks")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.WEBHOOKS_WRITE])]
+_OWNER: Final = "timeline"
 _ONCE: Final = "The secret is shown this once; it is kept encrypted."
 
 
@@ -61,7 +70,7 @@ async def create_webhook(
         status=WebhookStatus(body.status),
     )
     issued = await resources.webhooks.create(write, wanted)
-    return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.webhook.id}/"})
+    return _issued(issued, 201, {"Location": f"{PREFIX}/webhooks/{issued.id}/"})
 
 
 @router.get(
@@ -70,15 +79,13 @@ async def create_webhook(
     description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
 )
-async def list_webhooks(caller: Reader, page: Page, resources: ResourcesDep) -> Response:
-    found = await resources.webhooks.page(caller.identity, **page.params())
-    shown = WebhookPage(webhooks=[Webhook.model_validate(_fields(each)) for each in found.items], **found.facts)
-    return json_answer(shown.model_dump_json().encode())
+async def list_webhooks(caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _OWNER, "/internal/webhooks", page.params())
 
 
 @router.get("/{id}/", summary="Get a webhook", responses={200: answer("The webhook.", Webhook), **errors(404)})
-async def get_webhook(id: str, caller: Reader, resources: ResourcesDep) -> Response:
-    return _shown(await resources.webhooks.get(caller.identity, id))
+async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _OWNER, _path(id))
 
 
 @router.patch(
@@ -88,18 +95,21 @@ async def get_webhook(id: str, caller: Reader, resources: ResourcesDep) -> Respo
 )
 async def update_webhook(
     id: str,
-    _: Writer,
+    caller: Writer,
     body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody, CHANGES))],
     write: IdempotentWrite,
-    resources: ResourcesDep,
+    door: DoorDep,
 ) -> Response:
-    change = WebhookChange(
+    path = _path(id)
+    change = UpdateWebhook(
+        webhook_id=id,
         url=body.url,
         event_types=None if body.event_types is None else tuple(dict.fromkeys(body.event_types)),
         description=body.description,
         status=None if body.status is None else WebhookStatus(body.status),
     )
-    return _shown(await resources.webhooks.change(write, id, change))
+    await door.commands.run(write, change, subject=id)
+    return await door.owners.get(caller, _OWNER, path)
 
 
 @router.delete(
@@ -109,8 +119,9 @@ async def update_webhook(
     status_code=204,
     responses={204: answer("It is gone."), **errors(404)},
 )
-async def delete_webhook(id: str, _: Writer, write: PlainWrite, resources: ResourcesDep) -> Response:
-    await resources.webhooks.delete(write, id)
+async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -> Response:
+    webhook_id = id_of(id, "webhook")
+    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id), subject=webhook_id)
     return Response(status_code=204)
 
 
@@ -122,12 +133,14 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, resources: Resou
 )
 async def rotate_webhook_secret(
     id: str,
-    _: Writer,
+    caller: Writer,
     body: Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, ROTATION, required=False))],
     write: IdempotentWrite,
     resources: ResourcesDep,
+    upstream: Upstream,
 ) -> Response:
-    return _issued(await resources.webhooks.rotate_secret(write, id, grace_seconds=body.grace_seconds), 200)
+    webhook = Webhook.model_validate_json(await upstream.read(caller, _OWNER, _path(id)))
+    return _issued(await resources.webhooks.rotate_secret(write, webhook, grace_seconds=body.grace_seconds), 200)
 
 
 @router.post(
@@ -136,8 +149,21 @@ async def rotate_webhook_secret(
     description="An event `webhook.test` is sent once. What became of it is in the list of deliveries.",
     responses={200: answer("The delivery, still pending.", Delivery), **errors(404, 409)},
 )
-async def send_test_event(id: str, _: Writer, write: IdempotentWrite, resources: ResourcesDep) -> Response:
-    return _delivery(await resources.webhooks.send_test(write, id))
+async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
+    webhook_id = id_of(id, "webhook")
+    requested = await _requested(door, write, SendTestEvent(webhook_id=webhook_id), webhook_id)
+    delivery = Delivery(
+        id=requested.delivery_id,
+        event_id=requested.event_id,
+        type=TEST_EVENT,
+        status="pending",
+        attempts=0,
+        next_attempt_at=requested.due_at,
+        last_status=None,
+        last_response=None,
+        created_at=requested.due_at,
+    )
+    return json_answer(delivery.model_dump_json().encode())
 
 
 @router.get(
@@ -146,10 +172,8 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, resources:
     description="Kept for a week after they were made, pending ones for longer.",
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
 )
-async def list_webhook_deliveries(id: str, caller: Reader, page: Page, resources: ResourcesDep) -> Response:
-    found = await resources.webhooks.deliveries(caller.identity, id, **page.params())
-    shown = DeliveryPage(deliveries=[_delivered(each) for each in found.items], **found.facts)
-    return json_answer(shown.model_dump_json().encode())
+async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream: Upstream) -> Response:
+    return await upstream.get(caller, _OWNER, f"{_path(id)}/deliveries", page.params())
 
 
 @router.post(
@@ -159,39 +183,23 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, resources
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},
 )
 async def redeliver_webhook(
-    id: str, delivery_id: str, _: Writer, write: IdempotentWrite, resources: ResourcesDep
+    id: str, delivery_id: str, caller: Writer, write: IdempotentWrite, door: DoorDep
 ) -> Response:
-    return _delivery(await resources.webhooks.deliver_again(write, id, delivery_id))
+    path = f"{_path(id)}/deliveries/{id_of(delivery_id, 'delivery')}"
+    before = Delivery.model_validate_json(await door.owners.read(caller, _OWNER, path))
+    requested = await _requested(door, write, Redeliver(webhook_id=id, delivery_id=delivery_id), id)
+    again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
+    return json_answer(again.model_dump_json().encode())
 
 
-def _shown(webhook: webhooks.Webhook) -> Response:
-    return json_answer(Webhook.model_validate(_fields(webhook)).model_dump_json().encode())
+def _path(webhook_id: str) -> str:
+    return f"/internal/webhooks/{id_of(webhook_id, 'webhook')}"
 
 
-def _issued(issued: IssuedWebhook, status: int, headers: dict[str, str] | None = None) -> Response:
-    reply = IssuedWebhookReply.model_validate({**_fields(issued.webhook), "secret": issued.secret})
-    return json_answer(reply.model_dump_json().encode(), status, {"Cache-Control": "no-store", **(headers or {})})
+async def _requested(door: Door, write: Write, command: Command, webhook_id: str) -> WebhookDeliveryRequested:
+    return WebhookDeliveryRequested.decode((await door.commands.run(write, command, subject=webhook_id)).payload)
 
 
-def _fields(webhook: webhooks.Webhook) -> dict[str, object]:
-    return {
-        "id": webhook.id,
-        "url": webhook.url,
-        "event_types": list(webhook.event_types),
-        "description": webhook.description,
-        "status": webhook.status,
-        "disabled_reason": webhook.disabled_reason,
-        "failing_since": webhook.failing_since,
-        "company_wide": webhook.sees_company,
-        "user_id": webhook.user_id,
-        "created_at": webhook.created_at,
-        "updated_at": webhook.updated_at,
-    }
-
-
-def _delivery(delivery: webhook_deliveries.Delivery) -> Response:
-    return json_answer(_delivered(delivery).model_dump_json().encode())
-
-
-def _delivered(delivery: webhook_deliveries.Delivery) -> Delivery:
-    return Delivery.model_validate({name: getattr(delivery, name) for name in Delivery.model_fields})
+def _issued(issued: IssuedWebhookReply, status: int, headers: dict[str, str] | None = None) -> Response:
+    body = issued.model_dump_json().encode()
+    return json_answer(body, status, {"Cache-Control": "no-store", **(headers or {})})

@@ -9,10 +9,11 @@ from typing import Final
 import orjson
 import structlog
 
-from libs.contracts.errors import ServiceError, StoreUnavailable
+from libs.contracts.errors import ServiceError, ServiceUnavailable
 from libs.contracts.messages import Received
+from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 
 _log = structlog.get_logger("timeline.feed")
@@ -126,7 +127,7 @@ class CompanyFeed:
                     return
                 await asyncio.sleep(self._pause)
                 self._pause = min(self._pause * 2, _LONGEST_PAUSE)
-        except StoreUnavailable as problem:
+        except ServiceUnavailable as problem:
             # The next look, a second later at most, tries again from the same position.
             _log.debug("timeline.unreachable", problem=str(problem))
         except Exception:

@@ -6,8 +6,9 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.messages import Received
+from libs.contracts.timeline import TimelineFilter
 from libs.eventing.event_queue import EventQueue
-from services.gateway.domain.timeline import TimelineEvent, TimelineFilter
+from services.gateway.domain.timeline import TimelineEvent
 
 KEEP_ALIVE_SECONDS: Final = 15.0
 

@@ -8,10 +8,10 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.errors import AuthenticationFailed, StoreUnavailable
+from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
 from libs.contracts.messages import Envelope, Received
+from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline import TimelineFilter
 from services.gateway.domain.timeline_reading import Restarting
 from services.gateway.use_cases.reading.company_feed import CompanyFeed
 from services.gateway.use_cases.reading.feed_reader import FeedReader
@@ -130,7 +130,7 @@ class Feeds:
         """Wakes the feeds that are behind their company's timeline."""
         try:
             heads = await self._timeline.heads(list(self._feeds))
-        except StoreUnavailable as problem:
+        except ServiceUnavailable as problem:
             _log.warning("timeline.unreachable", problem=str(problem).strip())
             return
         for company_id, head in heads.items():

@@ -5,8 +5,9 @@ from collections.abc import AsyncGenerator, Sequence
 from typing import Final, Protocol, TypeVar
 
 from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline import TimelineFilter, TimelinePage
+from services.gateway.domain.timeline import TimelinePage
 
 Item = TypeVar("Item")
 Message = TypeVar("Message")

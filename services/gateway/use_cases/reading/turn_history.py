@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from libs.contracts.api.sessions import Turn, WatchedTurn
-from libs.contracts.errors import StoreUnavailable
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
 from libs.service_defaults import UpstreamClient
@@ -73,7 +73,7 @@ class TurnHistory:
         """The events as the log has them, for those that their owner has deleted."""
         try:
             found = await self.log.turn(turn.identity.company_id, turn.turn_id, after_sequence=after)
-        except StoreUnavailable as problem:
+        except ServiceUnavailable as problem:
             _log.info("turn.log_unreachable", turn_id=turn.turn_id, problem=str(problem))
             return ()
         return [as_received(event) for event in found]

@@ -1,0 +1,112 @@
+"""Webhooks' secrets, which the gateway makes and encrypts before anything else sees them."""
+
+import base64
+import secrets
+from dataclasses import asdict, dataclass
+from typing import Final
+
+from libs.contracts.api.webhooks import DisabledReason, IssuedWebhookReply, Webhook, WebhookStatus, secret_place
+from libs.contracts.commands.timeline import CreateWebhook, RotateWebhookSecret, SealedSecret
+from libs.contracts.errors import Conflict
+from libs.contracts.events.timeline import WebhookCreated, WebhookUpdated
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Command
+from libs.secrets import SecretCipher
+from services.gateway.domain.idempotency import Write
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.secrets import SecretsUnavailable
+
+_SECRET_BYTES: Final = 32
+
+
+@dataclass(slots=True)
+class NewSecret:
+    """A secret in the form of Standard Webhooks; ``id`` is empty until a command was made with it."""
+
+    cipher: SecretCipher
+    text: str
+    id: str = ""
+
+    @classmethod
+    def made(cls, cipher: SecretCipher) -> "NewSecret":
+        return cls(cipher, "whsec_" + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
+
+    def sealed(self, webhook_id: str) -> SealedSecret:
+        self.id = new_id()
+        ciphertext = self.cipher.encrypt(self.text, place=secret_place(webhook_id, self.id))
+        return SealedSecret(id=self.id, ciphertext=base64.b64encode(ciphertext).decode())
+
+    def shown(self, stored_id: str | None, what: str) -> str:
+        """The text, if it is the one that was stored. Raises ``Conflict`` when an earlier request made it."""
+        if self.id != stored_id:
+            raise Conflict(
+                f"This request has made {what} already. The secret was shown once and cannot be shown again; if it is"
+                " lost, rotate it."
+            )
+        return self.text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookRequest:
+    url: str
+    event_types: tuple[str, ...]
+    description: str
+    status: WebhookStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Webhooks:
+    """Commands carry ciphertexts: a secret leaves this process in the answer and in no other form.
+
+    Without a key for secrets, both methods raise ``SecretsUnavailable``.
+    """
+
+    commands: CommandDispatcher
+    cipher: SecretCipher | None
+
+    async def create(self, write: Write, wanted: WebhookRequest) -> IssuedWebhookReply:
+        """Raises ``ValidationFailed`` for a URL that is refused, and ``Conflict`` when the company has too many."""
+        secret = self._new_secret()
+
+        def make(command_id: str) -> Command:
+            sealed = secret.sealed(command_id)
+            return CreateWebhook(**asdict(wanted), secret=sealed)
+
+        received = await self.commands.create(write, CreateWebhook, make)
+        created = WebhookCreated.decode(received.payload)
+        text = secret.shown(created.secret_id, f"the webhook {created.webhook_id}")
+        disabled = wanted.status is WebhookStatus.DISABLED
+        return IssuedWebhookReply(
+            id=created.webhook_id,
+            url=wanted.url,
+            event_types=list(wanted.event_types),
+            description=wanted.description,
+            status=wanted.status,
+            disabled_reason=DisabledReason.REQUESTED if disabled else None,
+            failing_since=None,
+            company_wide=write.identity.reads_company,
+            user_id=write.identity.user_id,
+            created_at=created.created_at,
+            updated_at=created.created_at,
+            secret=text,
+        )
+
+    async def rotate_secret(self, write: Write, webhook: Webhook, *, grace_seconds: int) -> IssuedWebhookReply:
+        """Adds a secret; the one before it signs along for ``grace_seconds``.
+
+        Raises ``Conflict`` when too many sign.
+        """
+        secret = self._new_secret()
+
+        def make(_: str) -> Command:
+            sealed = secret.sealed(webhook.id)
+            return RotateWebhookSecret(webhook_id=webhook.id, secret=sealed, grace_seconds=grace_seconds)
+
+        received = await self.commands.create(write, RotateWebhookSecret, make, subject=webhook.id)
+        text = secret.shown(WebhookUpdated.decode(received.payload).secret_id, "a new secret of this webhook")
+        return IssuedWebhookReply(**webhook.model_dump(), secret=text)
+
+    def _new_secret(self) -> NewSecret:
+        if self.cipher is None:
+            raise SecretsUnavailable
+        return NewSecret.made(self.cipher)

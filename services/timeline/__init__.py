@@ -1,0 +1,1 @@
+"""The numbered log of a company's events, its pages and webhooks, and what turns took."""

@@ -1,0 +1,46 @@
+"""Metrics of webhooks."""
+
+from typing import Final
+
+from prometheus_client import Counter, Gauge, Histogram
+
+from services.timeline.domain.deliveries import Answer
+from services.timeline.domain.ports import Backlog
+
+_ATTEMPTS: Final = Counter(
+    "aes_webhook_attempts_total",
+    "Calls of webhooks, by what came of them; unanswered: no connection, or no answer in time.",
+    ["result"],
+)
+_SECONDS: Final = Histogram(
+    "aes_webhook_attempt_duration_seconds", "Of calls of webhooks.", buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15)
+)
+_PENDING: Final = Gauge(
+    "aes_webhook_pending_deliveries", "Deliveries that wait for their next attempt, in the whole installation."
+)
+_OVERDUE: Final = Gauge(
+    "aes_webhook_overdue_seconds",
+    "How long the attempt that is due first is overdue, but for webhooks that failed lately.",
+)
+_BEHIND: Final = Gauge(
+    "aes_webhook_events_behind",
+    "Events that the webhook farthest behind is behind its timeline, but for those that failed lately.",
+)
+_RESULTS: Final = ("accepted", "refused", "unanswered")
+
+# Prometheus sees no increase of a counter that first shows up with a 1.
+for _result in _RESULTS:
+    _ATTEMPTS.labels(_result)
+
+
+class PrometheusDeliveryMetrics:
+    def attempted(self, answer: Answer, seconds: float) -> None:
+        accepted, refused, unanswered = _RESULTS
+        result = accepted if answer.accepted else unanswered if answer.status is None else refused
+        _ATTEMPTS.labels(result).inc()
+        _SECONDS.observe(seconds)
+
+    def waiting(self, backlog: Backlog) -> None:
+        _PENDING.set(backlog.pending)
+        _OVERDUE.set(backlog.overdue_seconds)
+        _BEHIND.set(backlog.events_behind)

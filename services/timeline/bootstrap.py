@@ -1,0 +1,112 @@
+"""Builds the timeline from its parts."""
+
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from libs.contracts.identifiers import new_id
+from libs.contracts.topics import EVENT_TOPICS
+from libs.fairness import FairSemaphore
+from libs.service_defaults import Service
+from libs.service_defaults.repeating import repeat, repeat_while_busy
+from services.timeline.adapters.delivery_metrics import PrometheusDeliveryMetrics
+from services.timeline.adapters.postgres.expiry import ENTITIES, EXPIRIES
+from services.timeline.adapters.postgres.log import PostgresTimelineLog
+from services.timeline.adapters.postgres.partitions import PostgresTimelinePartitions
+from services.timeline.adapters.postgres.timeline import PostgresTimeline
+from services.timeline.adapters.postgres.usage import PostgresUsage
+from services.timeline.adapters.postgres.webhook_maintenance import PostgresWebhookMaintenance
+from services.timeline.adapters.postgres.webhook_queue import PostgresWebhookQueue
+from services.timeline.adapters.postgres.webhooks import PostgresWebhookReader, PostgresWebhookWriter
+from services.timeline.adapters.webhook_http import HttpWebhookClient
+from services.timeline.entrypoints.commands import register_commands
+from services.timeline.entrypoints.events import follow_keys
+from services.timeline.entrypoints.http.events import events_router
+from services.timeline.entrypoints.http.usage import usage_router
+from services.timeline.entrypoints.http.webhooks import webhooks_router
+from services.timeline.entrypoints.log import TimelineEvents
+from services.timeline.entrypoints.maintenance import keep_timeline, purge_usage
+from services.timeline.settings import TimelineSettings
+from services.timeline.use_cases.delivering.attempts import WebhookAttempts
+from services.timeline.use_cases.delivering.delivery import DeliveryTools
+from services.timeline.use_cases.delivering.maintenance import WebhookMaintenance
+from services.timeline.use_cases.delivering.worker import WebhookWorker
+from services.timeline.use_cases.webhooks import Webhooks
+
+MIGRATIONS: Final = Path(__file__).parent / "migrations"
+LOG: Final = "log"
+WEBHOOKS: Final = "webhooks"
+_CLEANING_SECONDS: Final = 3600.0
+_PURGE_SECONDS: Final = 60.0
+_MEASURE_SECONDS: Final = 15.0
+_now: Final = partial(datetime.now, UTC)
+
+
+def build(settings: TimelineSettings) -> Service:
+    """The service, ready to run; pages and usage are read in role ``api``."""
+    service = _service(settings)
+    service.http.include_router(events_router(PostgresTimeline(service.database)))
+    service.http.include_router(usage_router(PostgresUsage(service.database)))
+    service.expire(*EXPIRIES, entities=ENTITIES)
+    _fill_log(service, settings)
+    _serve_webhooks(service, settings)
+    return service
+
+
+def build_log(settings: TimelineSettings) -> Service:
+    """A process that fills the log."""
+    service = _service(settings)
+    _fill_log(service, settings)
+    return service
+
+
+def build_webhooks(settings: TimelineSettings) -> Service:
+    """A process that changes webhooks and delivers to them."""
+    service = _service(settings)
+    _serve_webhooks(service, settings)
+    return service
+
+
+def _service(settings: TimelineSettings) -> Service:
+    # Every statement finds rows by ids. Planning a read of the timeline's 30 partitions takes longer than reading them.
+    return Service("timeline", settings, migrations=MIGRATIONS, plan_once=True, worker=WEBHOOKS)
+
+
+def _fill_log(service: Service, settings: TimelineSettings) -> None:
+    partitions = PostgresTimelinePartitions(service.database)
+    log = PostgresTimelineLog(service.database, partitions, now=_now)
+    topics = [topic.name for topic in EVENT_TOPICS]
+    service.store_events(LOG, TimelineEvents(log, service.payloads), topics, role=LOG)
+    service.background("log.partitions", lambda: keep_timeline(partitions, _now, settings.days), role=LOG)
+    purge = partial(purge_usage, PostgresUsage(service.database), _now, timedelta(days=settings.usage_days))
+    service.background("usage.purge", lambda: repeat_while_busy(purge, _CLEANING_SECONDS), role=LOG)
+
+
+def _serve_webhooks(service: Service, settings: TimelineSettings) -> None:
+    """Reads of webhooks in role ``api``; commands, events about keys and deliveries in role ``webhooks``."""
+    metrics, cipher = PrometheusDeliveryMetrics(), settings.secret_cipher()
+    client = HttpWebhookClient(settings.allowed_addresses())
+    webhooks = Webhooks(PostgresWebhookReader(service.database), PostgresWebhookWriter, client, _now)
+    service.http.include_router(webhooks_router(webhooks))
+    register_commands(service.commands, webhooks)
+    follow_keys(service.follow("keys"), webhooks)
+    tools = DeliveryTools(
+        queue=PostgresWebhookQueue(service.database, service.outbox, service.presence),
+        timeline=PostgresTimeline(service.database),
+        attempts=WebhookAttempts(client, cipher, metrics),
+        permits=FairSemaphore(settings.webhook_attempts, each=max(1, settings.webhook_attempts // 8)),
+        now=_now,
+    )
+    worker = WebhookWorker(tools, new_id())
+    maintenance = WebhookMaintenance(PostgresWebhookMaintenance(service.database), cipher, metrics, _now)
+    service.background("webhooks.lease", worker.renew, role=WEBHOOKS)
+    service.background("webhooks.deliver", worker.run, role=WEBHOOKS)
+    for name, action, pause in (
+        ("purge", maintenance.purge, _PURGE_SECONDS),
+        ("encrypt", maintenance.encrypt_anew, _CLEANING_SECONDS),
+    ):
+        service.background(f"webhooks.{name}", partial(repeat_while_busy, action, pause), role=WEBHOOKS)
+    service.background("webhooks.measure", partial(repeat, maintenance.measure, _MEASURE_SECONDS), role=WEBHOOKS)
+    service.on_stop(lambda: worker.stop(service.seconds_to_stop() * 0.8))
+    service.on_stop(client.close)

@@ -1,0 +1,199 @@
+"""Deliveries of events to webhooks: their states, when they are repeated, and when a webhook is given up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+import orjson
+
+from libs.contracts.api import webhooks
+from libs.contracts.api.webhooks import TEST_EVENT, DisabledReason
+from libs.contracts.timeline import RecordedEvent
+
+ATTEMPT_SECONDS: Final = 15.0
+RETRY_DELAYS: Final = tuple(
+    timedelta(seconds=seconds) for seconds in (5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000)
+)
+GIVE_UP_AFTER: Final = timedelta(days=5)
+# More than the longest pause between two attempts. After a longer silence it is not known that nothing got through.
+_STREAK_PAUSE: Final = timedelta(days=1)
+# A webhook that fails rests for a part of the time for which it has failed.
+REST_DIVISOR: Final = 8
+LONGEST_REST: Final = timedelta(seconds=30)
+LONGEST_RESPONSE: Final = 2048
+"""Bytes of an endpoint's answer that are kept."""
+_GONE: Final = 410
+
+
+class DeliveryStatus(StrEnum):
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Delivery:
+    """One event on its way to one webhook. ``next_attempt_at`` is None while an earlier event of its chain waits.
+
+    Deliveries of a chain are sent one after the other. An event's chain is its subject; a test and what is delivered
+    again have a chain of their own.
+    """
+
+    id: str
+    webhook_id: str
+    event_id: str
+    type: str
+    chain: str
+    position: int
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime | None
+    last_status: int | None
+    last_response: str | None
+    created_at: datetime
+
+    def public(self) -> webhooks.Delivery:
+        return webhooks.Delivery(
+            id=self.id,
+            event_id=self.event_id,
+            type=self.type,
+            status=self.status.value,
+            attempts=self.attempts,
+            next_attempt_at=self.next_attempt_at,
+            last_status=self.last_status,
+            last_response=self.last_response,
+            created_at=self.created_at,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueDelivery:
+    """A delivery to be attempted. ``event`` is the event's JSON, None when the timeline does not have it any more."""
+
+    id: str
+    event_id: str
+    type: str
+    chain: str
+    attempts: int
+    time: str
+    event: bytes | None
+
+    @property
+    def body(self) -> bytes:
+        assert self.event is not None
+        return orjson.dumps({"type": self.type, "timestamp": self.time, "data": orjson.Fragment(self.event)})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """The result of an attempt: status and first bytes of the answer, or the reason why there was none."""
+
+    status: int | None
+    text: str
+
+    @property
+    def accepted(self) -> bool:
+        return self.status is not None and 200 <= self.status < 300
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptOutcome:
+    """A delivery after its attempt number ``attempts``."""
+
+    delivery_id: str
+    chain: str
+    status: DeliveryStatus
+    attempts: int
+    next_attempt_at: datetime | None
+    answer: Answer
+
+    @property
+    def settled(self) -> bool:
+        """Whether the chain goes on."""
+        return self.status is not DeliveryStatus.PENDING
+
+
+def outcome_of(delivery: DueDelivery, answer: Answer, now: datetime) -> AttemptOutcome:
+    attempts, retry_at = delivery.attempts + 1, None
+    if answer.accepted:
+        status = DeliveryStatus.DELIVERED
+    else:
+        retry_at = _retry_at(delivery, answer, now)
+        status = DeliveryStatus.FAILED if retry_at is None else DeliveryStatus.PENDING
+    return AttemptOutcome(
+        delivery_id=delivery.id,
+        chain=delivery.chain,
+        status=status,
+        attempts=attempts,
+        next_attempt_at=retry_at,
+        answer=answer,
+    )
+
+
+def _retry_at(delivery: DueDelivery, answer: Answer, now: datetime) -> datetime | None:
+    """When a failed attempt is repeated. A test is not: its sender waits for the answer."""
+    final = delivery.event is None or delivery.type == TEST_EVENT or answer.status == _GONE
+    return None if final or delivery.attempts >= len(RETRY_DELAYS) else now + RETRY_DELAYS[delivery.attempts]
+
+
+@dataclass(frozen=True, slots=True)
+class FailureStreak:
+    """Since when and until when attempts of a webhook have failed with none in between that did not."""
+
+    since: datetime | None = None
+    last: datetime | None = None
+
+    def is_fresh(self, now: datetime) -> bool:
+        """Whether it is too early to find out if attempts go on failing."""
+        if self.since is None or self.last is None:
+            return False
+        return now < self.last + min((self.last - self.since) / REST_DIVISOR, LONGEST_REST)
+
+    def after(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> "FailureStreak":
+        if any(each.status is DeliveryStatus.DELIVERED for each in outcomes):
+            return FailureStreak()
+        goes_on = self.last is not None and now - self.last <= _STREAK_PAUSE
+        return FailureStreak(self.since if goes_on else now, now)
+
+    def verdict(self, outcomes: Sequence[AttemptOutcome], now: datetime) -> DisabledReason | None:
+        """Why the webhook is disabled after these outcomes, which the streak includes."""
+        if any(each.answer.status == _GONE for each in outcomes):
+            return DisabledReason.GONE
+        return DisabledReason.UNREACHABLE if self.since is not None and now - self.since >= GIVE_UP_AFTER else None
+
+
+def test_event(*, event_id: str, webhook_id: str, correlation_id: str, time: str) -> bytes:
+    """The JSON of a test event. It is not on the timeline, so it has no position."""
+    return orjson.dumps(
+        {
+            "id": event_id,
+            "position": None,
+            "type": TEST_EVENT,
+            "source": "/aes/timeline",
+            "subject": webhook_id,
+            "sequence": 1,
+            "time": time,
+            "correlation_id": correlation_id,
+            "causation_id": None,
+            "data": {"webhook_id": webhook_id},
+        }
+    )
+
+
+def pending_delivery(delivery_id: str, webhook_id: str, event: RecordedEvent, now: datetime) -> Delivery:
+    return Delivery(
+        id=delivery_id,
+        webhook_id=webhook_id,
+        event_id=event.id,
+        type=event.type,
+        chain=event.subject,
+        position=event.position,
+        status=DeliveryStatus.PENDING,
+        attempts=0,
+        next_attempt_at=now,
+        last_status=None,
+        last_response=None,
+        created_at=now,
+    )

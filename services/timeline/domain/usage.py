@@ -1,0 +1,119 @@
+"""Usage of a company: what its ended turns took, summed up by the hour."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+from typing import Any, Protocol
+
+from pydantic import ValidationError
+
+from libs.contracts.api.sessions import Attribution, Usage
+from libs.contracts.api.usage import UsageGroup, UsageItem, UsageTotals
+from libs.contracts.decimals import decimal_text
+from libs.contracts.timestamps import parse_time
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnUsage:
+    """Usage of one ended turn. ``hour`` is that of its end in UTC; ``cost`` is None for a model without a price."""
+
+    hour: str
+    user_id: str
+    key_id: str
+    agent_id: str
+    model: str
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    seconds: float
+    cost: str | None
+
+
+def turn_usage(time: str, content: Mapping[str, Any]) -> TurnUsage:
+    """From the time and payload of an event. Raises ``ValueError`` for a payload without readable usage."""
+    try:
+        used = Usage.model_validate(content.get("usage"))
+        whose = Attribution.model_validate(content)
+    except ValidationError as problem:
+        raise ValueError(f"{problem.error_count()} errors in its usage") from problem
+    return TurnUsage(
+        hour=parse_time(time).replace(minute=0, second=0, microsecond=0).isoformat(),
+        user_id=whose.user_id,
+        key_id=whose.key_id,
+        agent_id=whose.agent_id or "",
+        model=whose.model,
+        input_tokens=used.input_tokens,
+        output_tokens=used.output_tokens,
+        tool_calls=used.tool_calls,
+        seconds=used.seconds,
+        cost=used.cost,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSpan:
+    """Whole hours of a company, from ``begin`` to before ``end``. ``user_id`` and ``key_id`` are None for all."""
+
+    company_id: str
+    user_id: str | None = None
+    key_id: str | None = None
+    begin: datetime
+    end: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageSum:
+    """``unpriced_turns`` are those whose model had no price: they are not in ``cost``. ``group`` by its names."""
+
+    group: Mapping[UsageGroup, str]
+    turns: int
+    input_tokens: int
+    output_tokens: int
+    tool_calls: int
+    seconds: Decimal
+    cost: Decimal
+    unpriced_turns: int
+
+    def item(self) -> UsageItem:
+        """Only with the fields that it is grouped by; null for what is not known."""
+        group = {
+            name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
+        }
+        return UsageItem.model_validate({**group, **self._numbers})
+
+    def total(self) -> UsageTotals:
+        return UsageTotals.model_validate(self._numbers)
+
+    @property
+    def _numbers(self) -> dict[str, Any]:
+        return {
+            "turns": self.turns,
+            "input_tokens": self.input_tokens,
+            "output_tokens": self.output_tokens,
+            "tool_calls": self.tool_calls,
+            "seconds": float(self.seconds),
+            "cost": decimal_text(self.cost),
+            "unpriced_turns": self.unpriced_turns,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class UsagePage:
+    """``number`` counts all groups; ``totals`` is the sum of all of them."""
+
+    sums: Sequence[UsageSum]
+    number: int
+    totals: UsageSum
+
+
+class UsageStore(Protocol):
+    """Reads usage. It lags behind the ends of turns by the moment that the timeline needs."""
+
+    async def usage(self, span: UsageSpan, groups: Sequence[UsageGroup], *, limit: int, offset: int) -> UsagePage:
+        """Sums by these groups, in their order, days first to last; without groups one sum of everything."""
+
+
+class UsageRetention(Protocol):
+    async def purge(self, before: datetime, *, limit: int) -> int:
+        """Deletes a batch of hours that are older; returns how many rows it had."""

@@ -1,0 +1,10 @@
+"""Events of the gateway that webhooks depend on."""
+
+from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
+from libs.eventing import EventRouter
+from services.timeline.use_cases.webhooks import Webhooks
+
+
+def follow_keys(router: EventRouter, webhooks: Webhooks) -> None:
+    router.on(ApiKeyCreated, webhooks.key_created)
+    router.on(ApiKeyRevoked, webhooks.key_revoked)

@@ -1,0 +1,53 @@
+"""Usage over the internal API; the reply is what the public API answers."""
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from starlette.responses import Response
+
+from libs.contracts.api.usage import UsageGroup, UsageReport
+from libs.service_defaults import Caller, Offset
+from services.timeline.domain.usage import UsageSpan, UsageStore
+
+Groups = Annotated[list[UsageGroup], Query()]
+
+
+def usage_router(usage: UsageStore) -> APIRouter:
+    router = APIRouter(prefix="/internal")
+
+    @router.get("/usage")
+    async def get_usage(
+        who: Caller,
+        begin: datetime,
+        end: datetime,
+        limit: Annotated[int, Query(ge=1, le=1000)] = 200,
+        offset: Offset = 0,
+        group: Groups = [],  # noqa: B006
+        user_id: str | None = None,
+        key_id: str | None = None,
+    ) -> Response:
+        """Whole hours; other users' usage takes a ``company:…`` scope."""
+        span = UsageSpan(
+            company_id=who.company_id,
+            user_id=user_id if who.reads_company else who.user_id,
+            key_id=key_id,
+            begin=begin,
+            end=end,
+        )
+        page = await usage.usage(span, group, limit=limit, offset=offset)
+        report = UsageReport.model_validate(
+            {
+                "from": begin,
+                "to": end,
+                "group_by": list(group),
+                "usage": [each.item() for each in page.sums],
+                "totals": page.totals.total(),
+                "total": page.number,
+                "has_more": offset + len(page.sums) < page.number,
+            }
+        )
+        body = report.model_dump_json(by_alias=True, exclude_unset=True)
+        return Response(body, media_type="application/json")
+
+    return router

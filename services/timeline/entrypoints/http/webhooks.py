@@ -1,0 +1,33 @@
+"""Webhooks and their deliveries over the internal API; the replies are what the public API answers."""
+
+from fastapi import APIRouter
+
+from libs.contracts.api.webhooks import Delivery, DeliveryPage, Webhook, WebhookPage
+from libs.service_defaults import Caller, Cursor, Limit, Offset
+from services.timeline.use_cases.webhooks import Webhooks
+
+
+def webhooks_router(webhooks: Webhooks) -> APIRouter:
+    router = APIRouter(prefix="/internal/webhooks")
+
+    @router.get("")
+    async def list_webhooks(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> WebhookPage:
+        page = await webhooks.page(who, limit=limit, offset=offset, cursor=cursor)
+        return WebhookPage(webhooks=[each.public() for each in page.items], **page.facts)
+
+    @router.get("/{webhook_id}")
+    async def get_webhook(webhook_id: str, who: Caller) -> Webhook:
+        return (await webhooks.get(who, webhook_id)).public()
+
+    @router.get("/{webhook_id}/deliveries")
+    async def list_deliveries(
+        webhook_id: str, who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None
+    ) -> DeliveryPage:
+        page = await webhooks.deliveries(who, webhook_id, limit=limit, offset=offset, cursor=cursor)
+        return DeliveryPage(deliveries=[each.public() for each in page.items], **page.facts)
+
+    @router.get("/{webhook_id}/deliveries/{delivery_id}")
+    async def get_delivery(webhook_id: str, delivery_id: str, who: Caller) -> Delivery:
+        return (await webhooks.delivery(who, webhook_id, delivery_id)).public()
+
+    return router

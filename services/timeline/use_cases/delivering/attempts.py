@@ -1,0 +1,53 @@
+"""Signs and sends deliveries."""
+
+import time
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Final
+
+from standardwebhooks import Webhook as Signer
+
+from libs.secrets import SecretCipher, SecretUnreadable
+from services.timeline.domain.deliveries import Answer, DueDelivery
+from services.timeline.domain.ports import ClaimedWebhook, DeliveryMetrics, WebhookClient
+
+_CONTENT_TYPE: Final = "application/json"
+
+
+class WebhookAttempts:
+    """One call per delivery, signed at that moment with every secret of the webhook that has not expired."""
+
+    def __init__(self, client: WebhookClient, cipher: SecretCipher | None, metrics: DeliveryMetrics) -> None:
+        self._client = client
+        self._cipher = cipher
+        self._metrics = metrics
+
+    async def make(self, claimed: ClaimedWebhook, delivery: DueDelivery, now: datetime) -> Answer:
+        """Raises ``SecretUnreadable`` when the newest secret cannot be decrypted: nothing is sent then."""
+        body, began = delivery.body, time.monotonic()
+        answer = await self._client.post(claimed.webhook.url, self._headers(claimed, delivery, body, now), body)
+        self._metrics.attempted(answer, time.monotonic() - began)
+        return answer
+
+    def _headers(self, claimed: ClaimedWebhook, delivery: DueDelivery, body: bytes, now: datetime) -> Mapping[str, str]:
+        moment, text = now.astimezone(UTC), body.decode()
+        signatures = [Signer(secret).sign(delivery.event_id, moment, text) for secret in self._readable(claimed)]
+        return {
+            "content-type": _CONTENT_TYPE,
+            "webhook-id": delivery.event_id,
+            "webhook-timestamp": str(int(now.timestamp())),
+            "webhook-signature": " ".join(signatures),
+        }
+
+    def _readable(self, claimed: ClaimedWebhook) -> list[str]:
+        if self._cipher is None or not claimed.secrets:
+            raise SecretUnreadable("AES_SECRETS_KEY is not set")
+        newest, *earlier = claimed.secrets
+        found = [self._cipher.decrypt(newest.ciphertext, place=newest.place)]
+        for secret in earlier:
+            try:
+                found.append(self._cipher.decrypt(secret.ciphertext, place=secret.place))
+            except SecretUnreadable:
+                # It only signs along; receivers that know the newest one take the delivery.
+                continue
+        return found

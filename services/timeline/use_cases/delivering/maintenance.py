@@ -1,0 +1,41 @@
+"""Periodic work on webhooks: old deliveries are deleted, secrets get the newest key, the backlog is measured."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import structlog
+
+from libs.secrets import SecretCipher, encrypt_anew
+from services.timeline.domain.ports import DeliveryMetrics, WebhookMaintenanceStore
+
+_log = structlog.get_logger("webhooks")
+KEEP: Final = timedelta(days=7)
+# As long as the timeline keeps events.
+KEEP_PENDING: Final = timedelta(days=30)
+_BATCH: Final = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookMaintenance:
+    store: WebhookMaintenanceStore
+    cipher: SecretCipher | None
+    metrics: DeliveryMetrics
+    now: Callable[[], datetime]
+
+    async def purge(self) -> int:
+        """Deletes one batch of old deliveries and returns their number."""
+        return await self.store.purge(now=self.now(), keep=KEEP, keep_pending=KEEP_PENDING, limit=_BATCH)
+
+    async def measure(self) -> None:
+        self.metrics.waiting(await self.store.backlog(now=self.now()))
+
+    async def encrypt_anew(self) -> int:
+        """Encrypts secrets of other keys under the newest one, and returns how many."""
+        if self.cipher is None:
+            return 0
+        rotation = await encrypt_anew(self.store, self.cipher)
+        for place, problem in rotation.unreadable:
+            _log.error("webhook.secret_unreadable", place=place, problem=str(problem))
+        return rotation.changed

@@ -1,0 +1,101 @@
+"""Finds webhooks with something to do and has them delivered to."""
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from libs.service_defaults.repeating import repeat_while_busy
+from services.timeline.use_cases.delivering.delivery import DeliveryTools, WebhookDelivery
+
+_log = structlog.get_logger("webhooks")
+POLL_SECONDS: Final = 0.2
+# While no webhook has anything to do, the pauses between two looks grow to this.
+_REST_SECONDS: Final = 1.0
+_MORE: Final = 2
+LEASE_SECONDS: Final = 10.0
+MOST_WEBHOOKS: Final = 1_000
+"""Webhooks that one process delivers to at the same time."""
+_CLAIMED_AT_ONCE: Final = 50
+# After a failure of ours, such as a secret that cannot be decrypted.
+_PAUSE_SECONDS: Final = 5.0
+
+
+class WebhookWorker:
+    """One process that delivers. Any number of them may run: each webhook is one worker's at a time."""
+
+    def __init__(self, tools: DeliveryTools, worker_id: str) -> None:
+        self._tools = tools
+        self._worker_id = worker_id
+        self._running: dict[str, WebhookDelivery] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ended: set[str] = set()
+        self._stopping = False
+        self._has_lease = False
+
+    async def renew(self) -> None:
+        """Keeps the lease of everything that this worker has, for as long as this runs."""
+        while True:
+            try:
+                await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
+            except Exception as problem:
+                _log.warning("webhooks.lease_not_renewed", problem=repr(problem))
+            await asyncio.sleep(LEASE_SECONDS / 4)
+
+    async def run(self) -> None:
+        """Claims until cancelled. Raises what the database raises; to be called again then."""
+        await self._tools.queue.renew(self._worker_id, LEASE_SECONDS)
+        self._has_lease = True
+        await repeat_while_busy(self._look, POLL_SECONDS, longest=_REST_SECONDS, full=_MORE)
+
+    async def poll(self) -> int:
+        """Releases idle webhooks, claims those with work, and returns the number claimed."""
+        ended = tuple(self._ended)
+        if ended:
+            await self._tools.queue.release(self._worker_id, ended)
+            self._ended.difference_update(ended)
+        room = min(_CLAIMED_AT_ONCE, MOST_WEBHOOKS - len(self._running))
+        if self._stopping or room <= 0:
+            return 0
+        claimed = await self._tools.queue.claim(self._worker_id, now=self._tools.now(), limit=room)
+        for _, webhook_id in claimed:
+            self._begin(webhook_id)
+        return len(claimed)
+
+    async def _look(self) -> int:
+        """Looks on at once after a claim, and does not rest while deliveries are under way."""
+        return _MORE if await self.poll() else int(bool(self._running))
+
+    async def idle(self) -> None:
+        """Waits until no delivery is under way."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+
+    async def stop(self, seconds: float) -> None:
+        """Ends within that time: records sent deliveries and leaves the rest to other workers."""
+        self._stopping = True
+        for delivery in self._running.values():
+            delivery.drain()
+        if self._tasks:
+            _, late = await asyncio.wait(self._tasks, timeout=seconds)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
+        if self._has_lease:
+            await self._tools.queue.end(self._worker_id)
+
+    def _begin(self, webhook_id: str) -> None:
+        self._running[webhook_id] = delivery = WebhookDelivery(self._tools, self._worker_id, webhook_id)
+        task = asyncio.create_task(self._deliver(webhook_id, delivery), name=f"webhook.{webhook_id}")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _deliver(self, webhook_id: str, delivery: WebhookDelivery) -> None:
+        try:
+            await delivery.run()
+        except Exception as problem:
+            _log.error("webhook.failed", webhook_id=webhook_id, problem=repr(problem))
+            await asyncio.sleep(0 if self._stopping else _PAUSE_SECONDS)
+        finally:
+            del self._running[webhook_id]
+            self._ended.add(webhook_id)

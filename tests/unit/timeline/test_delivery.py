@@ -1,0 +1,456 @@
+"""Deliveries on a fake clock: order, repeats, giving up, rotation, hanging endpoints, fairness, several workers."""
+
+import asyncio
+import itertools
+import json
+
+import pytest
+
+from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.secrets import SecretCipher
+from services.timeline.domain.deliveries import DeliveryStatus
+from tests.support.waiting import until
+from tests.support.webhook_fakes import Received
+from tests.support.webhook_world import WebhookWorld, caller, settled, verified
+
+pytestmark = pytest.mark.virtual_time
+HOUR, DAY = 3600.0, 86_400.0
+DELIVERED, FAILED, PENDING = DeliveryStatus.DELIVERED, DeliveryStatus.FAILED, DeliveryStatus.PENDING
+
+
+@pytest.fixture
+def world() -> WebhookWorld:
+    return WebhookWorld()
+
+
+async def test_an_event_is_sent_signed_as_the_standard_says(world: WebhookWorld) -> None:
+    issued = await world.webhook("turn.*")
+    (event_id,) = await world.happen(type="turn.completed", data=b'{"text": "gr\xc3\xbcn"}', turn_id="turn-1")
+    await world.happen(type="session.created")
+
+    await world.settle()
+
+    (received,) = world.received(issued.webhook)
+    body = verified(received, issued.secret)
+    stored = world.timeline.events["company-1"][0]
+    assert received.headers["content-type"] == "application/json"
+    assert received.event_id == event_id
+    assert body == {"type": "turn.completed", "timestamp": stored.time, "data": json.loads(stored.to_json())}
+    assert body["data"]["data"] == {"text": "grün"}
+    (delivery,) = await world.deliveries(issued.webhook)
+    assert (delivery.status, delivery.attempts, delivery.last_status) == (DELIVERED, 1, 200)
+
+
+async def test_a_webhook_gets_what_happens_after_it_was_made_and_each_once(world: WebhookWorld) -> None:
+    await world.happen()
+    issued = await world.webhook()
+    expected = [(await world.happen())[0] for _ in range(450)]
+
+    await world.settle()
+    await world.settle()
+
+    assert sorted(world.received_ids(issued.webhook)) == sorted(expected)
+
+
+async def test_events_of_a_subject_come_in_order(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    first = await world.happen("a", times=30)
+    second = await world.happen("b", times=30)
+
+    await world.settle()
+
+    seen = world.received_ids(issued.webhook)
+    assert [each for each in seen if each in first] == first
+    assert [each for each in seen if each in second] == second
+
+
+async def test_a_receiver_that_was_down_for_an_hour_gets_everything_in_order(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: None
+    expected: dict[str, list[str]] = {}
+    for minute in range(60):
+        subject = f"subject-{minute % 7}"
+        expected.setdefault(subject, []).extend(await world.happen(subject, times=2))
+        await world.pass_time(60)
+    failed = len(world.endpoints.received)
+    world.endpoints.answer = lambda _: 200
+
+    await world.pass_time(3 * HOUR)
+
+    seen = world.received_ids(issued.webhook)[failed:]
+    assert {subject: [each for each in seen if each in ids] for subject, ids in expected.items()} == expected
+    assert set(await world.statuses(issued.webhook)) == {DELIVERED}
+
+
+async def test_an_endpoint_that_goes_on_failing_is_asked_now_and_then_and_gets_all_soon_after(
+    world: WebhookWorld,
+) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: 500
+    expected = []
+    for _ in range(900):
+        expected += await world.happen()
+        await world.pass_time(1)
+
+    asked = len(world.received(issued.webhook))
+    # Four calls at a time: rests grow to 30 s within four minutes, and then there are 22 more.
+    assert asked < 4 * (45 + 22)
+    assert len(await world.deliveries(issued.webhook)) <= 400, "the others wait in the timeline"
+    world.endpoints.answer = lambda _: 200
+    await world.pass_time(31, step=1)
+    # Those that were sent in vain are repeated when that is due.
+    assert len(set(world.received_ids(issued.webhook)[asked:])) > len(expected) - asked
+
+
+async def test_a_test_and_what_is_delivered_again_do_not_wait_for_a_rest(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    (first,) = await world.happen()
+    await world.settle()
+    (delivered,) = await world.deliveries(issued.webhook)
+    world.endpoints.answer = lambda _: 500
+    for _ in range(20):
+        await world.happen()
+        await world.pass_time(30)
+    asked = len(world.received(issued.webhook))
+    await world.happen()
+    await world.settle()
+    assert len(world.received(issued.webhook)) == asked, "it rests"
+
+    test = await world.send_test(issued.webhook)
+    await world.settle()
+    assert world.received_ids(issued.webhook)[asked] == test.event_id
+
+    asked = len(world.received(issued.webhook))
+    await world.deliver_again(issued.webhook, delivered)
+    await world.settle()
+    assert world.received_ids(issued.webhook)[asked] == first
+
+
+async def test_a_test_is_sent_though_calls_fail_that_were_under_way_when_it_was_asked_for(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    world.endpoints.answer = lambda _: 500
+    for _ in range(20):
+        await world.happen()
+        await world.pass_time(30)
+    await world.happen(times=1)
+    world.clock.advance(31)
+    world.endpoints.hanging.add("https://slow/")
+    await world.worker.poll()
+    await settled()
+    assert world.endpoints.under_way > 0
+    asked = len(world.received(issued.webhook))
+
+    test = await world.send_test(issued.webhook)
+    await world.happen()
+    world.endpoints.hanging.clear()
+    world.endpoints.let_go.set()
+    await world.worker.idle()
+    await world.settle()
+
+    assert world.received_ids(issued.webhook)[asked:] == [test.event_id], "everything else waits until it has rested"
+
+
+async def test_one_failing_subject_of_a_quiet_webhook_makes_no_other_wait(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    (poison,) = await world.happen("bad")
+    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
+    for pause in (5, 300, 1_800):
+        await world.settle()
+        world.clock.advance(pause)
+    await world.settle()
+    assert world.received_ids(issued.webhook) == [poison] * 4
+    (fine,) = await world.happen("good")
+    await world.settle()
+    assert world.received_ids(issued.webhook)[4:] == [fine]
+
+
+async def test_one_subject_that_hangs_again_makes_no_other_wait(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    (poison,) = await world.happen("bad")
+    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
+    await world.settle()
+    world.clock.advance(5)
+    world.endpoints.hanging.add("https://slow/")
+    await world.worker.poll()
+    await settled()
+    assert world.endpoints.under_way == 1
+    world.endpoints.hanging.clear()
+
+    (fine,) = await world.happen("good")
+    await until(lambda: fine in world.received_ids(issued.webhook))
+    assert world.endpoints.under_way == 1, "the other one still hangs"
+    world.endpoints.let_go.set()
+    await world.worker.idle()
+
+
+async def test_attempts_follow_the_schedule_and_end(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    other = await world.webhook()
+    world.endpoints.answer = lambda received: 200 if received.url == other.webhook.url else 500
+    await world.happen()
+    began = world.clock.monotonic()
+    moments: list[float] = []
+
+    for _ in range(9):
+        await world.settle()
+        moments.append(world.clock.monotonic() - began)
+        (delivery,) = await world.deliveries(issued.webhook)
+        if delivery.next_attempt_at is not None:
+            world.clock.advance((delivery.next_attempt_at - world.clock.now()).total_seconds())
+    await world.pass_time(DAY, step=HOUR)
+
+    pauses = [second - first for first, second in itertools.pairwise(moments)]
+    assert pauses == [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000]
+    assert (delivery.status, delivery.attempts, delivery.last_status) == (FAILED, 9, 500)
+    assert delivery.last_response == "answered"
+    assert len(world.received(issued.webhook)) == 9
+
+
+async def test_a_failing_subject_delays_no_other_and_goes_on_after_its_failure(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    (poison, after), (fine,) = await world.happen("bad", times=2), await world.happen("good")
+    world.endpoints.answer = lambda received: 500 if received.event_id == poison else 200
+
+    await world.settle()
+    assert world.received_ids(issued.webhook) == [poison, fine]
+    (waiting,) = [each for each in await world.deliveries(issued.webhook) if each.event_id == after]
+    assert (waiting.status, waiting.attempts, waiting.next_attempt_at) == (PENDING, 0, None)
+
+    for _ in range(3):
+        await world.happen("good")
+        await world.pass_time(DAY, step=HOUR / 2)
+    assert world.received_ids(issued.webhook)[-1] == after or after in world.received_ids(issued.webhook)
+    assert [each.status for each in await world.deliveries(issued.webhook)][:2] == [FAILED, DELIVERED]
+
+
+async def test_a_webhook_that_answers_410_is_disabled_at_once(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: 410
+    await world.happen("a", times=3)
+
+    await world.settle()
+    await world.pass_time(DAY, step=HOUR)
+
+    found = await world.store.webhook("company-1", issued.webhook.id)
+    assert found is not None
+    assert (found.status, found.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.GONE)
+    assert len(world.received(issued.webhook)) == 1
+    assert (DisabledReason.GONE, issued.webhook.id) in world.store.given_up
+
+
+async def test_a_webhook_that_got_nothing_for_five_days_is_disabled(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: None
+    for _ in range(5 * 24 - 1):
+        await world.happen()
+        await world.pass_time(HOUR, step=HOUR)
+    before = await world.store.webhook("company-1", issued.webhook.id)
+    assert before is not None
+    assert before.status is WebhookStatus.ENABLED
+
+    await world.pass_time(DAY, step=HOUR)
+
+    after = await world.store.webhook("company-1", issued.webhook.id)
+    assert after is not None
+    assert (after.status, after.disabled_reason) == (WebhookStatus.DISABLED, DisabledReason.UNREACHABLE)
+    assert world.store.given_up == [(DisabledReason.UNREACHABLE, issued.webhook.id)]
+
+
+async def test_one_delivery_within_five_days_keeps_a_webhook(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    for day in range(12):
+        world.endpoints.answer = lambda _, day=day: 200 if day % 3 == 0 else None  # type: ignore[misc]
+        await world.happen()
+        await world.pass_time(DAY, step=HOUR)
+
+    found = await world.store.webhook("company-1", issued.webhook.id)
+    assert found is not None
+    assert found.status is WebhookStatus.ENABLED
+
+
+async def test_a_single_failure_long_after_another_one_disables_nothing(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: 500
+    await world.happen()
+    await world.pass_time(3 * DAY, step=HOUR)
+    assert set(await world.statuses(issued.webhook)) == {FAILED}
+    world.clock.advance(10 * DAY)
+    await world.happen()
+
+    await world.settle()
+
+    found = await world.store.webhook("company-1", issued.webhook.id)
+    assert found is not None
+    assert found.status is WebhookStatus.ENABLED
+
+
+async def test_an_enabled_webhook_goes_on_where_it_was(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: 410
+    first = await world.happen("a", times=2)
+    await world.settle()
+    missed = await world.happen("b", times=2)
+    await world.settle()
+    world.endpoints.answer = lambda _: 200
+
+    await world.change(issued.webhook, status=WebhookStatus.ENABLED)
+    await world.settle()
+
+    assert world.received_ids(issued.webhook) == [first[0], first[1], *missed]
+
+
+async def test_secrets_rotate_without_a_rejected_delivery(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    receiver_knows = issued.secret
+    accepted: list[str] = []
+
+    def answer(received: Received) -> int:
+        verified(received, receiver_knows)
+        accepted.append(received.event_id)
+        return 200
+
+    world.endpoints.answer = answer
+    expected = await world.happen()
+    await world.settle()
+    new = await world.rotate(issued.webhook, grace_seconds=3600)
+    expected += await world.happen()
+    await world.settle()
+    receiver_knows = new
+    expected += await world.happen()
+    await world.settle()
+    await world.pass_time(2 * HOUR)
+    expected += await world.happen()
+    await world.settle()
+
+    assert accepted == expected
+    assert len(world.received(issued.webhook)[1].headers["webhook-signature"].split(" ")) == 2
+    assert len(world.received(issued.webhook)[-1].headers["webhook-signature"].split(" ")) == 1
+    with pytest.raises(AssertionError):
+        verified(world.received(issued.webhook)[-1], issued.secret)
+
+
+async def test_an_endpoint_that_hangs_holds_up_no_other_company(world: WebhookWorld) -> None:
+    hanging = [
+        await world.webhook(identity=caller("company-2", f"user-{n}"), url=f"https://hang-{n}/") for n in range(9)
+    ]
+    issued = await world.webhook()
+    world.endpoints.hanging.update(each.webhook.url for each in hanging)
+    for _ in range(40):
+        await world.happen(company_id="company-2")
+    expected = [(await world.happen())[0] for _ in range(40)]
+
+    assert await world.worker.poll() == 10
+    await until(lambda: len(world.received(issued.webhook)) >= len(expected))
+    await settled()
+    assert sorted(world.received_ids(issued.webhook)) == sorted(expected)
+    assert world.endpoints.under_way == 32, "no more than a company's share"
+    world.endpoints.let_go.set()
+    await world.worker.idle()
+
+
+async def test_an_endpoint_that_fails_is_asked_by_fewer_calls(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    for _ in range(60):
+        await world.happen()
+    world.endpoints.hanging.add("https://slow/")
+    await world.worker.poll()
+    await settled()
+    assert world.endpoints.under_way == 16
+    let_go, world.endpoints.let_go = world.endpoints.let_go, asyncio.Event()
+    let_go.set()
+    await settled()
+
+    assert len(world.received(issued.webhook)) == 20
+    assert world.endpoints.under_way == 4
+    world.endpoints.let_go.set()
+    await world.worker.idle()
+
+
+async def test_a_worker_that_dies_between_sending_and_recording_sends_again(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    (event_id,) = await world.happen()
+    world.endpoints.hanging.add("https://slow/")
+    dying = world.new_worker()
+    await world.store.renew(dying._worker_id, 10)
+    await dying.poll()
+    await settled()
+    assert world.received_ids(issued.webhook) == [event_id]
+    world.endpoints.hanging.clear()
+
+    await world.settle()
+    assert world.received_ids(issued.webhook) == [event_id], "its lease lasts"
+    world.store.expire(dying._worker_id)
+    await world.settle()
+
+    assert world.received_ids(issued.webhook) == [event_id, event_id]
+    assert await world.statuses(issued.webhook) == [DELIVERED]
+    world.endpoints.let_go.set()
+    await dying.idle()
+    (delivery,) = await world.deliveries(issued.webhook)
+    assert (delivery.status, delivery.attempts) == (DELIVERED, 1), "what the late one says changes nothing"
+
+
+async def test_a_worker_that_stops_records_what_it_sent_and_leaves_the_rest(world: WebhookWorld) -> None:
+    issued = await world.webhook(url="https://slow/")
+    expected = await world.happen("a", times=4)
+    world.endpoints.hanging.add("https://slow/")
+    await world.store.renew(world.worker._worker_id, 10)
+    await world.worker.poll()
+    await settled()
+    world.worker._has_lease = True
+    stopping = asyncio.create_task(world.worker.stop(30))
+    await settled()
+    world.endpoints.hanging.clear()
+    world.endpoints.answer = lambda _: 200
+    world.endpoints.let_go.set()
+    await stopping
+
+    assert world.received_ids(issued.webhook) == expected[:1]
+    world.worker = world.new_worker()
+    await world.pass_time(60, step=5)
+    assert await world.statuses(issued.webhook) == [DELIVERED] * 4
+
+
+async def test_private_events_reach_who_may_see_them(world: WebhookWorld) -> None:
+    limited = frozenset({"webhooks:write"})
+    all_of_it = await world.webhook()
+    mine = await world.webhook(identity=caller(user="user-1", scopes=limited))
+    colleague = await world.webhook(identity=caller(user="user-2", scopes=limited))
+    stranger = await world.webhook(identity=caller("company-2"))
+    shared, private, unknown = [(await world.happen(owner_id=owner))[0] for owner in (None, "user-1", "")]
+
+    await world.settle()
+
+    assert sorted(world.received_ids(all_of_it.webhook)) == sorted([shared, private, unknown])
+    assert sorted(world.received_ids(mine.webhook)) == sorted([shared, private])
+    assert world.received_ids(colleague.webhook) == [shared]
+    assert world.received_ids(stranger.webhook) == []
+
+
+async def test_an_event_that_is_gone_fails_its_delivery_and_no_other(world: WebhookWorld) -> None:
+    issued = await world.webhook()
+    world.endpoints.answer = lambda _: None
+    await world.happen("a")
+    await world.settle()
+    stored = world.timeline.events["company-1"]
+    stored.clear()
+    world.clock.advance(60)
+
+    await world.settle()
+
+    (delivery,) = await world.deliveries(issued.webhook)
+    assert (delivery.status, delivery.last_response) == (FAILED, "the event is not recorded any more")
+
+
+async def test_without_the_key_of_its_secret_nothing_is_sent_and_nothing_lost(world: WebhookWorld) -> None:
+    blind = WebhookWorld(cipher=SecretCipher([b"x" * 32]))
+    issued = await blind.webhook()
+    await blind.happen()
+    await blind.store.renew(blind.worker._worker_id, 10)
+    await blind.worker.poll()
+    await settled()
+
+    assert blind.received(issued.webhook) == []
+    assert await blind.statuses(issued.webhook) == [PENDING]
+    for task in blind.worker._tasks:
+        task.cancel()
