@@ -48,7 +48,7 @@ def build(settings: GatewaySettings) -> Service:
     )
     api = PublicApi(_dependencies(service, settings, sender, stores))
     api.credentials.listen(sender)
-    sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
+    sender.on_every_event(api.feeds.wake)
     sender.on_every_event(api.feeds.hear, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.background("load.watch", api.load.run, role=API)

@@ -15,9 +15,8 @@ from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.credentials import Credentials
 from services.gateway.entrypoints.door.answers import Owners
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication
 from services.gateway.entrypoints.door.callers import Authentication
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.image_bodies import LargeBodies
 from services.gateway.entrypoints.door.lifecycle import InFlightRequests
 from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
@@ -49,7 +48,7 @@ from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks import Webhooks
 
-PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
+PROTOCOLS: Final[tuple[Callable[[Door], ProtocolApplication], ...]] = (
     OpenAIApplication,
     A2AApplication,
     AGUIApplication,
@@ -100,6 +99,9 @@ class PublicApi:
         images = ImageUploads(upstreams)
         sessions = Sessions(commands, agents, upstreams, images)
         door = Door(
+            authentication=Authentication(principals, rates, self.load),
+            in_flight=self.in_flight,
+            shared_origins=outside.shared_origins,
             commands=commands,
             agents=agents,
             sessions=sessions,
@@ -124,11 +126,5 @@ class PublicApi:
             failures=Failures(upstreams),
             now=now,
         )
-        edge = PublicEdge(
-            authentication=Authentication(principals, rates, self.load),
-            door=door,
-            in_flight=self.in_flight,
-            shared_origins=outside.shared_origins,
-        )
-        self.application = PublicApplication(edge, resources)
-        self.protocols: Sequence[ProtocolApplication] = [make(edge) for make in PROTOCOLS]
+        self.application = PublicApplication(door, resources)
+        self.protocols: Sequence[ProtocolApplication] = [make(door) for make in PROTOCOLS]

@@ -14,10 +14,9 @@ from starlette.types import Message, Receive, Scope, Send
 from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest, PermissionDenied
 from libs.contracts.identifiers import new_id
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication, protocol_router
 from services.gateway.entrypoints.door.bodies import read_body
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.json_text import check_values
 from services.gateway.entrypoints.door.streams import EventStreams, render_event
@@ -71,10 +70,10 @@ class LazyServer:
 
 
 class McpApplication(ProtocolApplication):
-    def __init__(self, edge: PublicEdge) -> None:
-        super().__init__(edge, PREFIX, [router], SHAPE)
-        self.state.server = LazyServer(edge.door)
-        self.state.origins = edge.shared_origins
+    def __init__(self, door: Door) -> None:
+        super().__init__(door, PREFIX, [router], SHAPE)
+        self.state.server = LazyServer(door)
+        self.state.origins = door.shared_origins
 
 
 @router.post("")

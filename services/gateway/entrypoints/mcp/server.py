@@ -23,7 +23,7 @@ from mcp.types import (
 from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import ErrorKind
-from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.door.errors import as_service_error
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call, Caller

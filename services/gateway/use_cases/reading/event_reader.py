@@ -8,12 +8,12 @@ from typing import Protocol
 from libs.contracts.api.sessions import Turn
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import InvalidRequest
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
 from libs.contracts.timeline import TimelineFilter
 from libs.eventing import CommandSender, Replies
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
