@@ -30,9 +30,9 @@ from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.connections import Connections
-from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.dead_letters import OpenDeadLetters, VisibleDeadLetters
 from services.gateway.use_cases.failures import Failures
-from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
+from services.gateway.use_cases.health import Health, ReadLag, ReadReplicas
 from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
@@ -69,9 +69,9 @@ class Dependencies:
     upstreams: UpstreamClient
     timeline: Timeline
     cipher: SecretCipher | None
-    service_health: ServiceHealth
-    consumer_groups: ConsumerGroups
-    dead_letters: DeadLetterBox
+    read_replicas: ReadReplicas
+    read_lag: ReadLag
+    open_dead_letters: OpenDeadLetters
     shared_limits: SharedLimits
     limits: CompanyLimits
     now: Callable[[], datetime]
@@ -121,8 +121,8 @@ class PublicApi:
             secrets=Secrets(commands, outside.cipher),
             budgets=Budgets(commands, outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
-            health=Health(outside.service_health, outside.consumer_groups, now, monotonic),
-            dead_letters=VisibleDeadLetters(outside.dead_letters, monotonic),
+            health=Health(outside.read_replicas, outside.read_lag, now, monotonic),
+            dead_letters=VisibleDeadLetters(outside.open_dead_letters, monotonic),
             failures=Failures(upstreams),
             now=now,
         )

@@ -31,7 +31,7 @@ _VERSION: Final = "mcp-protocol-version"
 _LONGEST_CONNECTION: Final = 200
 _INVALID: Final = -32600
 _FAILED: Final = -32603
-_ON_OUR_SIDE: Final = (ErrorKind.INTERNAL, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
+ON_OUR_SIDE: Final = (ErrorKind.INTERNAL, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 _request_id: ContextVar[RequestId | None] = ContextVar("mcp_request_id", default=None)
 router: Final = protocol_router(PREFIX)
 
@@ -39,7 +39,7 @@ router: Final = protocol_router(PREFIX)
 def _body(info: ErrorInfo) -> bytes:
     """A JSON-RPC error, of the request as far as it was read."""
     data = info.model_dump(mode="json", exclude={"message", "retry_after"}, exclude_none=True)
-    code = _FAILED if info.type in _ON_OUR_SIDE else _INVALID
+    code = _FAILED if info.type in ON_OUR_SIDE else _INVALID
     error = {"code": code, "message": info.message, "data": data}
     return orjson.dumps({"jsonrpc": "2.0", "id": _request_id.get(), "error": error})
 

@@ -26,7 +26,7 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage
-from services.gateway.domain.timeline_reading import Restarting
+from services.gateway.domain.timeline import Restarting
 from services.gateway.domain.turn_ends import END_NAMES
 from services.gateway.domain.turn_options import check_options
 from services.gateway.entrypoints.door.application import Door

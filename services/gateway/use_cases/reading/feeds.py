@@ -11,7 +11,7 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Envelope, Received
 from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline_reading import Restarting
+from services.gateway.domain.timeline import Restarting
 from services.gateway.use_cases.reading.company_feed import CompanyFeed
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 
