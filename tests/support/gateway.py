@@ -69,6 +69,7 @@ class Sent:
     correlation_id: str
     identity: Identity
     traceparent: str | None
+    subject: str = ""
 
 
 @dataclass
@@ -122,7 +123,7 @@ class FakeBus:
     ) -> None:
         if self.down:
             raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
-        sent = Sent(command, command_id, correlation_id, identity, traceparent)
+        sent = Sent(command, command_id, correlation_id, identity, traceparent, subject)
         self.sent.append(sent)
         events = list(self.upstream(sent))
         if self.timeline is not None and not events and command.TOPIC == TIMELINE_COMMANDS:

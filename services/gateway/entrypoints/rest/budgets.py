@@ -71,7 +71,7 @@ async def update_budget(
     door: DoorDep,
 ) -> Response:
     budget_id = id_of(id, "budget")
-    event = await door.commands.run(write, UpdateBudget(budget_id=budget_id, changes=body), subject=budget_id)
+    event = await door.commands.run(write, UpdateBudget(budget_id=budget_id, changes=body))
     return json_answer(entity_in(event, "budget"))
 
 
@@ -80,5 +80,5 @@ async def update_budget(
 )
 async def delete_budget(id: str, _: Caller, write: IdempotentWrite, door: DoorDep) -> Response:
     budget_id = id_of(id, "budget")
-    await door.commands.run(write, DeleteBudget(budget_id=budget_id), subject=budget_id)
+    await door.commands.run(write, DeleteBudget(budget_id=budget_id))
     return Response(status_code=204)
