@@ -4,17 +4,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudgetBody
-from libs.contracts.api.retention import Days
 from libs.contracts.api.sessions import ContentBlock, HistoryMessage, TurnOptions, WireModel
 from libs.contracts.events.runtime import (
     TURN_ENDS,
-    BudgetCreated,
-    BudgetDeleted,
-    BudgetUpdated,
     CancelTurnAccepted,
     ResolveActionAccepted,
-    RetentionUpdated,
     SessionCreated,
     SessionDeleted,
     SessionUpdated,
@@ -144,35 +138,3 @@ class ResolveAction(
     reason: str | None = None
     output: Any = None
     error: str | None = None
-
-
-class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit what turns of the company, or of one of its users or keys, may take. The budget's id is the command's.
-
-    ``used``: what they took in the present period before. ``owner_id``: the user whose budget it is, or whose key's;
-    empty for the company's.
-    """
-
-    budget: CreateBudgetBody
-    used: BudgetUse = BudgetUse()
-    owner_id: str = ""
-
-
-class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,), subject="budget_id"):
-    """Fields left out of ``changes`` stay as they are."""
-
-    budget_id: str
-    changes: UpdateBudgetBody
-
-    def encode(self) -> bytes:
-        return self.model_dump_json(exclude_unset=True).encode()
-
-
-class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,), subject="budget_id"):
-    budget_id: str
-
-
-class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
-    """Sets the retention of the caller's company."""
-
-    session_retention_days: Days | None

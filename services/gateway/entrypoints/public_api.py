@@ -117,7 +117,7 @@ class PublicApi:
             connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
             webhooks=Webhooks(commands, outside.cipher),
             secrets=Secrets(commands, outside.cipher),
-            budgets=Budgets(commands, outside.keys, upstreams, now),
+            budgets=Budgets(outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
             health=Health(outside.service_health, outside.consumer_groups, now, monotonic),
             dead_letters=VisibleDeadLetters(outside.dead_letters, monotonic),
