@@ -133,7 +133,7 @@ class Message(BaseModel):
 
 
 class Event(Message):
-    """Something that happened, in past tense.
+    """An event, named in the past tense.
 
     ``type`` is ``aes.<service>.<name>.v<version>``; ``topic`` is by default the events topic of that service.
     """

@@ -228,7 +228,7 @@ class Holders(Protocol):
     """Processes that hold leases, by the numbers that they have announced."""
 
     async def numbers(self) -> list[int]:
-        """All that hold anything."""
+        """The processes that hold something."""
 
     async def free(self, numbers: Collection[int]) -> int:
         """Ends the leases of these and queues what they held at once, as attempts that count; returns of how many."""

@@ -35,7 +35,7 @@ _OF_THE_CLIENT: Final = frozenset(
 
 
 def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDetail]:
-    """Everything that is wrong with a well-formed body; ``secrets``: the names of those that the company has."""
+    """Checks a well-formed body. ``secrets``: the names of the company's secrets."""
     return list(islice(_errors(body, secrets), _MOST_FINDINGS))
 
 
