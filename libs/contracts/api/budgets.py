@@ -1,4 +1,4 @@
-"""Budgets: limits of what turns may take in a period."""
+"""Budgets: limits on the tokens or the cost of turns in a period."""
 
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Final, Literal, Self

@@ -143,9 +143,9 @@ class ResolveAction(Command, type="aes.runtime.resolve_action.v1", outcomes=(Res
 
 
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit what turns of the company, or of one of its users or keys, may take. The budget's id is the command's.
+    """Limit the tokens or the cost of turns of the company, a user or a key. The budget's id is the command's.
 
-    ``used``: what they took in the present period before. ``owner_id``: the user whose budget it is, or whose key's;
+    ``used``: the amount already used in the current period. ``owner_id``: the budget's user or the owner of its key;
     empty for the company's.
     """
 
