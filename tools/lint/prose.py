@@ -33,7 +33,7 @@ _MOST_WORDS_OF_MESSAGE_SENTENCE: Final = 20
 _MOST_WORDS_OF_CELL: Final = 15
 _MOST_WORDS_OF_PAGE: Final = 2000
 
-_GENERATED: Final = re.compile(r"<!-- generated .*?(?:<!-- end of the generated part -->|\Z)", re.DOTALL)
+_GENERATED: Final = re.compile(r"<!-- [Gg]enerated .*?(?:<!-- end of the generated part -->|\Z)", re.DOTALL)
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])[\"')*_]*\s+(?=[\"'(*`]*[A-Z0-9`…])|\n\s*\n|\n\s*(?=[*-] )")
 _IS_WORD: Final = re.compile(r"\w")
 _PUNCTUATION: Final = re.compile(r"[.,:;!?]")
