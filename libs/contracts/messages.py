@@ -39,7 +39,7 @@ _REQUIRED = frozenset({"id", "type", "source", "subject", "time", "correlation_i
 
 
 class MalformedEnvelope(ValueError):
-    """The headers of a record are no valid envelope."""
+    """The headers of a record aren't a valid envelope."""
 
 
 # One is made for every message that is read: a frozen one would take two and a half times as long.
@@ -47,10 +47,10 @@ class MalformedEnvelope(ValueError):
 class Envelope:
     """The attributes of a message, readable without decoding its value.
 
-    ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
-    subject from 1 (0 on commands; on deltas that of the event which their text comes after). ``identity`` is the
-    gateway-signed caller, which ``signature`` binds to this one command (commands only). ``owner_id`` is the only
-    user who may see the event, apart from those who read the whole company; without it everybody of the company may.
+    ``subject`` is the id of the entity that the message is about. ``sequence`` counts the events of a subject from 1;
+    it is 0 on commands, and deltas have that of the preceding event. ``identity`` is the gateway-signed caller, which
+    ``signature`` binds to this one command (commands only). ``owner_id`` is the only user who may see the event, apart
+    from those who read the whole company; without it the whole company may.
     ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
     API and the SHA-256 of the bytes there.
     """
@@ -133,7 +133,7 @@ class Message(BaseModel):
 
 
 class Event(Message):
-    """Something that happened, in past tense.
+    """An event, named in the past tense.
 
     ``type`` is ``aes.<service>.<name>.v<version>``; ``topic`` is by default the events topic of that service.
     """

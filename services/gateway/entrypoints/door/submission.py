@@ -7,7 +7,7 @@ from fastapi import Depends
 
 from libs.contracts.messages import Command, Received
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.door.door import DoorDep
+from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher, Make
 

@@ -5,6 +5,7 @@ from typing import Annotated
 from fastapi import Depends, Security
 from starlette.responses import Response
 
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.resources.budgets import (
     Budget,
@@ -16,12 +17,11 @@ from libs.contracts.resources.budgets import (
     UpdateBudgetBody,
 )
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import Upstream
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
