@@ -47,8 +47,8 @@ class ToolKind:
     takes: type[BaseModel]
     returns: type[BaseModel]
     scopes: Sequence[Scope]
+    annotations: ToolAnnotations
     do: Do
-    annotations: ToolAnnotations = _READS
 
     def tool(self, name: str) -> Tool:
         return Tool(
@@ -69,6 +69,7 @@ _KINDS: Final = {
         takes=NoArguments,
         returns=Agents,
         scopes=[Scope.AGENTS_READ],
+        annotations=_READS,
         do=lambda tools, call, _: tools.reading.agents(call.caller.identity),
     ),
     "ask_agent": ToolKind(
@@ -90,6 +91,7 @@ _KINDS: Final = {
         takes=NoArguments,
         returns=KnowledgeBases,
         scopes=[Scope.KNOWLEDGE_READ],
+        annotations=_READS,
         do=lambda tools, call, _: tools.reading.knowledge_bases(call.caller.principal),
     ),
     "search_knowledge": ToolKind(
@@ -98,6 +100,7 @@ _KINDS: Final = {
         takes=SearchKnowledge,
         returns=Passages,
         scopes=[Scope.KNOWLEDGE_READ],
+        annotations=_READS,
         do=lambda tools, call, wanted: tools.reading.search(call.caller.principal, wanted),
     ),
     "read_session": ToolKind(
@@ -106,6 +109,7 @@ _KINDS: Final = {
         takes=ReadSession,
         returns=Conversation,
         scopes=[Scope.SESSIONS_READ],
+        annotations=_READS,
         do=lambda tools, call, wanted: tools.reading.conversation(call.caller.identity, wanted.session_id),
     ),
 }
