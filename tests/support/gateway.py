@@ -21,8 +21,8 @@ from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
-from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.accounts import ApiKey
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys

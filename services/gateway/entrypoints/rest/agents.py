@@ -1,4 +1,4 @@
-"""``/agent/…``: stored agents and the validation of configurations."""
+"""``/agent/…``: stored agents and the validation of configurations. ``/models/``, ``/tools/``: parts of agents."""
 
 import re
 from typing import Annotated, Any, Final
@@ -26,13 +26,14 @@ from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.queries import ArrayPage, Page
+from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.rest import examples
-from services.gateway.entrypoints.rest.schemas import AgentVersionPage
+from services.gateway.entrypoints.rest.schemas import AgentVersionPage, ModelPage, ToolPage
 
 router = public_router("/agent", "Agents")
+catalogues = public_router("", "Catalogues")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_WRITE])]
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
@@ -139,6 +140,24 @@ async def update_agent(
 )
 async def delete_agent(id: str, _: Writer, submit: Submit) -> Response:
     return rendered(await submit(DeleteAgent(agent_id=id_of(id, "agent"))))
+
+
+@catalogues.get(
+    "/models/",
+    summary="List the models that agents can use",
+    responses={200: answer("Models of the providers that are configured.", ModelPage)},
+)
+async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/models", page.params())
+
+
+@catalogues.get(
+    "/tools/",
+    summary="List the tools that agents can use",
+    responses={200: answer("The built-in tools, then those of your company's toolsets.", ToolPage)},
+)
+async def list_tools(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", "/internal/company/tools", page.params())
 
 
 def _fields(body: CreateAgentBody | UpdateAgentBody) -> dict[str, Any]:
