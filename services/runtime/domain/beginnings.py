@@ -120,11 +120,10 @@ def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
         if isinstance(block, TextBlock):
             parts.append(TextPart(block.text))
         elif isinstance(block, SaidFile):
-            parts.append(
-                ArtifactPart(block.source.artifact_id, block.name, block.content_type, block.processing_strategy)
-            )
+            artifact_id, kind, strategy = block.source.artifact_id, block.content_type, block.processing_strategy
+            parts.append(ArtifactPart(artifact_id, block.name, kind, strategy, detail=block.detail))
         elif block.image_url.url.lower().startswith(("https://", "http://")):
-            parts.append(ImagePart(block.image_url.url))
+            parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
             reason = "an image is given by its http or https URL"
             raise _invalid([place, "content", number, "image_url"], "not_supported", reason)

@@ -152,11 +152,11 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
         if isinstance(block, TextBlock):
             parts.append(TextPart(block.text))
         elif isinstance(block, FileBlock):
-            parts.append(ArtifactPart(block.source.artifact_id, "", "", ""))
+            parts.append(ArtifactPart(block.source.artifact_id, "", "", "", detail=block.detail))
         elif isinstance(block, ImageBlock) and not block.url.lower().startswith("data:"):
-            parts.append(ArtifactPart("", "", "", _IMAGE, block.url))
+            parts.append(ArtifactPart("", "", "", _IMAGE, block.url, block.detail))
         elif isinstance(block, ImageUrlBlock) and block.image_url.url.lower().startswith(("https://", "http://")):
-            parts.append(ImagePart(block.image_url.url))
+            parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
             errors.append(
                 _block_error(place, block.type, "not_supported", "an image is given by its http or https URL")
@@ -177,8 +177,9 @@ def _named(question: UserMessage) -> list[ArtifactPart]:
 
 async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: str, caller: Identity) -> ArtifactPart:
     if part.url is not None:
-        return part_of(await artifacts.by_url(session_id, part.url, caller), part.url)
-    return part_of(await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller))
+        return part_of(await artifacts.by_url(session_id, part.url, caller), part.url, part.detail)
+    found = await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller)
+    return part_of(found, detail=part.detail)
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
