@@ -76,7 +76,7 @@ def test_the_proxy_passes_every_door_on() -> None:
 
 
 def test_every_scope_is_documented() -> None:
-    named = set(re.findall(r"`([a-z]+:[a-z]+)`", (ROOT / "docs" / "api.md").read_text()))
+    named = set(re.findall(r"`([a-z]+:[a-z]+)`", (ROOT / "docs" / "reference" / "access.md").read_text()))
     assert {scope.value for scope in Scope} <= named
 
 

@@ -6,9 +6,13 @@ import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+
 from deploy.local.ports import choose_free
-from tests.e2e.api import Api, unique
-from tests.e2e.running_stack import RECEIVERS, ROOT
+from services.gateway.domain.accounts import ALL_SCOPES
+from tests.e2e.api import Api, new_client, unique
+from tests.e2e.conftest import make_caller, make_company
+from tests.e2e.running_stack import RECEIVERS, ROOT, RunningStack
 from tests.support.waiting import WITHIN, until
 
 EXAMPLE = ROOT / "examples" / "receive_webhooks.py"
@@ -45,18 +49,26 @@ async def printed(process: asyncio.subprocess.Process) -> list[str]:
     return [line.split()[2] for line in output.decode().splitlines()]
 
 
-async def test_the_events_of_a_turn_reach_a_receiver_that_verifies_them(api: Api, as_mallory: Api) -> None:
+@pytest.fixture
+async def owner(stack: RunningStack) -> AsyncIterator[Api]:
+    """Of a company of its own: a webhook gets the turns of all its colleagues."""
+    caller = make_caller(stack, make_company(stack), "owner", ALL_SCOPES)
+    async with new_client(stack.base_url, caller.secret) as client:
+        yield Api(client)
+
+
+async def test_the_events_of_a_turn_reach_a_receiver_that_verifies_them(owner: Api, as_mallory: Api) -> None:
     port = choose_free()
     wanted = {"url": f"http://{RECEIVERS}:{port}/", "event_types": ["turn.*"], "description": unique()}
-    made = await api.http.post("/webhooks/", json=wanted)
+    made = await owner.http.post("/webhooks/", json=wanted)
     assert made.status_code == 201, made.text
     place, secret = f"/webhooks/{made.json()['id']}", made.json()["secret"]
-    session = await api.session()
+    session = await owner.session()
     # Nobody listens yet: the first attempt fails, and is repeated 5 s later.
-    await api.execute(session, "hello")
+    await owner.execute(session, "hello")
 
     async def attempted() -> bool:
-        found = (await api.http.get(f"{place}/deliveries/")).json()["deliveries"]
+        found = (await owner.http.get(f"{place}/deliveries/")).json()["deliveries"]
         return any(each["attempts"] for each in found)
 
     await until(attempted)
@@ -64,16 +76,16 @@ async def test_the_events_of_a_turn_reach_a_receiver_that_verifies_them(api: Api
         names = await printed(process)
     assert names == ["turn.started", "turn.completed"]
     async with receiver(port, secret, "webhook.test") as process:
-        assert (await api.http.post(f"{place}/test/")).status_code == 200
+        assert (await owner.http.post(f"{place}/test/")).status_code == 200
         assert await printed(process) == ["webhook.test"]
 
     async def all_delivered() -> bool:
-        found = (await api.http.get(f"{place}/deliveries/")).json()["deliveries"]
+        found = (await owner.http.get(f"{place}/deliveries/")).json()["deliveries"]
         return {each["status"] for each in found} == {"delivered"}
 
     assert (await as_mallory.http.get(f"{place}/")).status_code == 404
     await until(all_delivered)
-    assert (await api.http.delete(f"{place}/")).status_code == 204
+    assert (await owner.http.delete(f"{place}/")).status_code == 204
 
 
 async def test_addresses_that_are_not_public_are_refused(api: Api) -> None:

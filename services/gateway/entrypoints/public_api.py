@@ -93,7 +93,7 @@ class PublicApi:
         commands = CommandDispatcher(outside.bus, outside.idempotency, upstreams.installed, rates)
         self.load = LoadShedding(on_refused=SHED.inc)
         self.places = StreamPlaces(outside.shared_limits, limits)
-        self.feeds = Feeds(outside.timeline, now=now, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
+        self.feeds = Feeds(outside.timeline, monotonic=monotonic, on_overflow=SLOW_READERS.inc)
         history = TurnHistory(outside.timeline, upstreams)
         reader = EventReader(outside.bus, outside.timeline, self.feeds, history)
         self.in_flight = InFlightRequests()

@@ -1,4 +1,4 @@
-"""The scenarios of `tests/cluster` fit the manifests and the page."""
+"""The scenarios of `tests/cluster` fit the manifests and tests/README.md."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tests.cluster.scenarios.overlays import DEV
 from tests.cluster.settings import DNS
 from tests.support.kustomize import Manifest, amount, built_at, containers_of, of_kind, pod, shared_settings
 
-_PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
+_PAGE = ROOT.parents[1] / "tests" / "README.md"
 
 
 def test_the_page_names_every_scenario() -> None:

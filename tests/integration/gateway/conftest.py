@@ -231,13 +231,14 @@ class RuntimeAndGateways:
     services: list[Service]
     gateway_database: str
     runtime_database: str
+    timeline_database: str
 
 
 @dataclass(frozen=True)
 class Installation(Clients):
     """Two gateways and a runtime; ``clients`` use the key of a company of the test's own, one for each gateway."""
 
-    gateway_database: str
+    timeline_database: str
     runtime_database: str
 
     async def session(self, model: str, **config: Any) -> str:
@@ -282,7 +283,8 @@ async def runtime_and_gateways(infrastructure: Infrastructure, kafka: str) -> As
             urls = url_of(runtime), url_of(timeline)
             gateways = [gateway_on(gateway_database, kafka, prefix, *urls) for _ in range(2)]
             async with running(runtime, timeline, *gateways):
-                yield RuntimeAndGateways(gateways, gateway_database, runtime_database)
+                timeline_database = timeline.settings.database_url.get_secret_value()
+                yield RuntimeAndGateways(gateways, gateway_database, runtime_database, timeline_database)
     await model.stop()
 
 
@@ -291,7 +293,7 @@ async def installation(runtime_and_gateways: RuntimeAndGateways) -> AsyncIterato
     shared = runtime_and_gateways
     async with clients_of_a_company(shared.services, shared.gateway_database) as own:
         yield Installation(
-            **vars(own), gateway_database=shared.gateway_database, runtime_database=shared.runtime_database
+            **vars(own), timeline_database=shared.timeline_database, runtime_database=shared.runtime_database
         )
 
 

@@ -27,7 +27,7 @@ EXECUTE = f"/runtime/{SESSION}/execute/"
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def log(stoppable_replicas: Replicas) -> AsyncIterator[PostgresTimelineLog]:
-    database = Database(stoppable_replicas.database_url, name="test", timeout=30.0)
+    database = Database(stoppable_replicas.timeline.settings.database_url.get_secret_value(), name="test", timeout=30.0)
     await database.open()
     yield PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: datetime.now(UTC))
     await database.close()

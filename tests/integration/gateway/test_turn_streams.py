@@ -113,7 +113,7 @@ async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_ro
 
     async def logged() -> bool:
         statement = "SELECT count(*) FROM timeline_events WHERE subject = %s"
-        return (await execute(installation.gateway_database, statement, first.turn_id))[0][0] == 4
+        return (await execute(installation.timeline_database, statement, first.turn_id))[0][0] == 4
 
     await until(logged)
     await execute(installation.runtime_database, "DELETE FROM outbox WHERE subject = %s", first.turn_id)
@@ -121,7 +121,7 @@ async def test_an_old_turn_is_replayed_from_the_log_and_an_older_one_from_its_ro
     await from_log.follow(installation.clients[1])
     from_log.check(*TOOL)
     assert [event_id for event_id in from_log.ids if event_id in first.ids] == from_log.ids, "a step's text comes whole"
-    await execute(installation.gateway_database, "DELETE FROM timeline_events WHERE subject = %s", first.turn_id)
+    await execute(installation.timeline_database, "DELETE FROM timeline_events WHERE subject = %s", first.turn_id)
     from_row = Reader(session, first.turn_id)
     await from_row.follow(installation.clients[0])
     assert from_row.names == ["turn.completed"]

@@ -103,12 +103,12 @@ def json_of(body: bytes) -> Any:
         raise InvalidParamsError(problem.message) from None
 
 
-def rendered(message: Message) -> dict[str, Any]:
+def json_fields(message: Message) -> dict[str, Any]:
     values: dict[str, Any] = MessageToDict(message)
     return values
 
 
-def rendered_list(message: Message) -> dict[str, Any]:
+def json_list_fields(message: Message) -> dict[str, Any]:
     """With its empty fields, which clients of lists want."""
     values: dict[str, Any] = MessageToDict(message, always_print_fields_with_no_presence=True)
     return values

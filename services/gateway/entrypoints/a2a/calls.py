@@ -1,7 +1,5 @@
 """Calls of A2A clients: from a request in either binding to the answer in the same one."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -29,14 +27,14 @@ from libs.contracts.errors import ServiceError
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.entrypoints.a2a.bindings import Binding, check_version, parsed, rendered, rendered_list
+from services.gateway.entrypoints.a2a.bindings import Binding, check_version, json_fields, json_list_fields, parsed
 from services.gateway.entrypoints.a2a.errors import a2a_error
 from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
 from services.gateway.entrypoints.a2a.operations import Operations
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.door import Door
-from services.gateway.entrypoints.door.streams import KEEP_ALIVE
+from services.gateway.entrypoints.door.streams import rendered
 
 _METHODS: Final[dict[str, type[Message]]] = {
     "SendMessage": SendMessageRequest,
@@ -90,7 +88,7 @@ class Call:
         try:
             if method in ("SendStreamingMessage", "SubscribeToTask"):
                 stream = operations.stream if method == "SendStreamingMessage" else operations.subscribe
-                events = self._events(stream(params))
+                events = rendered(stream(params), self._event)
                 return await self.door.streams.respond(self.request, events, self.caller, operations.headers)
             result = await _result(operations, method, params)
         except ServiceError as problem:
@@ -100,25 +98,20 @@ class Call:
             raise error from None
         return json_answer(orjson.dumps(self.binding.result(result)), headers=operations.headers)
 
-    async def _events(self, updates: AsyncGenerator[StreamResponse | None, None]) -> AsyncGenerator[bytes, None]:
-        async with aclosing(updates):
-            async for update in updates:
-                if update is None:
-                    yield KEEP_ALIVE
-                else:
-                    yield b"data: " + orjson.dumps(self.binding.result(rendered(update))) + b"\n\n"
+    def _event(self, update: StreamResponse) -> bytes:
+        return b"data: " + orjson.dumps(self.binding.result(json_fields(update))) + b"\n\n"
 
 
 async def _result(operations: Operations, method: str, params: Any) -> dict[str, Any]:
     match method:
         case "SendMessage":
-            return rendered(SendMessageResponse(task=await operations.send(params)))
+            return json_fields(SendMessageResponse(task=await operations.send(params)))
         case "GetTask":
-            return rendered(await operations.get(params))
+            return json_fields(await operations.get(params))
         case "ListTasks":
-            return rendered_list(await operations.list_tasks(params))
+            return json_list_fields(await operations.list_tasks(params))
         case _:
-            return rendered(await operations.cancel(params))
+            return json_fields(await operations.cancel(params))
 
 
 def address_of(request: Request) -> str:

@@ -1,15 +1,13 @@
 """``/ag-ui/{agent_key}``: every agent as an AG-UI agent, one request for a run."""
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
 from typing import Annotated, Final
 
-from ag_ui.core import BaseEvent, RunAgentInput
+from ag_ui.core import BaseEvent
 from ag_ui.encoder import EventEncoder
 from fastapi import Request, Security
 from starlette.responses import Response
 
-from libs.contracts.errors import ErrorInfo, PermissionDenied
+from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Scope
 from libs.service_defaults.errors import error_body
 from services.gateway.domain.accounts import Principal
@@ -22,7 +20,7 @@ from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
 from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.image_bodies import read_with_images, take_out_images
-from services.gateway.entrypoints.door.streams import KEEP_ALIVE
+from services.gateway.entrypoints.door.streams import rendered
 from services.gateway.entrypoints.door.writes import PlainWrite
 
 PREFIX: Final = "/ag-ui"
@@ -33,11 +31,11 @@ _ENCODER: Final = EventEncoder()
 Caller = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE, Scope.SESSIONS_WRITE])]
 
 
-def _event(info: ErrorInfo) -> bytes:
-    return _ENCODER.encode(run_error(info)).encode()
+def _rendered(event: BaseEvent) -> bytes:
+    return _ENCODER.encode(event).encode()
 
 
-SHAPE: Final = ErrorShape(error_body, _event)
+SHAPE: Final = ErrorShape(error_body, lambda info: _rendered(run_error(info)))
 """Streams end with the event of the protocol; refused requests are answered as those of ``/api/v1``."""
 
 
@@ -59,11 +57,4 @@ async def run(request: Request, agent_key: str, caller: Caller, write: PlainWrit
     write.images = request.state.images
     headers: dict[str, str] = {}
     runs = Runs(door=door, caller=caller, write=write, agent_key=agent_key, headers=headers)
-    return await door.streams.respond(request, _rendered(runs, given), caller, headers)
-
-
-async def _rendered(runs: Runs, given: RunAgentInput) -> AsyncGenerator[bytes, None]:
-    events: AsyncGenerator[BaseEvent | None, None] = runs(given)
-    async with aclosing(events):
-        async for event in events:
-            yield KEEP_ALIVE if event is None else _ENCODER.encode(event).encode()
+    return await door.streams.respond(request, rendered(runs(given), _rendered), caller, headers)

@@ -2,10 +2,10 @@
 
 import asyncio
 from collections import OrderedDict, defaultdict
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from fastapi import Request
 from prometheus_client import Gauge
@@ -22,6 +22,12 @@ KEEP_ALIVE: Final = b": keep-alive\n\n"
 _HEADERS: Final = {"Content-Type": MEDIA_TYPE, "Cache-Control": "no-store"}
 _MAX_REVOKED: Final = 10_000
 _PIECE_BYTES: Final = 256 * 1024
+T = TypeVar("T")
+
+
+class KeyRevoked(AuthenticationFailed):
+    def __init__(self) -> None:
+        super().__init__("The API key has been revoked.")
 
 
 def held_by(request: Request) -> AsyncExitStack:
@@ -35,6 +41,14 @@ def render_event(name: str, data: bytes, *, event_id: str | None = None) -> byte
     lines = b"\ndata: ".join(data.splitlines()) if b"\n" in data or b"\r" in data else data
     head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
     return head + b"event: " + name.encode() + b"\ndata: " + lines + b"\n\n"
+
+
+async def rendered(events: AsyncGenerator[T | None, None], form: Callable[[T], bytes]) -> AsyncGenerator[bytes, None]:
+    """The events in that form, which may be empty; ``None`` keeps the connection alive."""
+    async with aclosing(events):
+        async for event in events:
+            if piece := KEEP_ALIVE if event is None else form(event):
+                yield piece
 
 
 def in_pieces(events: Iterable[bytes]) -> Iterator[bytes]:
@@ -71,8 +85,8 @@ class EventStreams:
         """A response of these events, the first of which is there: what fails before it is answered with its status.
 
         Without any event it has status 204, which tells browsers not to connect again.
-        Raises ``AuthenticationFailed`` when the key was revoked meanwhile, and ``RateLimited``, before anything has
-        begun, when the company has as many streams as it may have.
+        Raises ``KeyRevoked`` when the key was revoked meanwhile, and ``RateLimited``, before anything has begun, when
+        the company has as many streams as it may have.
         """
         held = held_by(request)
         held.push_async_callback(events.aclose)
@@ -89,28 +103,38 @@ class EventStreams:
         return self._places.taken(caller.identity.company_id)
 
     def check(self, key_id: str) -> None:
-        """Raises ``AuthenticationFailed`` when the key was revoked meanwhile."""
+        """Raises ``KeyRevoked`` when the key was revoked meanwhile."""
         if key_id in self._revoked:
-            raise AuthenticationFailed("The API key has been revoked.")
+            raise KeyRevoked
 
-    @contextmanager
-    def opened(self, key_id: str, gauge: Gauge = OPEN_STREAMS) -> Iterator[None]:
-        """While the running task sends a stream to that key's holder, counted by the gauge."""
-        task = asyncio.current_task()
+    @asynccontextmanager
+    async def opened(self, caller: Principal, gauge: Gauge = OPEN_STREAMS) -> AsyncIterator[None]:
+        """While the running task sends a stream to the caller, counted by the gauge.
+
+        Raises ``AuthenticationFailed`` once the credential has expired, and ``KeyRevoked``.
+        """
+        task, key_id = asyncio.current_task(), caller.identity.key_id
         assert task is not None
+        left = None if caller.expires_at is None else (caller.expires_at - self._now()).total_seconds()
+        expiry = asyncio.timeout(left)
         self._open[key_id].add(task)
         gauge.inc()
         try:
-            yield
+            async with expiry:
+                yield
+        except TimeoutError:
+            if not expiry.expired():
+                raise
+            raise AuthenticationFailed("The credential has expired.") from None
+        except asyncio.CancelledError:
+            if task not in self._ended:
+                raise
+            raise KeyRevoked from None
         finally:
             gauge.dec()
             self._open[key_id].discard(task)
             if not self._open[key_id]:
                 del self._open[key_id]
-
-    def seconds_left(self, caller: Principal) -> float | None:
-        """The time until the caller's credential expires; none when it never does."""
-        return None if caller.expires_at is None else (caller.expires_at - self._now()).total_seconds()
 
     def refuse(self, key_id: str) -> None:
         """Ends the streams of that key's holder; those that are about to begin are refused."""
@@ -125,10 +149,6 @@ class EventStreams:
             self._ended.add(task)
             task.add_done_callback(self._ended.discard)
             task.cancel()
-
-    def was_ended(self) -> bool:
-        """Whether ``end`` is why the running task was cancelled."""
-        return asyncio.current_task() in self._ended
 
 
 class EventStreamResponse(StreamingResponse):
@@ -148,20 +168,12 @@ class EventStreamResponse(StreamingResponse):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         # Not as Starlette does it: DisconnectWatcher notices who leaves, without a task for each stream.
-        expiry = asyncio.timeout(self._streams.seconds_left(self._caller))
         try:
-            async with expiry:
-                with self._streams.opened(self._caller.identity.key_id):
-                    if scope["method"] == "HEAD":
-                        self.body_iterator = no_body()
-                    await self.stream_response(send)
-        except TimeoutError:
-            if not expiry.expired():
-                raise
-            raise AuthenticationFailed("The credential has expired.") from None
-        except asyncio.CancelledError:
-            if not self._streams.was_ended():
-                raise
+            async with self._streams.opened(self._caller):
+                if scope["method"] == "HEAD":
+                    self.body_iterator = no_body()
+                await self.stream_response(send)
+        except KeyRevoked:
             await send({"type": "http.response.body", "body": b""})
 
 

@@ -11,7 +11,7 @@ from fastapi import Request, Security
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from libs.contracts.errors import AuthenticationFailed, ErrorInfo, ErrorKind, InvalidRequest, PermissionDenied
+from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest, PermissionDenied
 from libs.contracts.identifiers import new_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
@@ -141,16 +141,5 @@ class McpResponse(Response):
             await send(message)
 
         principal = self._caller.principal
-        expiry = asyncio.timeout(self._streams.seconds_left(principal))
-        try:
-            async with expiry, self._streams.place(principal):
-                with self._streams.opened(principal.identity.key_id):
-                    await self._server.handle(self._caller, scope, receive_read, send_named)
-        except TimeoutError:
-            if not expiry.expired():
-                raise
-            raise AuthenticationFailed("The credential has expired.") from None
-        except asyncio.CancelledError:
-            if not self._streams.was_ended():
-                raise
-            raise AuthenticationFailed("The API key has been revoked.") from None
+        async with self._streams.place(principal), self._streams.opened(principal):
+            await self._server.handle(self._caller, scope, receive_read, send_named)

@@ -1,7 +1,7 @@
 """``/openai/v1/responses``: create, follow, get, cancel and delete responses, and list what they began with."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, suppress
 from typing import Annotated, Final
 
@@ -19,7 +19,7 @@ from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
-from services.gateway.entrypoints.door.streams import KEEP_ALIVE, render_event
+from services.gateway.entrypoints.door.streams import render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
 from services.gateway.entrypoints.openai.input_items import history_items
@@ -51,7 +51,7 @@ async def create_response(
     begun = await responses.begin(body, stream=bool(body.stream))
     events = responses.follow(begun, request.is_disconnected)
     if body.stream:
-        return await door.streams.respond(request, _rendered(events), caller, begun.headers)
+        return await door.streams.respond(request, rendered(events, _rendered), caller, begun.headers)
     response = await _outcome(events, begun, wait=not body.background)
     error = begun.error()
     if error is not None and not body.background:
@@ -70,19 +70,8 @@ async def _outcome(events: AsyncGenerator[list[Json] | None, None], begun: Begun
     return begun.response()
 
 
-async def _rendered(
-    events: AsyncGenerator[list[Json] | None, None], starting_after: int = -1
-) -> AsyncGenerator[bytes, None]:
-    async with aclosing(events):
-        async for made in events:
-            if made is None:
-                yield KEEP_ALIVE
-            elif left := after(made, starting_after):
-                yield b"".join(map(_event, left))
-
-
-def _event(event: Json) -> bytes:
-    return render_event(event["type"], orjson.dumps(event))
+def _rendered(events: Sequence[Json]) -> bytes:
+    return b"".join(render_event(event["type"], orjson.dumps(event)) for event in events)
 
 
 def _answer(response: Json, headers: dict[str, str]) -> Response:
@@ -114,7 +103,7 @@ async def get_response(
         given = query.starting_after
         starting_after = -1 if given is None else read_whole_number("starting_after", given, 0, 2**53, -1)
         begun = await responses.again(name)
-        events = _rendered(responses.follow(begun), starting_after)
+        events = rendered(responses.follow(begun), lambda made: _rendered(after(made, starting_after)))
         return await door.streams.respond(request, events, caller, begun.headers)
     if query.starting_after is not None:
         raise refuse("starting_after", "starting_after is for streams: it takes stream=true.", "conflict")

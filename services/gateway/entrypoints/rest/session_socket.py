@@ -130,15 +130,10 @@ class SessionSocket:
         streams = self._door.streams
         try:
             streams.check(self._caller.identity.key_id)
-            async with streams.place(self._caller):
-                with streams.opened(self._caller.identity.key_id, OPEN_SOCKETS):
-                    await self._receive()
+            async with streams.place(self._caller), streams.opened(self._caller, OPEN_SOCKETS):
+                await self._receive()
         except (AuthenticationFailed, RateLimited) as refused:
             await _close(self._websocket, refused)
-        except asyncio.CancelledError:
-            if not streams.was_ended():
-                raise
-            await _close(self._websocket, AuthenticationFailed("The API key has been revoked."))
         finally:
             await self._end()
 

@@ -23,7 +23,7 @@ from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer, er
 from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import LastEventId, Page, Prefer, Preference, preference_of, wants_events
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
-from services.gateway.entrypoints.door.streams import KEEP_ALIVE, MEDIA_TYPE, render_event
+from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
@@ -77,9 +77,9 @@ async def _events(
     """``headers`` of the response are filled before the first event."""
     async with turns.submit(write, id_of(session_id, "session"), body, stream=True) as turn:
         headers["Location"] = _path(session_id, turn.command_id)
-        async with aclosing(turn.follow()) as events:
-            async for event in events:
-                yield KEEP_ALIVE if event is None else form(event)
+        async with aclosing(rendered(turn.follow(), form)) as pieces:
+            async for piece in pieces:
+                yield piece
 
 
 def _rendered(event: StreamedEvent) -> bytes:
@@ -155,13 +155,7 @@ async def follow_turn(
 ) -> Response:
     after = Cursor.parse(seen) if seen else START
     events = door.reader.turn(caller.identity, session_id, turn_id, after)
-    return await door.streams.respond(request, _all_rendered(events, _form_for(caller)), caller)
-
-
-async def _all_rendered(events: AsyncGenerator[StreamedEvent | None, None], form: Form) -> AsyncGenerator[bytes, None]:
-    async with aclosing(events):
-        async for event in events:
-            yield KEEP_ALIVE if event is None else form(event)
+    return await door.streams.respond(request, rendered(events, _form_for(caller)), caller)
 
 
 @router.post(

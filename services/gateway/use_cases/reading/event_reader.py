@@ -3,7 +3,6 @@
 from collections.abc import AsyncGenerator, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Protocol
 
 from libs.contracts.api.sessions import Turn
@@ -80,11 +79,10 @@ class EventReader:
         Where the past ends, after a page of the past without an event that is wanted, and after every 15 s without one,
         it yields the position that it has come to. Without ``after`` it begins with what comes from now on.
 
-        Raises ``AuthenticationFailed`` when the credential has expired, and ``ServiceUnavailable`` when the reader is
-        too slow or this replica ends.
+        Raises ``ServiceUnavailable`` when the reader is too slow or this replica ends.
         """
         order = CompanyOrder(after or 0)
-        reading = self._read(query.visible_to(caller), order, expires_at=caller.expires_at, has_past=after is not None)
+        reading = self._read(query.visible_to(caller), order, has_past=after is not None)
         async with aclosing(reading):
             async for events in reading:
                 yield events or order.position
@@ -111,7 +109,7 @@ class EventReader:
         if from_running_turn:
             after = await self._before_running_turn(where) or after
         order = SessionOrder(session_id, after, caller.identity, self.history, is_own)
-        reading = self._read(where, order, expires_at=caller.expires_at, takes_texts=True)
+        reading = self._read(where, order, takes_texts=True)
         async with aclosing(reading):
             async for messages in reading:
                 for message in messages:
@@ -175,7 +173,6 @@ class EventReader:
         where: TimelineFilter,
         order: LogOrder[Message],
         *,
-        expires_at: datetime | None,
         has_past: bool = True,
         takes_texts: bool = False,
     ) -> AsyncGenerator[Sequence[Message], None]:
@@ -186,7 +183,7 @@ class EventReader:
                 async for messages in past:
                     yield messages
                     del messages
-        async with self.feeds.joined(where, expires_at=expires_at, takes_texts=takes_texts) as reader:
+        async with self.feeds.joined(where, takes_texts=takes_texts) as reader:
             if has_past:
                 async with aclosing(self._past(where, order, until=reader.joined_at)) as past:
                     async for messages in past:

@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import datetime
 from typing import Final
 
 from libs.contracts.messages import Received
@@ -16,15 +15,13 @@ KEEP_ALIVE_SECONDS: Final = 15.0
 class FeedReader(EventQueue[TimelineEvent | Received]):
     """Gets the events after ``joined_at``, and the texts of its session's turns if it ``takes_texts``.
 
-    ``expires_at``: the end of the credential that the reader has come with. ``reached``: the feed's position at the
-    last reminder.
+    ``reached``: the feed's position at the last reminder.
     """
 
     __slots__ = (
         "_active_at",
         "_is_limited",
         "_is_woken",
-        "expires_at",
         "joined_at",
         "reached",
         "takes_texts",
@@ -36,14 +33,12 @@ class FeedReader(EventQueue[TimelineEvent | Received]):
         where: TimelineFilter,
         *,
         joined_at: int,
-        expires_at: datetime | None = None,
         takes_texts: bool = False,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(on_overflow)
         self.where = where
         self.joined_at = self.reached = joined_at
-        self.expires_at = expires_at
         self.takes_texts = takes_texts
         self._is_limited = False
         self._is_woken = False

@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from datetime import datetime
 from typing import Final
 
 import structlog
 
-from libs.contracts.errors import AuthenticationFailed, ServiceUnavailable
+from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Envelope, Received
 from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.ports import Timeline
@@ -23,20 +22,18 @@ _LOOK_SECONDS: Final = 1.0
 class Feeds:
     """Opens a company's feed for its first reader and drops it after the last one.
 
-    Readers cost no task and no timer: each second one loop looks at all feeds for keep-alives that are due and for
-    credentials that have expired, another one for events that the bus did not tell of.
+    Readers cost no task and no timer: each second one loop looks at all feeds for keep-alives that are due, another one
+    for events that the bus did not tell of.
     """
 
     def __init__(
         self,
         timeline: Timeline,
         *,
-        now: Callable[[], datetime],
         monotonic: Callable[[], float],
         on_overflow: Callable[[], None],
     ) -> None:
         self._timeline = timeline
-        self._now = now
         self._monotonic = monotonic
         self._on_overflow = on_overflow
         self._feeds: dict[str, CompanyFeed] = {}
@@ -57,20 +54,12 @@ class Feeds:
             feed.hear(Received(envelope, payload))
 
     @asynccontextmanager
-    async def joined(
-        self, where: TimelineFilter, *, expires_at: datetime | None, takes_texts: bool = False
-    ) -> AsyncIterator[FeedReader]:
+    async def joined(self, where: TimelineFilter, *, takes_texts: bool = False) -> AsyncIterator[FeedReader]:
         """A reader of the events after its ``joined_at``. Raises ``Restarting`` while this replica ends."""
         feed = await self._feed(where.company_id)
         if self._stopping:
             raise Restarting()
-        reader = FeedReader(
-            where,
-            joined_at=feed.position,
-            expires_at=expires_at,
-            takes_texts=takes_texts,
-            on_overflow=self._on_overflow,
-        )
+        reader = FeedReader(where, joined_at=feed.position, takes_texts=takes_texts, on_overflow=self._on_overflow)
         feed.add(reader)
         try:
             yield reader
@@ -83,7 +72,7 @@ class Feeds:
 
     async def run(self) -> None:
         """Looks after the feeds for as long as the replica lives."""
-        # Two loops: a database that hangs keeps nobody's stream silent, and no stream open beyond its credential.
+        # Two loops: a database that hangs keeps nobody's stream silent.
         async with asyncio.TaskGroup() as loops:
             loops.create_task(self._keep_tending(), name="timeline.tend")
             loops.create_task(self._keep_looking(), name="timeline.look")
@@ -118,13 +107,10 @@ class Feeds:
                 await self._look()
 
     def _tend(self) -> None:
-        now, moment = asyncio.get_running_loop().time(), self._now()
+        now = asyncio.get_running_loop().time()
         for feed in self._feeds.values():
             for reader in feed.readers():
-                if reader.expires_at is not None and reader.expires_at <= moment:
-                    reader.end(AuthenticationFailed("The credential has expired."))
-                else:
-                    reader.tick(now, feed.position)
+                reader.tick(now, feed.position)
 
     async def _look(self) -> None:
         """Wakes the feeds that are behind their company's timeline."""

@@ -13,6 +13,7 @@ from libs.contracts.api.toolsets import secret_place
 from libs.outbound import GuardedResolver, is_public
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget
+from services.runtime.adapters.tools.toolsets.openapi import connector as openapi_connector
 from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext
@@ -98,7 +99,9 @@ async def test_chosen_operations_of_a_document_of_two_megabytes() -> None:
     assert [tool.name for tool in found.tools] == ["book7", "book499"]
 
 
-async def test_hostile_documents_are_refused_in_words() -> None:
+async def test_hostile_documents_are_refused_in_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Reading them takes a core as long as it may.
+    monkeypatch.setattr(openapi_connector, "_COMPILE_SECONDS", 4.0)
     aliases = "\n".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 40))
     bomb = f"openapi: 3.1.0\na0: &a0 [x]\n{aliases}\npaths: {{/x: {{get: *a39}}}}"
     async with connector() as made:
