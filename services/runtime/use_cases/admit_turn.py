@@ -119,19 +119,19 @@ class AdmitTurn:
             for place, reason in zip(places, refusals, strict=True)
             if reason is not None
         ]
-        return ValidationFailed("the content cannot be taken", details=errors) if errors else None
+        return ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors) if errors else None
 
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
     ) -> tuple[UserMessage, ServiceError | None]:
         """The question with the facts about its artifacts, or the problem with one of them."""
         if self._artifacts is None:
-            return question, ValidationFailed("artifacts are not available in this installation")
+            return question, ValidationFailed("Artifacts are not available in this installation.")
         try:
             async with asyncio.timeout(_LOOKUP_SECONDS):
                 known = await asyncio.gather(*(_look_up(self._artifacts, part, session_id, caller) for part in named))
         except TimeoutError:
-            return question, ServiceUnavailable("the artifacts service did not answer in time", retry_after=2)
+            return question, ServiceUnavailable("The artifacts service did not answer in time.", retry_after=2)
         except ServiceError as problem:
             return question, problem
         found = dict(zip(named, known, strict=True))
@@ -162,7 +162,7 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
                 _block_error(place, block.type, "not_supported", "an image is given by its http or https URL")
             )
     if errors:
-        raise ValidationFailed("the content cannot be taken", details=errors)
+        raise ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors)
     return UserMessage(tuple(parts))
 
 
@@ -189,7 +189,7 @@ def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) 
         for place, part in enumerate(parts)
         if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
     ]
-    return ValidationFailed("the content cannot be taken", details=errors) if errors else None
+    return ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors) if errors else None
 
 
 def _block_error(place: int, block: str, problem: str, message: str) -> ErrorDetail:

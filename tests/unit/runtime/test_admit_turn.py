@@ -213,7 +213,7 @@ async def test_an_installation_without_artifacts_says_so() -> None:
     error = await Accepting(None).refusal(file(new_id()))
     assert (error.kind, error.message) == (
         ErrorKind.VALIDATION,
-        "artifacts are not available in this installation",
+        "Artifacts are not available in this installation.",
     )
 
 

@@ -154,5 +154,5 @@ def _budgets(reads: BudgetReads) -> APIRouter:
 
 def _found(thing: T | None, name: str) -> T:
     if thing is None:
-        raise NotFound(f"there is no such {name}")
+        raise NotFound(f"There is no such {name}.")
     return thing
