@@ -51,11 +51,11 @@ __all__ = ["API", "WORKER", "Service"]
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
 _BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
-_WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
-_OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
+_WAITING: Final = Gauge("aes_outbox_waiting_events", "Events recorded but not yet published.", ["service"])
+_OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "Age of the oldest unpublished event.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
     "aes_database_waiting_requests",
-    "Pieces of work that wait for a connection to the database, or for their company's turn to have one.",
+    "Requests that wait for a database connection or for their company's turn.",
     ["service"],
 )
 

@@ -19,38 +19,38 @@ from services.runtime.domain.turns import OutcomeKind, TurnOutcome
 _LONG: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _ENDED: Final = Counter(
     "aes_runtime_turns_ended_total",
-    "Executions by how they ended here; lost: another worker or a cancellation was first.",
+    "Executions of turns, by how they ended in this process.",
     ["outcome"],
 )
-_SECONDS: Final = Histogram("aes_runtime_turn_duration_seconds", "From the claim to the committed end.", buckets=_LONG)
+_SECONDS: Final = Histogram(
+    "aes_runtime_turn_duration_seconds", "Time from a turn's claim to its committed end.", buckets=_LONG
+)
 AGENT_RUNS: Final = Counter(
     "aes_runtime_agent_runs_total",
-    "Runs of agents, by the type of the error; lost: the turn is another worker's, or cancelled.",
+    "Agent runs, by outcome.",
     ["agent_type", "outcome"],
 )
 AGENT_SECONDS: Final = Histogram(
-    "aes_runtime_agent_run_duration_seconds", "Of runs of agents.", ["agent_type"], buckets=_LONG
+    "aes_runtime_agent_run_duration_seconds", "Duration of agent runs.", ["agent_type"], buckets=_LONG
 )
-_TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken from workers that were gone.")
-_RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns that run in this process.")
-_QUEUED: Final = Gauge("aes_runtime_turns_queued", "Turns in the queue, in the whole installation.")
-_OPEN_WAITS: Final = Gauge("aes_runtime_open_actions", "Answers that turns wait for, in the whole installation.")
+_TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken over from dead or silent workers.")
+_RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns running in this process.")
+_QUEUED: Final = Gauge("aes_runtime_turns_queued", "Queued turns, in the whole installation.")
+_OPEN_WAITS: Final = Gauge(
+    "aes_runtime_open_actions", "Required actions that turns wait for, in the whole installation."
+)
 MODEL_CALLS: Final = Counter(
-    "aes_runtime_model_calls_total", "Calls of models, with their retries one; by the type of the error.",
+    "aes_runtime_model_calls_total", "Model calls, by outcome; a call and its retries count once.",
     ["model", "outcome"],
 )  # fmt: skip
 MODEL_SECONDS: Final = Histogram(
-    "aes_runtime_model_call_duration_seconds", "Of calls of models, retries included.", ["model"], buckets=_LONG
+    "aes_runtime_model_call_duration_seconds", "Duration of model calls, retries included.", ["model"], buckets=_LONG
 )
-RETRIED_MODEL_CALLS: Final = Counter(
-    "aes_runtime_model_retries_total", "Calls of models that were made again.", ["provider"]
-)
-TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens as providers counted them.", ["model", "direction"])
-TOOL_CALLS: Final = Counter(
-    "aes_runtime_tool_calls_total", "Calls of tools that were made, by what came of them.", ["tool", "outcome"]
-)
+RETRIED_MODEL_CALLS: Final = Counter("aes_runtime_model_retries_total", "Retries of model calls.", ["provider"])
+TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens as counted by providers.", ["model", "direction"])
+TOOL_CALLS: Final = Counter("aes_runtime_tool_calls_total", "Tool calls, by outcome.", ["tool", "outcome"])
 TOOL_SECONDS: Final = Histogram(
-    "aes_runtime_tool_call_duration_seconds", "Of calls of tools.", ["tool"],
+    "aes_runtime_tool_call_duration_seconds", "Duration of tool calls.", ["tool"],
     buckets=(0.001, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )  # fmt: skip
 
