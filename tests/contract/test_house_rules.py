@@ -53,7 +53,7 @@ def test_a_service_has_the_rooms_that_every_service_has(service: str) -> None:
 
 
 def first_text(message: ast.expr) -> str:
-    """What a message begins with; empty when that is a value."""
+    """The beginning of a message; empty when that is a value."""
     if isinstance(message, ast.JoinedStr):
         message = message.values[0]
     return message.value if isinstance(message, ast.Constant) and isinstance(message.value, str) else ""

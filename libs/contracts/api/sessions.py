@@ -72,7 +72,7 @@ class TextBlock(StrictModel):
 
 
 ImageDetail = Literal["auto", "low", "high", "original"]
-"""How closely a model looks at an image. Providers without such a choice ignore it."""
+"""The resolution at which a model looks at an image. Providers without such a choice ignore it."""
 
 
 class ImageUrl(StrictModel):
