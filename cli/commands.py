@@ -4,6 +4,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from typing import Any, NoReturn
 
+from typer import Context
 from typer.core import TyperGroup
 
 
@@ -14,7 +15,7 @@ class Commands(TyperGroup):
         return super().resolve_command(ctx, args)
 
 
-def fail_unknown(ctx: Any, name: str, known: Iterable[str]) -> NoReturn:
+def fail_unknown(ctx: Context, name: str, known: Iterable[str]) -> NoReturn:
     similar = " or ".join(get_close_matches(name, list(known)))
     hint = f" Did you mean {similar}?" if similar else ""
     ctx.fail(f"There is no command {name!r}.{hint}")
