@@ -154,7 +154,7 @@ def build_worker(
     admissions = PostgresAdmissions(outbox, amounts, worker_id=worker_id, turn_deadline=deadline)
     lease = PostgresWorkerLease(database, presence, worker_id=worker_id, lease=lease_time)
     handlers = Handlers(
-        admit=AdmitTurn(admissions, _admission_policy(settings, engine, models), engine, artifacts, addresses),
+        admit=AdmitTurn(admissions, _admission_policy(settings, models), engine, artifacts, addresses),
         create=CreateSession(PostgresSessionCreations(outbox, amounts), engine.prime_cache),
         change=ChangeSession(open_writer),
         cancel=CancelTurn(open_writer, reconcile_soon),
@@ -172,9 +172,9 @@ def _retention(settings: RuntimeSettings, database: Database) -> SessionRetentio
     return SessionRetention(PostgresRetentionWriter, reads, default)
 
 
-def _admission_policy(settings: RuntimeSettings, engine: TurnEngine, models: ModelCatalogue) -> AdmissionPolicy:
+def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> AdmissionPolicy:
     backlog = Backlog(settings.max_turns_per_session, settings.max_turns_per_company)
-    return AdmissionPolicy(backlog, engine.slots, models.require_vision, OptionCheck(models))
+    return AdmissionPolicy(backlog, models.require_vision, OptionCheck(models))
 
 
 def connected(connectors: Connectors, secrets: ToolsetSecrets) -> Connectors:

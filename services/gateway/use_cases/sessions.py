@@ -19,13 +19,13 @@ from libs.contracts.commands.runtime import (
 )
 from libs.contracts.errors import Conflict
 from libs.contracts.events.runtime import SessionCreated, SessionUpdated
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.connections import PublicUse
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.image_uploads import ImageUploads

@@ -30,13 +30,13 @@ from libs.contracts.events.runtime import (
     TurnQueued,
     TurnStarted,
 )
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Event, Received
 from libs.eventing import Replies, ReplyState
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.ports import IdempotencyStore
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import StreamedEvent

@@ -10,15 +10,14 @@ from libs.contracts.api.files import FileText
 from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
 from libs.contracts.commands.ingestion import CreateKnowledgeBase, DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.contracts.errors import NotFound
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import Owners, entity_in, json_answer
-from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream, protocol_router
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai import vector_store_answers as answers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse

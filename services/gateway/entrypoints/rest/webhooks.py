@@ -16,16 +16,16 @@ from libs.contracts.api.webhooks import (
 )
 from libs.contracts.commands.timeline import DeleteWebhook, Redeliver, SendTestEvent, UpdateWebhook
 from libs.contracts.events.timeline import WebhookDeliveryRequested
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
