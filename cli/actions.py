@@ -83,8 +83,8 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
         except ValueError as problem:
             raise StackError(f"--output-json is no JSON: {problem}") from problem
     if len(given) != 1:
-        problem = "A result is one of --output, --output-json and --error."
-        raise StackError(problem, 'For example: ./aes actions answer ACTION_ID --output "Seat 12A"')
+        wanted = "A result is one of --output, --output-json and --error."
+        raise StackError(wanted, 'For example: ./aes actions answer ACTION_ID --output "Seat 12A"')
     return given[0]
 
 

@@ -30,7 +30,10 @@ class ImageUploads:
         blocks: list[ContentBlock] = []
         for block in content:
             artifact = await self._artifact(write, session_id, block)
-            blocks.append(block if artifact is None else _named(artifact, block))
+            if artifact is not None and isinstance(block, ImageUrlBlock):
+                blocks.append(_named(artifact, block))
+            else:
+                blocks.append(block)
         return blocks
 
     async def history(
@@ -45,7 +48,10 @@ class ImageUploads:
         blocks: list[Any] = []
         for block in message.content:
             artifact = await self._artifact(write, session_id, block)
-            blocks.append(block if artifact is None else _said(artifact, block))
+            if artifact is not None and isinstance(block, ImageUrlBlock):
+                blocks.append(_said(artifact, block))
+            else:
+                blocks.append(block)
         return message.model_copy(update={"content": blocks})
 
     async def _artifact(self, write: Write, session_id: str, block: ContentBlock | SaidFile) -> Artifact | None:
