@@ -47,7 +47,7 @@ def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = 
 @app.command()
 def deny(
     action_id: ActionId,
-    reason: Annotated[str | None, typer.Option("--reason", help="What the model is told.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason that the model gets.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -81,7 +81,7 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
         try:
             given.append({"output": json.loads(output_json)})
         except ValueError as problem:
-            raise StackError(f"--output-json is no JSON: {problem}") from problem
+            raise StackError(f"--output-json isn't valid JSON: {problem}") from problem
     if len(given) != 1:
         wanted = "A result is one of --output, --output-json and --error."
         raise StackError(wanted, 'For example: ./aes actions answer ACTION_ID --output "Seat 12A"')

@@ -47,7 +47,7 @@ def tail(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Follow the timeline until Ctrl-C. After a lost connection it goes on where it was: nothing is missed or repeated.
+    """Follow the timeline until Ctrl-C. It resumes after a lost connection and neither misses nor repeats an event.
 
     With --json each event is one line of JSON.
     """

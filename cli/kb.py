@@ -31,7 +31,7 @@ _FILES_AT_ONCE = 1000
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="What the knowledge base is called.")],
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to be taken up.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to ingest.")],
     description: Annotated[str, typer.Option("--description", help="What is in it.")] = "",
     strategy: Annotated[
         str, typer.Option("--strategy", help="recursive, fixed_size, sentence, paragraph, page, markdown or row.")
@@ -62,9 +62,9 @@ def create(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Upload files and folders, make a knowledge base of them, and follow its ingestion.
+    """Upload files and folders, create a knowledge base from them, and follow its ingestion.
 
-    Ends with exit code 1 when anything could not be taken up; the rest is searchable all the same.
+    Exits with 1 when a file couldn't be ingested; the others are searchable.
     """
     settings: dict[str, Any] = {
         "name": name,

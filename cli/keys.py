@@ -147,7 +147,7 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"'{text}' is no span such as 90d, no date, and not 'never'") from None
+        raise typer.BadParameter(f"'{text}' isn't a duration such as 90d, a date or 'never'") from None
     moment = moment.replace(tzinfo=moment.tzinfo or UTC)
     if moment <= now:
         raise typer.BadParameter(f"'{text}' is in the past")

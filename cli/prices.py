@@ -64,4 +64,4 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise typer.BadParameter(f"'{text}' is no decimal such as 2.50") from None
+        raise typer.BadParameter(f"'{text}' isn't a decimal such as 2.50") from None

@@ -269,7 +269,7 @@ class TurnView:
         self._end_text()
         self._early.clear()
         self._step = step + 1
-        self._screen.said("", "(another worker took over; it goes on after the last recorded step)")
+        self._screen.said("", "(another worker took over and resumed after the last recorded step)")
 
     def _end(self, event: StreamedEvent) -> None:
         try:

@@ -343,7 +343,7 @@ class CommandSender:
 
     def _tell_waiters(self, envelope: Envelope, payload: bytes) -> None:
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
-            # A command id is no secret; guessing one must not give another company's events.
+            # Command ids aren't secret: guessing one must not reveal another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, payload))
 

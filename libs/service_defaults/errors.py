@@ -46,7 +46,7 @@ _DEFAULT_RETRY_SECONDS: Final = 2
 
 
 def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | None = None) -> Response:
-    """The HTTP answer for an error, with a body and a status of one's own if need be."""
+    """The HTTP response for an error. ``body`` and ``status`` override the defaults."""
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)

@@ -132,10 +132,10 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
         once: bool = False,
     ) -> UpstreamResponse:
-        """The upstream's answer, whatever its status. Raises ``ServiceUnavailable`` when there is none.
+        """Returns the upstream's response of any status. Raises ``ServiceUnavailable`` when there is none.
 
-        The call must be safe to repeat, as all reads are, unless ``once`` says that it is made at most once: another
-        process is asked only when the one before could not be connected to. ``deadline`` in seconds, for all tries.
+        The call must be idempotent unless ``once`` is set: then another process is tried only if connecting to the
+        previous one failed. ``deadline`` in seconds, for all attempts.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -296,7 +296,7 @@ def checked(answer: UpstreamResponse) -> bytes:
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
     """The error of a bad answer.
 
-    An upstream that refuses the service's own token is misconfigured, which is no fault of the caller. With
+    An upstream that refuses the service's own token is misconfigured, so the caller gets a 5xx. With
     ``judges_caller`` it refuses the caller's own credentials.
     """
     if status != 401 or judges_caller:

@@ -119,7 +119,7 @@ class PublicApi:
             connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
             webhooks=Webhooks(commands, outside.cipher),
             secrets=Secrets(commands, outside.cipher),
-            budgets=Budgets(commands, outside.keys, upstreams, now),
+            budgets=Budgets(outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
             health=Health(outside.read_replicas, outside.read_lag, now, monotonic),
             dead_letters=VisibleDeadLetters(outside.open_dead_letters, monotonic),

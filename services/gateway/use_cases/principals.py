@@ -33,7 +33,7 @@ class _Known:
 
 
 class Principals:
-    """Everybody who uses a public key shares one identity: a session made with it is open to all who know its id.
+    """All users of a public key share one identity: each can open a session made with it by its id.
 
     An agent's own key works while the agent is public, from the origins that it allows.
     """

@@ -134,7 +134,7 @@ async def update_agent(
     door: DoorDep,
 ) -> Response:
     agent_id = id_of(id, "agent")
-    event = await door.commands.run(write, UpdateAgent(agent_id=agent_id, changes=_fields(body)), subject=agent_id)
+    event = await door.commands.run(write, UpdateAgent(agent_id=agent_id, changes=_fields(body)))
     return json_answer(entity_in(event, "agent"))
 
 
@@ -147,7 +147,7 @@ async def update_agent(
 )
 async def delete_agent(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     agent_id = id_of(id, "agent")
-    await door.commands.run(write, DeleteAgent(agent_id=agent_id), subject=agent_id)
+    await door.commands.run(write, DeleteAgent(agent_id=agent_id))
     return Response(status_code=204)
 
 

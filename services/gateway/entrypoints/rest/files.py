@@ -148,5 +148,5 @@ async def change_files(
 )
 async def delete_file(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(id, "file")
-    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    await door.commands.run(write, DeleteFile(file_id=file_id))
     return Response(status_code=204)

@@ -149,7 +149,7 @@ async def update_knowledge_base(
     kb_id = id_of(kb_id, "knowledge base")
     changes = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
-    return json_answer(entity_in(await door.commands.run(write, command, subject=kb_id), "knowledge_base"))
+    return json_answer(entity_in(await door.commands.run(write, command), "knowledge_base"))
 
 
 @router.post(
@@ -167,7 +167,7 @@ async def ingest_knowledge_base(
     upstream: Upstream,
 ) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
-    await door.commands.run(write, IngestKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    await door.commands.run(write, IngestKnowledgeBase(knowledge_base_id=kb_id))
     return await upstream.get(caller, "ingestion", _path(kb_id))
 
 
@@ -180,7 +180,7 @@ async def ingest_knowledge_base(
 )
 async def delete_knowledge_base(kb_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
-    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=kb_id))
     return Response(status_code=204)
 
 
