@@ -194,7 +194,9 @@ def examples() -> Iterator[Example]:
     missing = NotFound("There is no such budget.")
     of_company = partial(Example, subject=budget.id, owner_id="")
     yield of_company(CreateBudget(budget=body, used=used))
-    yield refusal(CreateBudget, Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first."), budget.id)
+    yield refusal(
+        CreateBudget, Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first."), budget.id
+    )
     yield of_company(UpdateBudget(budget_id=budget.id, changes=UpdateBudgetBody(cost="400")))
     yield refusal(UpdateBudget, missing, budget.id)
     yield of_company(DeleteBudget(budget_id=budget.id))
