@@ -147,18 +147,28 @@ class Event(Message):
 class Command(Message):
     """A request to a service, which answers it with exactly one of the ``outcomes`` or a rejection.
 
-    ``type`` and ``topic`` as for events.
+    ``type`` and ``topic`` as for events. ``subject`` names the field with the id of the entity that the command is
+    about; without it the command makes one, which gets the command's id.
     """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
+    SUBJECT: ClassVar[str] = ""
 
     def __init_subclass__(
-        cls, type: str = "", outcomes: "tuple[type[Event], ...]" = (), topic: Topic | None = None
+        cls,
+        type: str = "",
+        outcomes: "tuple[type[Event], ...]" = (),
+        topic: Topic | None = None,
+        subject: str = "",
     ) -> None:
         super().__init_subclass__()
         if type:
             cls.TYPE, cls.TOPIC = type, topic or topic_of(_service(type), TopicKind.COMMANDS)
-            cls.OUTCOMES = outcomes
+            cls.OUTCOMES, cls.SUBJECT = outcomes, subject
+
+    def subject(self) -> str | None:
+        """The id of the entity that it is about, None for the command's own."""
+        return getattr(self, self.SUBJECT) if self.SUBJECT else None
 
     @classmethod
     def rejected_type(cls) -> str:

@@ -106,9 +106,6 @@ class Timeline(Protocol):
     position has seen every event below it.
     """
 
-    async def head(self, company_id: str) -> int:
-        """The newest position of the company; 0 before its first event."""
-
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
         """The newest position of each of the companies that have events."""
 

@@ -1,13 +1,13 @@
 """Prometheus metrics and spans of turns, agents, models and tools. No prompt, argument or answer is recorded."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
 from typing import Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from libs import tracing
-from libs.contracts.api.toolsets import DiscoveredTools
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
 from libs.contracts.errors import ServiceError
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost, TurnWaits
 from services.runtime.domain.conversation import JsonObject, ModelAnswer
@@ -176,34 +176,31 @@ class ObservedModel:
         return problem.kind.value if isinstance(problem, ServiceError) else "internal_error"
 
 
+async def _called(call: Awaitable[ToolOutput], name: str, label: str, context: ToolContext) -> ToolOutput:
+    """One call of a tool. One that takes too long is cancelled by its caller. `label`: the tool in metrics."""
+    attributes: dict[str, tracing.Value | None] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.id": context.call_id,
+    }
+    with tracing.span(f"execute_tool {name}", attributes=attributes):
+        return await _measured(call, label, TOOL_CALLS, TOOL_SECONDS, _call_outcome)
+
+
+def _call_outcome(problem: Exception) -> str:
+    return "failed" if isinstance(problem, ToolFailed) else "crashed"
+
+
 class ObservedTool:
-    """A Tool around another one. A call that takes too long is cancelled by its caller.
+    """A Tool around another one."""
 
-    `label`: the tool in metrics, by default its name.
-    """
-
-    def __init__(self, tool: Tool, label: str | None = None) -> None:
+    def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._label = label or tool.definition.name
-
-    @property
-    def definition(self) -> ToolDefinition:
-        return self._tool.definition
+        self.definition: ToolDefinition = tool.definition
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        name = self._tool.definition.name
-        attributes: dict[str, tracing.Value | None] = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": name,
-            "gen_ai.tool.call.id": context.call_id,
-        }
-        with tracing.span(f"execute_tool {name}", attributes=attributes):
-            call = self._tool.call(arguments, context)
-            return await _measured(call, self._label, TOOL_CALLS, TOOL_SECONDS, self._outcome_of)
-
-    @staticmethod
-    def _outcome_of(problem: Exception) -> str:
-        return "failed" if isinstance(problem, ToolFailed) else "crashed"
+        name = self.definition.name
+        return await _called(self._tool.call(arguments, context), name, name, context)
 
 
 def observed(toolbox: Toolbox) -> Toolbox:
@@ -220,6 +217,8 @@ class ObservedConnector:
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         return await self._connector.discover(toolset)
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        label = f"toolset:{toolset.type}"
-        return [ObservedTool(tool, label) for tool in self._connector.tools(toolset)]
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        call = self._connector.call(toolset, tool, arguments, context)
+        return await _called(call, f"{toolset.name}.{tool.name}", f"toolset:{toolset.type}", context)

@@ -140,17 +140,15 @@ class AdmissionPolicy:
     def __init__(
         self,
         backlog: Backlog,
-        slots: Callable[[], WorkerSlots],
         check_vision: CheckVision,
         check_options: CheckOptions,
     ) -> None:
         self._backlog = backlog
-        self._slots = slots
         self._check_vision = check_vision
         self._check_options = check_options
 
-    def decide(self, submissions: Sequence[Submission], view: AdmissionView) -> list[Decision]:
-        batch = _Batch(view, self._slots())
+    def decide(self, submissions: Sequence[Submission], view: AdmissionView, slots: WorkerSlots) -> list[Decision]:
+        batch = _Batch(view, slots)
         return [self._decide_one(submission, batch) for submission in submissions]
 
     def _decide_one(self, submission: Submission, batch: "_Batch") -> Decision:

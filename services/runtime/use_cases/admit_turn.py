@@ -84,7 +84,7 @@ class AdmitTurn:
         claimed: list[ClaimedTurn] = []
         try:
             async with self._admissions.open(submissions) as batch:
-                decisions = self._policy.decide(submissions, batch.view)
+                decisions = self._policy.decide(submissions, batch.view, self._engine.slots())
                 claimed = await batch.write(decisions)
                 for session in batch.begun:
                     self._engine.prime_cache(session)

@@ -61,6 +61,11 @@ class MemoryAdmissions:
         return []
 
 
+class BusyEngine:
+    def slots(self) -> WorkerSlots:
+        return WorkerSlots(0)
+
+
 class Accepting:
     def __init__(self, artifacts: FakeArtifacts | None, *, sees: bool = True, model: str = "blind:model") -> None:
         def check_vision(model: str) -> None:
@@ -68,9 +73,9 @@ class Accepting:
                 raise VisionNotSupported(f"{model} takes text only")
 
         self.admissions = MemoryAdmissions(model)
-        policy = AdmissionPolicy(Backlog(), lambda: WorkerSlots(0), check_vision, lambda _options, _agent: None)
+        policy = AdmissionPolicy(Backlog(), check_vision, lambda _options, _agent: None)
         addresses = GuardedResolver(resolve=_resolve)
-        self._admit = AdmitTurn(self.admissions, policy, None, artifacts, addresses)  # type: ignore[arg-type]
+        self._admit = AdmitTurn(self.admissions, policy, BusyEngine(), artifacts, addresses)  # type: ignore[arg-type]
 
     async def accept(self, *blocks: dict[str, Any], turn_id: str | None = None) -> Decision:
         turn_id = turn_id or new_id()

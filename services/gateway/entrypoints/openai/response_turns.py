@@ -20,9 +20,8 @@ from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_progress import TurnProgress, typed_events
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.application import turn_headers
+from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.openai.conventions import created_at, refuse
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,

@@ -10,6 +10,7 @@ from libs.contracts.api.sessions import ActionPage, ResolveActionBody, Turn
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import entity_in, turn_answer
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import (
     by_api_key,
@@ -17,7 +18,6 @@ from services.gateway.entrypoints.door.callers import (
     require_scopes,
 )
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import OptionalText, PageQuery
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite

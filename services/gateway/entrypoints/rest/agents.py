@@ -18,14 +18,14 @@ from libs.contracts.api.agents import (
 )
 from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.errors import NotFound
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import ArrayPage, Page
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
@@ -134,7 +134,7 @@ async def update_agent(
     door: DoorDep,
 ) -> Response:
     agent_id = id_of(id, "agent")
-    event = await door.commands.run(write, UpdateAgent(agent_id=agent_id, changes=_fields(body)), subject=agent_id)
+    event = await door.commands.run(write, UpdateAgent(agent_id=agent_id, changes=_fields(body)))
     return json_answer(entity_in(event, "agent"))
 
 
@@ -147,7 +147,7 @@ async def update_agent(
 )
 async def delete_agent(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     agent_id = id_of(id, "agent")
-    await door.commands.run(write, DeleteAgent(agent_id=agent_id), subject=agent_id)
+    await door.commands.run(write, DeleteAgent(agent_id=agent_id))
     return Response(status_code=204)
 
 

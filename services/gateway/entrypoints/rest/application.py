@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication
 from services.gateway.entrypoints.door.errors import NATIVE
 from services.gateway.entrypoints.door.routes import PREFIX, routes_at
 from services.gateway.entrypoints.rest import (
@@ -60,8 +60,8 @@ _ROUTERS: Final = (
 class PublicApplication(ProtocolApplication):
     """Routes of the public API, with its own document and its socket."""
 
-    def __init__(self, edge: PublicEdge, resources: Resources) -> None:
-        super().__init__(edge, PREFIX, _ROUTERS, NATIVE)
+    def __init__(self, door: Door, resources: Resources) -> None:
+        super().__init__(door, PREFIX, _ROUTERS, NATIVE)
         self.title, self.version, self.description = texts.TITLE, "1.0.0", texts.INTRODUCTION
         self.router.routes.append(session_socket.route)
         self.state.resources = resources

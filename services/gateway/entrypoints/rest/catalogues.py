@@ -7,9 +7,9 @@ from starlette.responses import Response
 
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer
-from services.gateway.entrypoints.door.door import Upstream
 from services.gateway.entrypoints.door.queries import ShortPage
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.rest.schemas import ModelPage, ToolPage

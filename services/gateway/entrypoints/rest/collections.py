@@ -22,14 +22,14 @@ from libs.contracts.commands.ingestion import (
     RemoveCollectionFile,
     UpdateCollection,
 )
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import created, entity_in, json_answer, results_in
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
@@ -100,7 +100,7 @@ async def update_collection(
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
     command = UpdateCollection(collection_id=collection_id, name=body.name, description=body.description)
-    return json_answer(entity_in(await door.commands.run(write, command, subject=collection_id), "collection"))
+    return json_answer(entity_in(await door.commands.run(write, command), "collection"))
 
 
 @router.delete(
@@ -112,7 +112,7 @@ async def update_collection(
 )
 async def delete_collection(collection_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     collection_id = id_of(collection_id, "collection")
-    await door.commands.run(write, DeleteCollection(collection_id=collection_id), subject=collection_id)
+    await door.commands.run(write, DeleteCollection(collection_id=collection_id))
     return Response(status_code=204)
 
 
@@ -131,7 +131,7 @@ async def add_collection_files(
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
     command = AddCollectionFiles(collection_id=collection_id, file_ids=body.file_ids)
-    return json_answer(results_in(await door.commands.run(write, command, subject=collection_id)))
+    return json_answer(results_in(await door.commands.run(write, command)))
 
 
 @router.delete(
@@ -146,5 +146,5 @@ async def remove_collection_file(
 ) -> Response:
     collection_id, file_id = id_of(collection_id, "collection"), id_of(file_id, "file")
     command = RemoveCollectionFile(collection_id=collection_id, file_id=file_id)
-    await door.commands.run(write, command, subject=collection_id)
+    await door.commands.run(write, command)
     return Response(status_code=204)

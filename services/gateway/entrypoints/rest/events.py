@@ -12,9 +12,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage
 from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
 from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.queries import LastEventId, wants_events
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event

@@ -9,14 +9,14 @@ from starlette.responses import Response
 
 from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileText, UploadedFiles
 from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import created, json_answer, results_in
+from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors, file_answer
-from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
@@ -148,5 +148,5 @@ async def change_files(
 )
 async def delete_file(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(id, "file")
-    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    await door.commands.run(write, DeleteFile(file_id=file_id))
     return Response(status_code=204)

@@ -24,14 +24,14 @@ from libs.contracts.commands.ingestion import (
     IngestKnowledgeBase,
     UpdateKnowledgeBase,
 )
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import Page, Unfiltered
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
@@ -149,7 +149,7 @@ async def update_knowledge_base(
     kb_id = id_of(kb_id, "knowledge base")
     changes = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
-    return json_answer(entity_in(await door.commands.run(write, command, subject=kb_id), "knowledge_base"))
+    return json_answer(entity_in(await door.commands.run(write, command), "knowledge_base"))
 
 
 @router.post(
@@ -167,7 +167,7 @@ async def ingest_knowledge_base(
     upstream: Upstream,
 ) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
-    await door.commands.run(write, IngestKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    await door.commands.run(write, IngestKnowledgeBase(knowledge_base_id=kb_id))
     return await upstream.get(caller, "ingestion", _path(kb_id))
 
 
@@ -180,7 +180,7 @@ async def ingest_knowledge_base(
 )
 async def delete_knowledge_base(kb_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
-    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=kb_id))
     return Response(status_code=204)
 
 

@@ -7,7 +7,7 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema, mod
 from pydantic.json_schema import SkipJsonSchema
 
 from libs.contracts.errors import InvalidRequest
-from services.gateway.domain.timeline_reading import TimelineQuery
+from services.gateway.domain.timeline import TimelineQuery
 from services.gateway.entrypoints.door.queries import DEFAULT_LIMIT, Limit, OptionalText, QueryModel, refused_parameter
 
 MAX_POSITION: Final = 2**63 - 1

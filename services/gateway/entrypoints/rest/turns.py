@@ -8,19 +8,19 @@ from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
 from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
 from services.gateway.entrypoints.door.answers import json_answer, turn_answer
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
 from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer, errors
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import LastEventId, Page, Prefer, Preference, preference_of, wants_events
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered

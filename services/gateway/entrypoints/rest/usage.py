@@ -9,9 +9,9 @@ from libs.contracts.api.usage import UsageReport
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import format_time
 from services.gateway.domain.accounts import Principal
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer
-from services.gateway.entrypoints.door.door import Upstream
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.usage_query import UsageQuery

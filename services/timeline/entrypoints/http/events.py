@@ -61,10 +61,6 @@ def events_router(timeline: Timeline) -> APIRouter:
         found = await timeline.newest(where)
         return _reply([] if found is None else [found])
 
-    @router.get("/events/head")
-    async def head(who: Caller) -> int:
-        return await timeline.head(who.company_id)
-
     @router.post("/events/heads")
     async def heads(companies: list[str], who: Caller) -> Response:
         """The newest positions of many companies, for the service that follows them for their readers."""
