@@ -1,4 +1,4 @@
-"""Budgets: limits of what turns may take in a period."""
+"""Budgets: limits on the tokens or the cost of turns in a period."""
 
 from collections.abc import Iterator
 from decimal import Decimal, InvalidOperation
@@ -151,9 +151,9 @@ class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
 
 
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit what turns of the company, or of one of its users or keys, may take. The budget's id is the command's.
+    """Limit the tokens or the cost of turns of the company, a user or a key. The budget's id is the command's.
 
-    ``used``: what they took in the present period before. ``owner_id``: the user whose budget it is, or whose key's;
+    ``used``: the amount already used in the current period. ``owner_id``: the budget's user or the owner of its key;
     empty for the company's.
     """
 
