@@ -264,9 +264,10 @@ def test_a_delivery_that_waits_can_be_delivered_now(run: Run) -> None:
     waiting = """
       signIn("webhooks:read", "webhooks:write");
       const created_at = "2026-01-01T00:00:00Z";
-      const webhook = { id: "w", url: "https://example.com/", event_types: [], description: "", status: "enabled", created_at };
+      const webhook = { id: "w", url: "https://example.com/", event_types: [], status: "enabled", created_at };
       const delivery = { id: "d", type: "turn.completed", event_id: "e", status: "pending", attempts: 3, created_at };
-      serve(({ path }) => Response.json(path.endsWith("/deliveries/") ? { deliveries: [delivery], total: 1 } : webhook));
+      const deliveries = { deliveries: [delivery], total: 1 };
+      serve(({ path }) => Response.json(path.endsWith("/deliveries/") ? deliveries : webhook));
       show(["w"]);
       await until(() => button("Deliver now"));
       button("Deliver now").click();
