@@ -3,6 +3,7 @@
 `python -m deploy.local.kafka_jars` resolves the coordinates below anew and rewrites the list.
 """
 
+import asyncio
 import hashlib
 import os
 import re
@@ -21,7 +22,7 @@ from typing import Any
 from deploy.local.errors import StackError
 from deploy.local.files import check_disk
 from deploy.local.managed_process import Report
-from libs.retry import RetryPolicy, retry_blocking
+from libs.retry import RetryPolicy
 
 KAFKA_VERSION = "4.1.0"
 COORDINATES = f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}+org.slf4j:slf4j-simple:2.0.17"
@@ -83,7 +84,10 @@ def _remove_abandoned(cache: Path) -> None:
 
 
 def _fetch(maven: Any, jar: Jar, directory: Path) -> None:
-    retry_blocking(lambda: _fetch_once(maven, jar, directory), _RETRIES, on=StackError)
+    async def once() -> None:
+        _fetch_once(maven, jar, directory)
+
+    asyncio.run(_RETRIES.run(once, on=StackError))
 
 
 def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
@@ -92,9 +96,8 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
     except Exception as error:
         raise StackError(
             f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
-            "The first start needs a network that reaches a Maven repository. Check the connection or the "
-            "proxy (HTTPS_PROXY; for a private CA set SSL_CERT_FILE), or name a mirror in AES_MAVEN_REPOSITORY, "
-            "and run the command again.",
+            "The first start downloads from a Maven repository. Check the connection and the proxy (HTTPS_PROXY; "
+            "SSL_CERT_FILE for a private CA), or set AES_MAVEN_REPOSITORY to a mirror. Then run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
         # A download that broke off is trusted as long as it is there.

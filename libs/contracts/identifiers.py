@@ -6,6 +6,8 @@ from typing import Final
 
 from uuid_utils import uuid7
 
+from libs.contracts.errors import NotFound
+
 CORRELATION_ID_PATTERN: Final = r"^[A-Za-z0-9._:-]{1,128}$"
 _CORRELATION_ID: Final = re.compile(r"[A-Za-z0-9._:-]{1,128}")
 _LONGEST_AGENT_KEY: Final = 300
@@ -22,6 +24,13 @@ def new_id() -> str:
 def is_id(value: str) -> bool:
     """Whether the text has the form of an id. Any other text names nothing (404)."""
     return _UUID.fullmatch(value) is not None
+
+
+def id_of(value: str, thing: str) -> str:
+    """The id as given. Raises ``NotFound`` for malformed text, which cannot be anything's."""
+    if not is_id(value):
+        raise NotFound(f"There is no {thing} with this id.")
+    return value
 
 
 def made_at(value: str) -> datetime | None:

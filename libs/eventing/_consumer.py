@@ -2,8 +2,9 @@
 
 import asyncio
 import math
+from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol, TypeVar
 
@@ -11,7 +12,7 @@ import structlog
 
 from libs.contracts.errors import cause_of
 from libs.eventing import _metrics as metrics
-from libs.eventing.bus import Bus, BusUnavailable, Consumer, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing.bus import Assignment, Bus, BusUnavailable, Consumer, Overtaken, Partition, PoisonMessage, Record
 from libs.eventing.dead_letters import DeadLetters
 from libs.eventing.lag import set_lag
 from libs.persistence import is_unreachable
@@ -115,14 +116,13 @@ class Handler(Protocol):
 class OffsetTracker:
     """The finished messages of a partition: they start in offset order and finish in any order.
 
-    The position, up to which offsets may be committed, moves past a finished prefix only.
+    ``position``: the offset before which everything is finished; it moves past a finished prefix only.
     """
 
     def __init__(self) -> None:
+        self.position: int | None = None
         self._started: deque[int] = deque()
         self._done: set[int] = set()
-        self._position: int | None = None
-        self._committed: int | None = None
 
     def start(self, offset: int) -> None:
         self._started.append(offset)
@@ -132,7 +132,7 @@ class OffsetTracker:
         while self._started and self._started[0] in self._done:
             first = self._started.popleft()
             self._done.discard(first)
-            self._position = first + 1
+            self.position = first + 1
 
     @property
     def first_unfinished(self) -> int | None:
@@ -143,12 +143,114 @@ class OffsetTracker:
     def unfinished(self) -> int:
         return len(self._started) - len(self._done)
 
-    def position_to_commit(self) -> int | None:
-        """The offset before which everything is finished, if it moved since the last commit."""
-        return None if self._position == self._committed else self._position
 
-    def committed(self, position: int) -> None:
-        self._committed = position
+class GroupMember(Assignment, ABC):
+    """A member of a group of consumers that runs until it is stopped, and makes its client anew after an outage.
+
+    ``joined``: the group has given this member its, possibly empty, assignment, and it reads there.
+    """
+
+    def __init__(
+        self,
+        bus: Bus,
+        dead_letters: DeadLetters,
+        *,
+        group: str,
+        topics: Sequence[str],
+        retries: RetryPolicy,
+        linger: bool = False,
+    ) -> None:
+        self.joined = False
+        self.group = group
+        self._bus = bus
+        self._dead_letters = dead_letters
+        self._topics = topics
+        self._linger = linger
+        self._attempts = Attempts(group, retries)
+        self._consumer: Consumer | None = None
+        self._stopping = asyncio.Event()
+        self._committed: dict[Partition, int] = {}
+        self._committed_at = 0.0
+        dead_letters.expect(topics)
+
+    @abstractmethod
+    async def _advance(self, consumer: Consumer) -> None:
+        """Fetches messages, if there are any, and hands them on."""
+
+    @abstractmethod
+    async def _let_go(self) -> None:
+        """Ends the work on all partitions and forgets them."""
+
+    @abstractmethod
+    def _first_unfinished(self, partition: Partition, position: int) -> int:
+        """The offset of the partition's first unfinished message; ``position`` comes after all that were polled."""
+
+    @abstractmethod
+    def _finished(self) -> Mapping[Partition, int]:
+        """The offsets of assigned partitions before which everything is finished."""
+
+    async def run(self) -> None:
+        """Consume until ``stop``; waits for an unreachable broker."""
+
+        def log(problem: Exception, _attempt: int) -> None:
+            _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
+
+        await _RECONNECT.run(self._run_client, on=BusUnavailable, before_sleep=log)
+
+    async def _run_client(self) -> None:
+        if self._stopping.is_set():
+            return
+        loop = asyncio.get_running_loop()
+        consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, linger=self._linger)
+        try:
+            await consumer.start()
+            while not self._stopping.is_set():
+                await self._advance(consumer)
+                if loop.time() - self._committed_at >= _COMMIT_SECONDS:
+                    await self._commit(consumer)
+                    self._committed_at = loop.time()
+        finally:
+            await self._let_go()
+            await consumer.stop()
+
+    async def stop(self) -> None:
+        """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""
+        self._stopping.set()
+
+    async def measure(self) -> None:
+        """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
+        consumer = self._consumer
+        if consumer is None or not self.joined:
+            return
+        behind = dict.fromkeys(self._topics, 0)
+        for partition, (position, end) in (await consumer.positions()).items():
+            behind[partition.topic] += max(end - self._first_unfinished(partition, position), 0)
+        for topic, messages in behind.items():
+            set_lag(self.group, topic, messages)
+
+    async def _commit(self, consumer: Consumer) -> None:
+        # That of this assignment: another one may begin meanwhile, without what was committed for this one.
+        committed = self._committed
+        moved = {partition: at for partition, at in self._finished().items() if committed.get(partition) != at}
+        if not moved:
+            return
+        try:
+            await consumer.commit(moved)
+        except BusUnavailable as problem:
+            _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
+            return
+        committed |= moved
+
+    async def _end_work(self, tasks: Collection[asyncio.Task[None]]) -> None:
+        """Gives the tasks 3 s to end, and commits what is finished."""
+        if tasks:
+            _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
+            for task in unfinished:
+                task.cancel()
+            await asyncio.gather(*unfinished, return_exceptions=True)
+        # While the partitions are still assigned: their next owner begins after what was done here.
+        if self._consumer is not None:
+            await self._commit(self._consumer)
 
 
 class _InWork(NamedTuple):
@@ -158,12 +260,11 @@ class _InWork(NamedTuple):
     tracker: OffsetTracker
 
 
-class ConsumerLoop:
-    """A group member that runs until it is stopped. Each key of a partition has a queue and a task of its own.
+class ConsumerLoop(GroupMember):
+    """Hands on each message by itself. Each key of a partition has a queue and a task of its own.
 
-    Fetching pauses while ``high_water`` messages are unfinished. ``joined``: the group has given this member its,
-    possibly empty, assignment. ``linger`` lets messages wait up to half a second to be fetched together, which costs
-    less than waking up for every single one.
+    Fetching pauses while ``high_water`` messages are unfinished. ``linger`` lets messages wait up to half a second to
+    be fetched together, which costs less than waking up for every single one.
     """
 
     def __init__(
@@ -178,70 +279,17 @@ class ConsumerLoop:
         linger: bool = False,
         retries: RetryPolicy = _RETRIES,
     ) -> None:
-        self.joined = False
-        self.group = group
-        self._bus = bus
+        super().__init__(bus, dead_letters, group=group, topics=topics, retries=retries, linger=linger)
         self._handler = handler
-        self._dead_letters = dead_letters
-        self._topics = topics
         self._high_water = high_water
-        self._linger = linger
-        self._attempts = Attempts(group, retries)
         self._trackers: dict[Partition, OffsetTracker] = {}
         self._in_work: dict[tuple[Partition, str], deque[_InWork]] = {}
         self._tasks: dict[tuple[Partition, str], asyncio.Task[None]] = {}
-        self._consumer: Consumer | None = None
-        self._stopping = asyncio.Event()
-        self._committed_at = 0.0
-        dead_letters.expect(topics)
 
-    async def run(self) -> None:
-        """Consume until ``stop``; waits for an unreachable broker."""
-
-        def log(problem: Exception, _attempt: int) -> None:
-            _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
-
-        await _RECONNECT.run(self._run_member, on=BusUnavailable, before_sleep=log)
-
-    async def _run_member(self) -> None:
-        if self._stopping.is_set():
-            return
-        consumer = self._consumer = self._bus.consumer(self.group, self._topics, self, linger=self._linger)
-        try:
-            await consumer.start()
-            await self._consume(consumer)
-        finally:
-            self.joined = False
-            await self._drain(frozenset(self._trackers))
-            self._trackers.clear()
-            await consumer.stop()
-
-    async def stop(self) -> None:
-        """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""
-        self._stopping.set()
-
-    async def measure(self) -> None:
-        """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
-        consumer = self._consumer
-        if consumer is None or not self.joined:
-            return
-        behind = dict.fromkeys(self._topics, 0)
-        for partition, (position, end) in (await consumer.positions()).items():
-            tracker = self._trackers.get(partition)
-            first = tracker.first_unfinished if tracker is not None else None
-            behind[partition.topic] += max(end - (position if first is None else first), 0)
-        for topic, messages in behind.items():
-            set_lag(self.group, topic, messages)
-
-    async def _consume(self, consumer: Consumer) -> None:
-        loop = asyncio.get_running_loop()
-        while not self._stopping.is_set():
-            wanted: frozenset[Partition] | None = frozenset() if self._over_limit() else None
-            for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS, wanted):
-                self._enqueue(record)
-            if loop.time() - self._committed_at >= _COMMIT_SECONDS:
-                await self._commit(consumer)
-                self._committed_at = loop.time()
+    async def _advance(self, consumer: Consumer) -> None:
+        wanted: frozenset[Partition] | None = frozenset() if self._over_limit() else None
+        for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS, wanted):
+            self._enqueue(record)
 
     def _over_limit(self) -> bool:
         return sum(tracker.unfinished for tracker in self._trackers.values()) >= self._high_water
@@ -277,26 +325,18 @@ class ConsumerLoop:
             await self._attempts.dead_letter(self._dead_letters, record, failure, self._handler.give_up)
         given.tracker.finish(record.offset)
 
-    async def _commit(self, consumer: Consumer) -> None:
-        moved = {
-            partition: position
-            for partition, tracker in self._trackers.items()
-            if (position := tracker.position_to_commit()) is not None
-        }
-        if not moved:
-            return
-        try:
-            await consumer.commit(moved)
-        except BusUnavailable as problem:
-            _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
-            return
-        for partition, position in moved.items():
-            if partition in self._trackers:
-                self._trackers[partition].committed(position)
+    def _first_unfinished(self, partition: Partition, position: int) -> int:
+        tracker = self._trackers.get(partition)
+        first = None if tracker is None else tracker.first_unfinished
+        return position if first is None else first
+
+    def _finished(self) -> Mapping[Partition, int]:
+        positions = {partition: tracker.position for partition, tracker in self._trackers.items()}
+        return {partition: at for partition, at in positions.items() if at is not None}
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
         # Even a partition that this member had before is read again from its committed offset.
-        self._trackers = {partition: OffsetTracker() for partition in partitions}
+        self._trackers, self._committed = {partition: OffsetTracker() for partition in partitions}, {}
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
@@ -305,17 +345,15 @@ class ConsumerLoop:
         for partition in partitions:
             self._trackers.pop(partition, None)
 
+    async def _let_go(self) -> None:
+        self.joined = False
+        await self._drain(frozenset(self._trackers))
+        self._trackers.clear()
+
     async def _drain(self, partitions: frozenset[Partition]) -> None:
         keys = [key for key in self._in_work if key[0] in partitions]
         for key in keys:
             # What has not begun is read again.
             while len(self._in_work[key]) > 1:
                 self._in_work[key].pop()
-        if tasks := [self._tasks[key] for key in keys]:
-            _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
-            for task in unfinished:
-                task.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
-        # While the partitions are still assigned: their next owner begins after what was done here.
-        if self._consumer is not None:
-            await self._commit(self._consumer)
+        await self._end_work([self._tasks[key] for key in keys])

@@ -10,25 +10,25 @@ _SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2
 _COMMANDS: Final = Counter("aes_commands_total", "Commands handled, by outcome.", ["command", "outcome"])
 _COMMAND_SECONDS: Final = Histogram(
     "aes_command_duration_seconds",
-    "From a command's arrival to the commit of its effects; for a turn, until it is accepted.",
+    "Time from a command's arrival until its effects are committed, or its turn is accepted.",
     ["command"],
     buckets=_SECONDS,
 )
-_INBOX_HITS: Final = Counter("aes_inbox_hits_total", "Redelivered messages, which changed nothing.", ["consumer"])
+_INBOX_HITS: Final = Counter("aes_inbox_hits_total", "Redelivered messages, skipped.", ["consumer"])
 _RETRIES: Final = Counter(
-    "aes_message_retries_total", "Failed attempts at a message that are repeated.", ["group", "cause"]
+    "aes_message_retries_total", "Failed attempts to process a message that are retried.", ["group", "cause"]
 )
-_DEAD: Final = Counter("aes_dead_letters_total", "Messages given up and kept as dead letters.", ["consumer", "topic"])
-SWEPT: Final = Counter(
-    "aes_outbox_swept_total", "Messages that another process has left, or could not send in time.", ["service"]
-)
-PURGED: Final = Counter("aes_purged_rows_total", "Rows deleted after their time.", ["service", "table"])
+_DEAD: Final = Counter("aes_dead_letters_total", "Messages dead-lettered.", ["consumer", "topic"])
+SWEPT: Final = Counter("aes_outbox_swept_total", "Messages published for a process that died or was late.", ["service"])
+PURGED: Final = Counter("aes_purged_rows_total", "Expired rows deleted.", ["service", "table"])
 PURGE_FAILURES: Final = Counter(
     "aes_purge_failures_total",
-    "Batches of old rows that were not deleted, and are tried again.",
+    "Batches of expired rows whose deletion failed and is retried.",
     ["service", "table"],
 )
-PARKED: Final = Counter("aes_outbox_parked_total", "Messages that the broker refused for good.", ["service"])
+PARKED: Final = Counter(
+    "aes_outbox_parked_total", "Messages set aside because the broker keeps rejecting them.", ["service"]
+)
 
 
 class CommandMeasurement:

@@ -7,11 +7,10 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from libs.eventing._consumer import Attempts, GivenUp, is_outage
+from libs.eventing._consumer import Attempts, GivenUp, GroupMember, is_outage
 from libs.eventing._ordered_merge import OrderedMerge, Waiting
-from libs.eventing.bus import Bus, BusUnavailable, Consumer, OffsetMove, Overtaken, Partition, PoisonMessage, Record
+from libs.eventing.bus import Bus, Consumer, OffsetMove, Overtaken, Partition, PoisonMessage, Record
 from libs.eventing.dead_letters import DeadLetters
-from libs.eventing.lag import set_lag
 from libs.retry import RetryPolicy
 
 T = TypeVar("T")
@@ -31,11 +30,8 @@ _WAITING_BYTES: Final = 2 * 1024 * 1024
 # What a record that has to be fetched counts for: only payloads above half of it travel like that.
 _FETCHED_BYTES: Final = 1024 * 1024
 _FETCHES: Final = 4
-_COMMIT_SECONDS: Final = 1.0
-_REVOKE_SECONDS: Final = 3.0
 # The broker takes a member that does not poll for two minutes for a hanging one.
 _STILL_HERE_SECONDS: Final = 20.0
-_RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
 _OVERTAKEN_SECONDS: Final = 0.5
 # A batch that fails for a minute is stored record by record, and what fails for another one is dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=60.0)
@@ -78,12 +74,11 @@ class _Content(Generic[T]):
 _Batch = Sequence[Waiting[_Content[T]]]
 
 
-class BatchConsumer(Generic[T]):
-    """A group member that hands records on in batches, in the order of publishing, until it is stopped.
+class BatchConsumer(GroupMember, Generic[T]):
+    """Hands records on in batches, in the order of publishing.
 
-    All topics have equally many partitions, and it owns the same numbers of each. It begins where the handler has
-    stored to, and commits offsets to the broker only as a measure of its lag.
-    ``joined``: the group has given this member its, possibly empty, assignment, and it reads where it has to.
+    All topics have equally many partitions, and a member owns the same numbers of each. It begins where the handler
+    has stored to, and commits offsets to the broker only as a measure of its lag.
     """
 
     def __init__(
@@ -97,15 +92,10 @@ class BatchConsumer(Generic[T]):
         retries: RetryPolicy = _RETRIES,
         pace: float = _PACE_SECONDS,
     ) -> None:
-        self.joined = False
-        self.group = group
-        self._bus = bus
+        super().__init__(bus, dead_letters, group=group, topics=topics, retries=retries)
         self._handler = handler
-        self._dead_letters = dead_letters
-        self._topics = topics
         self._pace = pace
         self._next_poll_at = 0.0
-        self._attempts = Attempts(group, retries)
         self._fetch_attempts = Attempts(group, _FETCH_RETRIES)
         self._fetches = asyncio.Semaphore(_FETCHES)
         self._fetching: set[asyncio.Task[None]] = set()
@@ -114,46 +104,7 @@ class BatchConsumer(Generic[T]):
         self._assignments = 0
         self._partitions: frozenset[Partition] = frozenset()
         self._stored: dict[Partition, int] = {}
-        self._committed: dict[Partition, int] = {}
-        self._committed_at = 0.0
         self._storing: asyncio.Task[None] | None = None
-        self._consumer: Consumer | None = None
-        self._stopping = asyncio.Event()
-        dead_letters.expect(topics)
-
-    async def run(self) -> None:
-        """Consume until ``stop``; waits for an unreachable broker."""
-
-        def log(problem: Exception, _attempt: int) -> None:
-            _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
-
-        await _RECONNECT.run(self._run_member, on=BusUnavailable, before_sleep=log)
-
-    async def _run_member(self) -> None:
-        if self._stopping.is_set():
-            return
-        consumer = self._consumer = self._bus.consumer(self.group, self._topics, self)
-        try:
-            await consumer.start()
-            await self._consume(consumer)
-        finally:
-            await self._let_go()
-            await consumer.stop()
-
-    async def stop(self) -> None:
-        """Fetch nothing more; ``run`` returns when the batch in work is stored or given back."""
-        self._stopping.set()
-
-    async def measure(self) -> None:
-        """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
-        consumer = self._consumer
-        if consumer is None or not self.joined:
-            return
-        behind = dict.fromkeys(self._topics, 0)
-        for partition, (position, end) in (await consumer.positions()).items():
-            behind[partition.topic] += max(end - self._merge.first_offset(partition, position), 0)
-        for topic, messages in behind.items():
-            set_lag(self.group, topic, messages)
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
         _log.info("consumer.assigned", group=self.group, partitions=len(partitions))
@@ -166,17 +117,14 @@ class BatchConsumer(Generic[T]):
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
-    async def _consume(self, consumer: Consumer) -> None:
-        while not self._stopping.is_set():
-            if self._has_assignment and not self.joined:
-                await self._begin(consumer)
-            await self._fill(consumer)
-            await self._flush(consumer)
-            if asyncio.get_running_loop().time() - self._committed_at >= _COMMIT_SECONDS:
-                await self._commit(consumer)
+    async def _advance(self, consumer: Consumer) -> None:
+        if self._has_assignment and not self.joined:
+            await self._begin(consumer)
+        await self._fill(consumer)
+        await self._flush(consumer)
 
     async def _begin(self, consumer: Consumer) -> None:
-        """Goes on where the partitions of this member are stored to."""
+        """Resumes this member's partitions at their stored offsets."""
         assignment = self._assignments
         try:
             stored = dict(await self._handler.offsets(self._topics))
@@ -288,34 +236,15 @@ class BatchConsumer(Generic[T]):
             return
         self._stored |= after
 
-    async def _commit(self, consumer: Consumer) -> None:
-        self._committed_at = asyncio.get_running_loop().time()
-        moved = self._moved()
-        if not moved:
-            return
-        try:
-            await consumer.commit(moved)
-        except BusUnavailable as problem:
-            _log.warning("consumer.commit_failed", group=self.group, problem=str(problem))
-            return
-        self._committed |= moved
+    def _first_unfinished(self, partition: Partition, position: int) -> int:
+        return self._merge.first_offset(partition, position)
 
-    def _moved(self) -> dict[Partition, int]:
-        return {
-            partition: offset
-            for partition in self._partitions
-            if (offset := self._stored.get(partition)) is not None and self._committed.get(partition) != offset
-        }
+    def _finished(self) -> Mapping[Partition, int]:
+        return {partition: self._stored[partition] for partition in self._partitions & self._stored.keys()}
 
     async def _let_go(self) -> None:
         self._has_assignment = False
-        if self._storing is not None:
-            _, unfinished = await asyncio.wait({self._storing}, timeout=_REVOKE_SECONDS)
-            for task in unfinished:
-                task.cancel()
-            await asyncio.gather(*unfinished, return_exceptions=True)
-        if self._consumer is not None:
-            await self._commit(self._consumer)
+        await self._end_work([] if self._storing is None else [self._storing])
         self._forget()
 
     def _forget(self) -> None:

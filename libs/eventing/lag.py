@@ -13,7 +13,9 @@ from libs.contracts.topics import TOPICS
 from libs.eventing._kafka_connection import KafkaConnection
 from libs.eventing.administration import kafka_admin_and_consumer
 
-_LAG: Final = Gauge("aes_consumer_lag_messages", "Unfinished messages of the partitions read here.", ["group", "topic"])
+_LAG: Final = Gauge(
+    "aes_consumer_lag_messages", "Unfinished messages in the partitions that this process reads.", ["group", "topic"]
+)
 _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
 
 

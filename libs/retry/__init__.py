@@ -1,6 +1,6 @@
 """Repeats calls that fail for a while."""
 
 from libs.retry._circuit_breaker import CircuitBreaker
-from libs.retry._policy import RetryPolicy, Sleep, Transient, retry_blocking
+from libs.retry._policy import RetryPolicy, Sleep, Transient
 
-__all__ = ["CircuitBreaker", "RetryPolicy", "Sleep", "Transient", "retry_blocking"]
+__all__ = ["CircuitBreaker", "RetryPolicy", "Sleep", "Transient"]

@@ -6,9 +6,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar, cast
+from typing import Final, TypeVar, cast
 
-from tenacity import AsyncRetrying, RetryCallState, Retrying, retry_if_exception
+from tenacity import AsyncRetrying, RetryCallState, retry_if_exception
 
 T = TypeVar("T")
 Sleep = Callable[[float], Awaitable[None]]
@@ -76,18 +76,15 @@ class RetryPolicy:
                 began = self.clock()
             return self._is_over(state, began)
 
-        retrying = AsyncRetrying(stop=is_over, sleep=self.sleep, **self._options(on, when, before_sleep))
+        retrying = AsyncRetrying(
+            stop=is_over,
+            sleep=self.sleep,
+            wait=self._wait,
+            retry=retry_if_exception(lambda problem: isinstance(problem, on) and when(problem)),
+            before_sleep=lambda state: before_sleep(_problem(state), state.attempt_number),
+            reraise=True,
+        )
         return cast(T, await retrying(attempt))
-
-    def _options(
-        self, on: type[Exception], when: Callable[[Exception], bool], before_sleep: Callable[[Exception, int], None]
-    ) -> dict[str, Any]:
-        return {
-            "wait": self._wait,
-            "retry": retry_if_exception(lambda problem: isinstance(problem, on) and when(problem)),
-            "before_sleep": lambda state: before_sleep(_problem(state), state.attempt_number),
-            "reraise": True,
-        }
 
     def _wait(self, state: RetryCallState) -> float:
         backoff = min(self.longest, self.first * 2.0 ** min(state.attempt_number - 1, _MOST_DOUBLINGS))
@@ -99,23 +96,6 @@ class RetryPolicy:
             return True
         late = self.clock() + state.upcoming_sleep - began >= self.give_up_after
         return late or _retry_after(state) > self.longest
-
-
-def retry_blocking(
-    call: Callable[[], T],
-    policy: RetryPolicy,
-    *,
-    on: type[Exception] = Exception,
-    sleep: Callable[[float], None] = time.sleep,
-) -> T:
-    """``RetryPolicy.run`` for a thread that may block; the policy's own ``sleep`` is not used."""
-    began = policy.clock()
-    retrying = Retrying(
-        stop=lambda state: policy._is_over(state, began),
-        sleep=sleep,
-        **policy._options(on, lambda _: True, lambda *_: None),
-    )
-    return retrying(call)
 
 
 def _problem(state: RetryCallState) -> Exception:

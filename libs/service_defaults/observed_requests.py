@@ -21,12 +21,12 @@ SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": Fa
 """For FastAPI, which would measure and trace by itself what is observed here."""
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
-    "Requests answered, by the class of the status.",
+    "Requests answered, by status class.",
     ["service", "method", "route", "status"],
 )
 _SECONDS: Final = Histogram(
     "aes_http_request_duration_seconds",
-    "From a request's head to the end of its answer, or of its stream.",
+    "Time from a request's headers to the end of its response or stream.",
     ["service", "method", "route"],
     buckets=(0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120),
 )

@@ -51,11 +51,11 @@ __all__ = ["API", "WORKER", "Service"]
 _log = structlog.get_logger("service")
 _PRESENT_SECONDS: Final = 2.0
 _BEHIND: Final = Gauge("aes_outbox_behind_subjects", "Subjects whose events wait for earlier ones.", ["service"])
-_WAITING: Final = Gauge("aes_outbox_waiting_events", "Events that are recorded and not sent yet.", ["service"])
-_OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "How long the oldest of them waits.", ["service"])
+_WAITING: Final = Gauge("aes_outbox_waiting_events", "Events recorded but not yet published.", ["service"])
+_OLDEST: Final = Gauge("aes_outbox_oldest_seconds", "Age of the oldest unpublished event.", ["service"])
 _DATABASE_WAITING: Final = Gauge(
     "aes_database_waiting_requests",
-    "Pieces of work that wait for a connection to the database, or for their company's turn to have one.",
+    "Requests that wait for a database connection or for their company's turn.",
     ["service"],
 )
 
@@ -188,7 +188,7 @@ class Service:
         self.background("amounts.fold", amounts.run, role=API)
 
     def reclaim(self, holders: Holders, seconds: float, *, role: str = WORKER) -> None:
-        """Queues what ended processes held as soon as one is seen to be gone, and looks every ``seconds`` besides."""
+        """Requeues the work of ended processes as soon as one is gone, and also checks every ``seconds``."""
         woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
         self.presence.on_change(woken.set)
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)

@@ -10,14 +10,18 @@ from typing import Final
 from libs.contracts.identifiers import new_id
 from libs.contracts.topics import TopicKind
 from libs.eventing import CommandSender
+from libs.eventing.dead_letters import open_dead_letters
+from libs.eventing.lag import read_consumer_lag
 from libs.service_defaults import API, Service
 from libs.service_defaults.repeating import repeat
-from services.gateway.adapters.health_http import HttpServiceHealth
-from services.gateway.adapters.kafka.operations import KafkaConsumerGroups, KafkaDeadLetters
+from services.gateway.adapters.health_http import read_replicas
+from services.gateway.adapters.postgres.connections import PostgresConnections
 from services.gateway.adapters.postgres.expiry import ENTITIES, EXPIRIES
-from services.gateway.adapters.postgres.stores import PostgresStores
+from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
+from services.gateway.adapters.postgres.keys import PostgresKeys
+from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.adapters.timeline_http import HttpTimeline
-from services.gateway.adapters.tokens import JwtTokens
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.door.metrics import SLOW_READERS
 from services.gateway.entrypoints.door.routes import PREFIX
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
@@ -27,6 +31,7 @@ from services.gateway.settings import GatewaySettings
 
 MIGRATIONS: Final = Path(__file__).parent / "migrations"
 _PURGE_SECONDS: Final = 60.0
+_OPERATIONS: Final = "aes-gateway-operations"
 
 
 def build(settings: GatewaySettings) -> Service:
@@ -43,18 +48,18 @@ def build(settings: GatewaySettings) -> Service:
     for number, reader in enumerate(sender.readers):
         service.background(f"events.read.{number}", reader.run, role=API)
     service.ready_check("events", _started(sender))
-    stores = PostgresStores(
-        service.database, service.outbox, connections=settings.database_pool_size, gateway_id=new_id()
-    )
-    api = PublicApi(_dependencies(service, settings, sender, stores))
+    # Some connections are left to readers and to the processes of all.
+    idempotency = PostgresIdempotency(service.database, connections=max(settings.database_pool_size - 2, 1))
+    limits = PostgresSharedLimits(service.database, gateway_id=new_id())
+    api = PublicApi(_dependencies(service, settings, sender, idempotency, limits))
     api.credentials.listen(sender)
-    sender.on_every_event(lambda envelope, _: api.feeds.wake(envelope.company_id, envelope.id))
+    sender.on_every_event(api.feeds.wake)
     sender.on_every_event(api.feeds.hear, kind=TopicKind.DELTAS)
     service.background("timeline.feeds", api.feeds.run, role=API)
     service.background("load.watch", api.load.run, role=API)
     service.background("limits.renew", api.places.run, role=API)
-    service.background("limits.purge", lambda: repeat(stores.limits.purge, _PURGE_SECONDS), role=API)
-    service.count_waiting(lambda: stores.idempotency.waiting)
+    service.background("limits.purge", lambda: repeat(limits.purge, _PURGE_SECONDS), role=API)
+    service.count_waiting(lambda: idempotency.waiting)
     _serve(service, api)
     service.expire(*EXPIRIES, entities=ENTITIES)
     return service
@@ -80,22 +85,26 @@ def _serve(service: Service, api: PublicApi) -> None:
 
 
 def _dependencies(
-    service: Service, settings: GatewaySettings, sender: CommandSender, stores: PostgresStores
+    service: Service,
+    settings: GatewaySettings,
+    sender: CommandSender,
+    idempotency: PostgresIdempotency,
+    limits: PostgresSharedLimits,
 ) -> Dependencies:
-    operators_kafka = settings.operator_kafka()
+    kafka, prefix = settings.operator_kafka(), settings.topic_prefix
     return Dependencies(
-        keys=stores.keys,
-        connections=stores.connections,
+        keys=PostgresKeys(service.database, service.outbox),
+        connections=PostgresConnections(service.database, service.outbox),
         tokens=JwtTokens(*settings.signing_keys()),
-        idempotency=stores.idempotency,
+        idempotency=idempotency,
         bus=sender,
         upstreams=service.calls,
         timeline=HttpTimeline(service.calls),
         cipher=settings.secret_cipher(),
-        service_health=HttpServiceHealth(settings.replica_addresses()),
-        consumer_groups=KafkaConsumerGroups(operators_kafka, settings.topic_prefix),
-        dead_letters=KafkaDeadLetters(operators_kafka, settings.topic_prefix),
-        shared_limits=stores.limits,
+        read_replicas=partial(read_replicas, settings.replica_addresses()),
+        read_lag=partial(read_consumer_lag, kafka, prefix, client_id=_OPERATIONS),
+        open_dead_letters=partial(open_dead_letters, kafka, prefix, client_id=_OPERATIONS),
+        shared_limits=limits,
         limits=settings.limits_of_companies(),
         now=partial(datetime.now, UTC),
         monotonic=time.monotonic,

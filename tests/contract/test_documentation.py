@@ -8,30 +8,45 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 READMES = [page for room in ("deploy", "libs", "services") for page in sorted((ROOT / room).rglob("README.md"))]
-PAGES = [
-    *(ROOT / "README.md", ROOT / "clients" / "python" / "README.md", *READMES),
-    *sorted((ROOT / "docs").rglob("*.md")),
-]
+ROOMS = ("benchmarks", "clients", "deploy", "docs", "examples", "libs", "services", "tests", "tools")
+PAGES = [ROOT / "README.md", *sorted(page for room in ROOMS for page in (ROOT / room).rglob("*.md"))]
+LINK = re.compile(r"\]\(([^)\s]+)\)")
 MADE = re.compile(r"^\W*(?:[Mm]ade|[Gg]enerated) (?:by|from|of) .*(?:\.py|python -m)", re.MULTILINE)
 FILE = re.compile(r"`([\w./-]+\.(?:lock|md|py|sh|toml|txt|yaml|yml))`")
 SAMPLE = ROOT / "tests" / "support" / "sample_owner"
 
 
+def links(page: Path) -> list[str]:
+    return [target for target in LINK.findall(page.read_text()) if "://" not in target]
+
+
 def anchors(page: Path) -> set[str]:
-    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text()):
-        if "://" in target:
-            continue
+    for target in links(page):
         path, _, anchor = target.partition("#")
         file = (page.parent / path).resolve() if path else page
         assert file.exists(), f"{target} does not exist"
         if anchor:
             assert anchor in anchors(file), f"{target}: no such heading"
+
+
+def test_every_page_is_reachable_from_the_index() -> None:
+    index = ROOT / "docs" / "README.md"
+    reached: set[Path] = set()
+    waiting = [index]
+    while waiting:
+        page = waiting.pop()
+        if page not in reached:
+            reached.add(page)
+            targets = [(page.parent / target.partition("#")[0]).resolve() for target in links(page)]
+            waiting += [target for target in targets if target.suffix == ".md" and target.is_relative_to(index.parent)]
+    assert {*index.parent.rglob("*.md")} - reached == set()
 
 
 @pytest.mark.parametrize("page", READMES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -45,7 +60,7 @@ def test_files_that_a_folder_is_described_by_exist(page: Path) -> None:
 
 def test_the_guide_quotes_the_sample_owner_as_it_is() -> None:
     code = "\n".join(file.read_text() for file in sorted(SAMPLE.rglob("*.py")))
-    guide = (ROOT / "docs" / "add-a-service.md").read_text()
+    guide = (ROOT / "docs" / "contributing" / "add-a-service.md").read_text()
     snippets = re.findall(r"^```python\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
     quoted = [snippet for snippet in snippets if "__main__" not in snippet]
 

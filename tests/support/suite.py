@@ -17,13 +17,13 @@ RULE: Final = "rule"
 MARKS: Final = {
     f"{SLOW}(*, covered_by=(), reason='')": "left out unless --all or --slow-only is given or the test is named; "
     "covered_by are quick tests of the same, `path/test_x.py::test_y` below tests or `test_y` of the same file",
-    f"{RULE}(*numbers)": "proves rules of flow of docs/architecture.md",
+    f"{RULE}(*numbers)": "proves rules of flow of docs/concepts/rules-of-flow.md",
     "crash(*processes)": "a process is killed in the middle of its work",
     "outage(*parts)": "a part is away or frozen and comes back",
     "failover(*things)": "another process goes on with the work",
 }
 _KINDS: Final = (RULE, "crash", "outage", "failover")
-_RULES_OF_FLOW: Final = Path(__file__).parents[2] / "docs" / "architecture.md"
+_RULES_OF_FLOW: Final = Path("docs/concepts/rules-of-flow.md")
 # Ids and keys made while the tests are collected: other ones in each process, and in each run.
 _RANDOM: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{11,12}|(?<=aes_)[\w-]{43}", re.IGNORECASE)
 _SLOW_FILE: Final = re.compile(r"^pytestmark = (\[\s*)?([\w.]+\(.*\),\s*)?pytest\.mark\.slow\b", re.MULTILINE)
@@ -167,9 +167,8 @@ def _tests_by_rule(items: Iterable[pytest.Item]) -> dict[int, list[str]]:
 
 
 def _rules_of_flow(config: pytest.Config) -> list[int]:
-    page = (config.rootpath / "docs" / "architecture.md").read_text()
-    section = page.split("## The rules of flow")[1].split("\n## ")[0]
-    return [int(number) for number in re.findall(r"^(\d+)\. \*", section, re.MULTILINE)]
+    page = (config.rootpath / _RULES_OF_FLOW).read_text()
+    return [int(number) for number in re.findall(r"^(\d+)\. \*", page, re.MULTILINE)]
 
 
 def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Envelope
 from libs.contracts.timeline import RecordedEvent, TimelineFilter
 from libs.contracts.timestamps import now_text
 from libs.eventing.bus import OffsetMove, Overtaken, Partition
@@ -32,6 +33,12 @@ def event(**fields: Any) -> Any:
     }
     kind = NewEvent if "usage" in fields else TimelineEvent
     return kind(**{**made, **fields})
+
+
+def told(company_id: str, event_id: str) -> Envelope:
+    """An event as the bus tells of it."""
+    told_of = {"id": event_id, "company_id": company_id, "correlation_id": "label"}
+    return Envelope(**told_of, type="aes.test.v1", source="/aes/test", subject=event_id, time=now_text())
 
 
 class FakeTimeline:

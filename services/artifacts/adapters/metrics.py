@@ -4,10 +4,10 @@ from typing import Final
 
 from prometheus_client import Counter
 
-UPLOADS: Final = Counter("aes_artifacts_uploads_total", "Artifacts stored, by what is done with them.", ["strategy"])
-UPLOADED_BYTES: Final = Counter("aes_artifacts_uploaded_bytes_total", "Bytes of the artifacts stored.")
+UPLOADS: Final = Counter("aes_artifacts_uploads_total", "Artifacts stored, by processing strategy.", ["strategy"])
+UPLOADED_BYTES: Final = Counter("aes_artifacts_uploaded_bytes_total", "Bytes of stored artifacts.")
 PROCESSED: Final = Counter(
-    "aes_artifacts_processed_total", "Artifacts made readable, or not: ready or failed.", ["outcome"]
+    "aes_artifacts_processed_total", "Artifacts processed, by outcome: ready or failed.", ["outcome"]
 )
 
 for _outcome in ("ready", "failed"):

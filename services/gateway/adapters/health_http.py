@@ -17,39 +17,37 @@ _MOST_REPLICAS: Final = 50
 _LONGEST_REASON: Final = 1000
 
 
-class HttpServiceHealth:
-    """A name that stands for several addresses, as of a scaled container, is asked at each of them."""
+async def read_replicas(addresses: Sequence[tuple[str, str]]) -> Sequence[ReplicaHealth]:
+    """``addresses``: services with base URLs of their processes; a service may have several.
 
-    def __init__(self, addresses: Sequence[tuple[str, str]]) -> None:
-        """``addresses``: services with base URLs of their processes; a service may have several."""
-        self._addresses = addresses
+    A name that stands for several addresses, as of a scaled container, is asked at each of them.
+    """
+    found = await asyncio.gather(*(_behind(service, url) for service, url in addresses))
+    return [replica for group in found for replica in group]
 
-    async def replicas(self) -> Sequence[ReplicaHealth]:
-        found = await asyncio.gather(*(self._behind(service, url) for service, url in self._addresses))
-        return [replica for group in found for replica in group]
 
-    async def _behind(self, service: str, url: str) -> Sequence[ReplicaHealth]:
-        targets = await _targets(url)
-        return await asyncio.gather(*(self._ask(service, each) for each in targets[:_MOST_REPLICAS]))
+async def _behind(service: str, url: str) -> Sequence[ReplicaHealth]:
+    targets = await _targets(url)
+    return await asyncio.gather(*(_ask(service, each) for each in targets[:_MOST_REPLICAS]))
 
-    @staticmethod
-    async def _ask(service: str, url: str) -> ReplicaHealth:
-        try:
-            async with asyncio.timeout(_ANSWER_SECONDS):
-                health = await ask_health(url, service)
-        except TimeoutError:
-            return _unreachable(service, url, "no answer in time")
-        except (OSError, ValueError) as problem:
-            return _unreachable(service, url, str(problem) or type(problem).__name__)
-        if health is None:
-            return _unreachable(service, url, "another program answers there")
-        return ReplicaHealth(
-            service=service,
-            address=_address(url),
-            status="ready" if health.is_ready else "not ready",
-            version=health.version,
-            reason="" if health.is_ready else _shown_reason(_waiting(health)),
-        )
+
+async def _ask(service: str, url: str) -> ReplicaHealth:
+    try:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            health = await ask_health(url, service)
+    except TimeoutError:
+        return _unreachable(service, url, "no answer in time")
+    except (OSError, ValueError) as problem:
+        return _unreachable(service, url, str(problem) or type(problem).__name__)
+    if health is None:
+        return _unreachable(service, url, "another program answers there")
+    return ReplicaHealth(
+        service=service,
+        address=_address(url),
+        status="ready" if health.is_ready else "not ready",
+        version=health.version,
+        reason="" if health.is_ready else _shown_reason(_waiting(health)),
+    )
 
 
 async def _targets(url: str) -> Sequence[str]:

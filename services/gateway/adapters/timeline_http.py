@@ -25,9 +25,6 @@ class HttpTimeline:
     def __init__(self, upstreams: UpstreamClient) -> None:
         self._upstreams = upstreams
 
-    async def head(self, company_id: str) -> int:
-        return int(await self._get(f"{_EVENTS}/head", _reader(company_id)))
-
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
         body = orjson.dumps(list(company_ids))
         reply = await self._upstreams.request("POST", _TIMELINE, f"{_EVENTS}/heads", _READER_OF_ALL, body=body)

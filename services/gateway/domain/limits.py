@@ -9,12 +9,6 @@ STREAMS: Final = "streams"
 API_KEYS: Final = "api_keys"
 REQUESTS_OF_KEY: Final = "requests_per_minute_of_key"
 RATES: Final = (REQUESTS, TURNS)
-_BLOCKS: Final = 20
-
-
-def block_of(limit: int) -> int:
-    """The number of tokens or places that a gateway takes at once: what it keeps unused is a small part of a limit."""
-    return max(1, limit // _BLOCKS)
 
 
 @dataclass(frozen=True, slots=True)

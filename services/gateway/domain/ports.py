@@ -7,7 +7,7 @@ from typing import Protocol
 from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from libs.contracts.timeline import TimelineFilter
-from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
+from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
@@ -71,15 +71,6 @@ class ConnectionStore(Protocol):
         """Does nothing for a deleted connection."""
 
 
-class TokenCodec(Protocol):
-    """Signs and verifies bearer tokens."""
-
-    def encode(self, grant: TokenGrant) -> str: ...
-
-    def decode(self, text: str) -> TokenGrant:
-        """Does not check the expiry. Raises ``AuthenticationFailed`` for text that is no token of this installation."""
-
-
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         """Records these ids, or returns those that an earlier request recorded.
@@ -105,9 +96,6 @@ class Timeline(Protocol):
     Positions of a company have no gaps, and an event is there before the one with the next position: whoever has read
     up to a position never misses one below it.
     """
-
-    async def head(self, company_id: str) -> int:
-        """The newest position of the company; 0 before its first event."""
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:
         """The newest position of each of the companies that have events."""

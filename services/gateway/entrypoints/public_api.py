@@ -10,14 +10,14 @@ from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamClient
 from services.gateway.domain.limits import SharedLimits
-from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline, TokenCodec
+from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.credentials import Credentials
 from services.gateway.entrypoints.door.answers import Owners
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication
 from services.gateway.entrypoints.door.callers import Authentication
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.image_bodies import LargeBodies
 from services.gateway.entrypoints.door.lifecycle import InFlightRequests
 from services.gateway.entrypoints.door.metrics import SHED, SLOW_READERS
@@ -31,9 +31,9 @@ from services.gateway.use_cases.agents import Agents
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 from services.gateway.use_cases.connections import Connections
-from services.gateway.use_cases.dead_letters import DeadLetterBox, VisibleDeadLetters
+from services.gateway.use_cases.dead_letters import OpenDeadLetters, VisibleDeadLetters
 from services.gateway.use_cases.failures import Failures
-from services.gateway.use_cases.health import ConsumerGroups, Health, ServiceHealth
+from services.gateway.use_cases.health import Health, ReadLag, ReadReplicas
 from services.gateway.use_cases.image_uploads import ImageUploads
 from services.gateway.use_cases.keys import Keys
 from services.gateway.use_cases.limits import Limits
@@ -49,7 +49,7 @@ from services.gateway.use_cases.sessions import Sessions
 from services.gateway.use_cases.turns import Turns
 from services.gateway.use_cases.webhooks import Webhooks
 
-PROTOCOLS: Final[tuple[Callable[[PublicEdge], ProtocolApplication], ...]] = (
+PROTOCOLS: Final[tuple[Callable[[Door], ProtocolApplication], ...]] = (
     OpenAIApplication,
     A2AApplication,
     AGUIApplication,
@@ -64,15 +64,15 @@ class Dependencies:
 
     keys: KeyStore
     connections: ConnectionStore
-    tokens: TokenCodec
+    tokens: JwtTokens
     idempotency: IdempotencyStore
     bus: CommandSender
     upstreams: UpstreamClient
     timeline: Timeline
     cipher: SecretCipher | None
-    service_health: ServiceHealth
-    consumer_groups: ConsumerGroups
-    dead_letters: DeadLetterBox
+    read_replicas: ReadReplicas
+    read_lag: ReadLag
+    open_dead_letters: OpenDeadLetters
     shared_limits: SharedLimits
     limits: CompanyLimits
     now: Callable[[], datetime]
@@ -100,6 +100,9 @@ class PublicApi:
         images = ImageUploads(upstreams)
         sessions = Sessions(commands, agents, upstreams, images)
         door = Door(
+            authentication=Authentication(principals, rates, self.load),
+            in_flight=self.in_flight,
+            shared_origins=outside.shared_origins,
             commands=commands,
             agents=agents,
             sessions=sessions,
@@ -117,18 +120,12 @@ class PublicApi:
             connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
             webhooks=Webhooks(commands, outside.cipher),
             secrets=Secrets(commands, outside.cipher),
-            budgets=Budgets(commands, outside.keys, upstreams, now),
+            budgets=Budgets(outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
-            health=Health(outside.service_health, outside.consumer_groups, now, monotonic),
-            dead_letters=VisibleDeadLetters(outside.dead_letters, monotonic),
+            health=Health(outside.read_replicas, outside.read_lag, now, monotonic),
+            dead_letters=VisibleDeadLetters(outside.open_dead_letters, monotonic),
             failures=Failures(upstreams),
             now=now,
         )
-        edge = PublicEdge(
-            authentication=Authentication(principals, rates, self.load),
-            door=door,
-            in_flight=self.in_flight,
-            shared_origins=outside.shared_origins,
-        )
-        self.application = PublicApplication(edge, resources)
-        self.protocols: Sequence[ProtocolApplication] = [make(edge) for make in PROTOCOLS]
+        self.application = PublicApplication(door, resources)
+        self.protocols: Sequence[ProtocolApplication] = [make(door) for make in PROTOCOLS]

@@ -58,9 +58,8 @@ class DeadLetterSession(Protocol):
         """
 
 
-class DeadLetterBox(Protocol):
-    def open(self) -> AbstractAsyncContextManager[DeadLetterSession]:
-        """Raises ``BusUnavailable``, also when the broker fails meanwhile."""
+OpenDeadLetters = Callable[[], AbstractAsyncContextManager[DeadLetterSession]]
+"""Connects. Raises ``BusUnavailable``, also when the broker fails meanwhile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +111,7 @@ class VisibleDeadLetters:
     process. Another process that replays the same topic is waited for by trying again.
     """
 
-    box: DeadLetterBox
+    connect: OpenDeadLetters
     monotonic: Callable[[], float]
     retries: RetryPolicy = _RETRIES
     permits: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_READERS))
@@ -120,7 +119,7 @@ class VisibleDeadLetters:
 
     async def page(self, reader: Identity, query: DeadLetterQuery) -> DeadLetterPage:
         view = view_of(reader)
-        async with answered_within(_LIST_SECONDS), self.permits, self.box.open() as session:
+        async with answered_within(_LIST_SECONDS), self.permits, self.connect() as session:
             contents = await session.contents(dead_letter_topics())
             until = self.monotonic() + _ENOUGH_SECONDS
             merge = _Merge(session, [_begin(topic, content, query) for topic, content in contents.items()])
@@ -132,7 +131,7 @@ class VisibleDeadLetters:
         view = view_of(reader)
         # What is no id costs Kafka nothing.
         parse_letter_id(letter_id)
-        async with answered_within(_GET_SECONDS), self.permits, self.box.open() as session:
+        async with answered_within(_GET_SECONDS), self.permits, self.connect() as session:
             return await _find(session, view, letter_id)
 
     async def replay(self, writer: Identity, letter_id: str) -> Replayed:
@@ -144,7 +143,7 @@ class VisibleDeadLetters:
         view = replay_view_of(writer)
         parse_letter_id(letter_id)
         about = {"letter": letter_id, "user_id": writer.user_id, "key_id": writer.key_id}
-        async with answered_within(_REPLAY_SECONDS), self.turn, self.box.open() as session:
+        async with answered_within(_REPLAY_SECONDS), self.turn, self.connect() as session:
             found = await _find(session, view, letter_id)
             _log.info("dead_letter.replay_asked", **about, company_id=writer.company_id, of=found.letter.company_id)
             outcome = (

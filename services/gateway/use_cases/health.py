@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, Literal, Protocol, TypeVar
+from typing import Final, Generic, Literal, TypeVar
 
 import structlog
 
@@ -23,14 +23,10 @@ FRESH_LAG_SECONDS: Final = 5.0
 _LAG_SECONDS: Final = 12.0
 
 
-class ServiceHealth(Protocol):
-    async def replicas(self) -> Sequence[ReplicaHealth]:
-        """All processes whose addresses are known. Raises nothing, and answers within a few seconds."""
-
-
-class ConsumerGroups(Protocol):
-    async def lag(self) -> Sequence[GroupLag]:
-        """Raises ``BusUnavailable``."""
+ReadReplicas = Callable[[], Awaitable[Sequence[ReplicaHealth]]]
+"""All processes whose addresses are known. Raises nothing, and answers within a few seconds."""
+ReadLag = Callable[[], Awaitable[Sequence[GroupLag]]]
+"""Raises ``BusUnavailable``."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,17 +53,17 @@ class LagReport:
 
 
 class Health:
-    """Everyone who asks within two seconds gets one answer, about the lag within five: open pages burden nobody."""
+    """Caches the answer for two seconds and the lag for five, so that open pages cost next to nothing."""
 
     def __init__(
         self,
-        services: ServiceHealth,
-        groups: ConsumerGroups,
+        read_replicas: ReadReplicas,
+        read_lag: ReadLag,
         now: Callable[[], datetime],
         monotonic: Callable[[], float],
     ) -> None:
-        self._services = services
-        self._groups = groups
+        self._read_replicas = read_replicas
+        self._read_lag = read_lag
         self._now = now
         self._replicas = SharedAnswer(self._look, seconds=FRESH_SECONDS, monotonic=monotonic)
         self._lag = SharedAnswer(self._measure, seconds=FRESH_LAG_SECONDS, monotonic=monotonic)
@@ -87,11 +83,11 @@ class Health:
         return await self._lag.get()
 
     async def _look(self) -> tuple[Sequence[ReplicaHealth], datetime]:
-        return await self._services.replicas(), self._now()
+        return await self._read_replicas(), self._now()
 
     async def _measure(self) -> LagReport:
         async with answered_within(_LAG_SECONDS):
-            return LagReport(await self._groups.lag(), self._now())
+            return LagReport(await self._read_lag(), self._now())
 
 
 class SharedAnswer(Generic[T]):

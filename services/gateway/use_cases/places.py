@@ -11,7 +11,8 @@ import structlog
 
 from libs.contracts.errors import StoreUnavailable, rate_exceeded
 from libs.quotas import CompanyLimits
-from services.gateway.domain.limits import STREAMS, SharedLimits, block_of
+from services.gateway.domain.limits import STREAMS, SharedLimits
+from services.gateway.use_cases.rates import block_of
 
 _log = structlog.get_logger("gateway.limits")
 RENEW_SECONDS: Final = 10.0

@@ -10,7 +10,7 @@ import structlog
 
 from libs.contracts.errors import ErrorInfo, RateLimited, StoreUnavailable, rate_exceeded
 from libs.quotas import CompanyLimits
-from services.gateway.domain.limits import REQUESTS_OF_KEY, TURNS, SharedLimits, block_of
+from services.gateway.domain.limits import REQUESTS_OF_KEY, TURNS, SharedLimits
 
 _log = structlog.get_logger("gateway.limits")
 _IDLE_SECONDS: Final = 60.0
@@ -22,6 +22,12 @@ _BACKLOG_SECONDS: Final = 0.5
 # Callers of a company with a full backlog who are told to come back in the same second, and the longest they are told.
 _RETRIES_PER_SECOND: Final = 20
 _LONGEST_RETRY: Final = 7
+_BLOCKS: Final = 20
+
+
+def block_of(limit: int) -> int:
+    """The number of tokens or places that a gateway takes at once: what it keeps unused is a small part of a limit."""
+    return max(1, limit // _BLOCKS)
 
 
 @dataclass(slots=True)

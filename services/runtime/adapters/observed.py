@@ -1,13 +1,13 @@
 """Prometheus metrics and spans of turns, agents, models and tools. No prompt, argument or answer is recorded."""
 
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable
 from time import perf_counter
 from typing import Final, TypeVar
 
 from prometheus_client import Counter, Gauge, Histogram
 
 from libs import tracing
-from libs.contracts.api.toolsets import DiscoveredTools
+from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
 from libs.contracts.errors import ServiceError
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost, TurnWaits
 from services.runtime.domain.conversation import JsonObject, ModelAnswer
@@ -19,38 +19,38 @@ from services.runtime.domain.turns import OutcomeKind, TurnOutcome
 _LONG: Final = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300, 1000)
 _ENDED: Final = Counter(
     "aes_runtime_turns_ended_total",
-    "Executions by how they ended here; lost: another worker or a cancellation was first.",
+    "Executions of turns, by how they ended in this process.",
     ["outcome"],
 )
-_SECONDS: Final = Histogram("aes_runtime_turn_duration_seconds", "From the claim to the committed end.", buckets=_LONG)
+_SECONDS: Final = Histogram(
+    "aes_runtime_turn_duration_seconds", "Time from a turn's claim to its committed end.", buckets=_LONG
+)
 AGENT_RUNS: Final = Counter(
     "aes_runtime_agent_runs_total",
-    "Runs of agents, by the type of the error; lost: the turn is another worker's, or cancelled.",
+    "Agent runs, by outcome.",
     ["agent_type", "outcome"],
 )
 AGENT_SECONDS: Final = Histogram(
-    "aes_runtime_agent_run_duration_seconds", "Of runs of agents.", ["agent_type"], buckets=_LONG
+    "aes_runtime_agent_run_duration_seconds", "Duration of agent runs.", ["agent_type"], buckets=_LONG
 )
-_TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken from workers that were gone.")
-_RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns that run in this process.")
-_QUEUED: Final = Gauge("aes_runtime_turns_queued", "Turns in the queue, in the whole installation.")
-_OPEN_WAITS: Final = Gauge("aes_runtime_open_actions", "Answers that turns wait for, in the whole installation.")
+_TAKEN_OVER: Final = Counter("aes_runtime_turns_taken_over_total", "Turns taken over from dead or silent workers.")
+_RUNNING: Final = Gauge("aes_runtime_turns_running", "Turns running in this process.")
+_QUEUED: Final = Gauge("aes_runtime_turns_queued", "Queued turns, in the whole installation.")
+_OPEN_WAITS: Final = Gauge(
+    "aes_runtime_open_actions", "Required actions that turns wait for, in the whole installation."
+)
 MODEL_CALLS: Final = Counter(
-    "aes_runtime_model_calls_total", "Calls of models, with their retries one; by the type of the error.",
+    "aes_runtime_model_calls_total", "Model calls, by outcome; a call and its retries count once.",
     ["model", "outcome"],
 )  # fmt: skip
 MODEL_SECONDS: Final = Histogram(
-    "aes_runtime_model_call_duration_seconds", "Of calls of models, retries included.", ["model"], buckets=_LONG
+    "aes_runtime_model_call_duration_seconds", "Duration of model calls, retries included.", ["model"], buckets=_LONG
 )
-RETRIED_MODEL_CALLS: Final = Counter(
-    "aes_runtime_model_retries_total", "Calls of models that were made again.", ["provider"]
-)
-TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens as providers counted them.", ["model", "direction"])
-TOOL_CALLS: Final = Counter(
-    "aes_runtime_tool_calls_total", "Calls of tools that were made, by what came of them.", ["tool", "outcome"]
-)
+RETRIED_MODEL_CALLS: Final = Counter("aes_runtime_model_retries_total", "Retries of model calls.", ["provider"])
+TOKENS: Final = Counter("aes_runtime_tokens_total", "Tokens as counted by providers.", ["model", "direction"])
+TOOL_CALLS: Final = Counter("aes_runtime_tool_calls_total", "Tool calls, by outcome.", ["tool", "outcome"])
 TOOL_SECONDS: Final = Histogram(
-    "aes_runtime_tool_call_duration_seconds", "Of calls of tools.", ["tool"],
+    "aes_runtime_tool_call_duration_seconds", "Duration of tool calls.", ["tool"],
     buckets=(0.001, 0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100),
 )  # fmt: skip
 
@@ -176,34 +176,31 @@ class ObservedModel:
         return problem.kind.value if isinstance(problem, ServiceError) else "internal_error"
 
 
+async def _called(call: Awaitable[ToolOutput], name: str, label: str, context: ToolContext) -> ToolOutput:
+    """One call of a tool. One that takes too long is cancelled by its caller. `label`: the tool in metrics."""
+    attributes: dict[str, tracing.Value | None] = {
+        "gen_ai.operation.name": "execute_tool",
+        "gen_ai.tool.name": name,
+        "gen_ai.tool.call.id": context.call_id,
+    }
+    with tracing.span(f"execute_tool {name}", attributes=attributes):
+        return await _measured(call, label, TOOL_CALLS, TOOL_SECONDS, _call_outcome)
+
+
+def _call_outcome(problem: Exception) -> str:
+    return "failed" if isinstance(problem, ToolFailed) else "crashed"
+
+
 class ObservedTool:
-    """A Tool around another one. A call that takes too long is cancelled by its caller.
+    """A Tool around another one."""
 
-    `label`: the tool in metrics, by default its name.
-    """
-
-    def __init__(self, tool: Tool, label: str | None = None) -> None:
+    def __init__(self, tool: Tool) -> None:
         self._tool = tool
-        self._label = label or tool.definition.name
-
-    @property
-    def definition(self) -> ToolDefinition:
-        return self._tool.definition
+        self.definition: ToolDefinition = tool.definition
 
     async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        name = self._tool.definition.name
-        attributes: dict[str, tracing.Value | None] = {
-            "gen_ai.operation.name": "execute_tool",
-            "gen_ai.tool.name": name,
-            "gen_ai.tool.call.id": context.call_id,
-        }
-        with tracing.span(f"execute_tool {name}", attributes=attributes):
-            call = self._tool.call(arguments, context)
-            return await _measured(call, self._label, TOOL_CALLS, TOOL_SECONDS, self._outcome_of)
-
-    @staticmethod
-    def _outcome_of(problem: Exception) -> str:
-        return "failed" if isinstance(problem, ToolFailed) else "crashed"
+        name = self.definition.name
+        return await _called(self._tool.call(arguments, context), name, name, context)
 
 
 def observed(toolbox: Toolbox) -> Toolbox:
@@ -220,6 +217,8 @@ class ObservedConnector:
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         return await self._connector.discover(toolset)
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        label = f"toolset:{toolset.type}"
-        return [ObservedTool(tool, label) for tool in self._connector.tools(toolset)]
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        call = self._connector.call(toolset, tool, arguments, context)
+        return await _called(call, f"{toolset.name}.{tool.name}", f"toolset:{toolset.type}", context)

@@ -140,17 +140,15 @@ class AdmissionPolicy:
     def __init__(
         self,
         backlog: Backlog,
-        slots: Callable[[], WorkerSlots],
         check_vision: CheckVision,
         check_options: CheckOptions,
     ) -> None:
         self._backlog = backlog
-        self._slots = slots
         self._check_vision = check_vision
         self._check_options = check_options
 
-    def decide(self, submissions: Sequence[Submission], view: AdmissionView) -> list[Decision]:
-        batch = _Batch(view, self._slots())
+    def decide(self, submissions: Sequence[Submission], view: AdmissionView, slots: WorkerSlots) -> list[Decision]:
+        batch = _Batch(view, slots)
         return [self._decide_one(submission, batch) for submission in submissions]
 
     def _decide_one(self, submission: Submission, batch: "_Batch") -> Decision:
@@ -167,9 +165,9 @@ class AdmissionPolicy:
         caller = submission.caller
         session = batch.sessions.get(submission.session_id)
         if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
-            raise NotFound("there is no such session")
+            raise NotFound("There is no such session.")
         if not session.active:
-            raise Conflict("the session is being deleted")
+            raise Conflict("The session is being deleted.")
         if submission.position not in (None, batch.next_position(session)):
             raise _moved_on()
         if submission.validation_error is not None:
@@ -191,13 +189,13 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """``detail``: the type of the refusal's detail, when it has one."""
         if live >= limit:
-            message = f"the {of} has {limit} messages in work already"
+            message = f"The {of} has {limit} messages in work already."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 
 
 def _moved_on() -> Conflict:
-    message = "the session has gone on: the turn would not be at this position"
+    message = "The session has gone on: the turn would not be at this position."
     return Conflict(message, details=[ErrorDetail(loc=["position"], type=SESSION_MOVED_ON, message=message)])
 
 

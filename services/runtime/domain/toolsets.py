@@ -8,7 +8,7 @@ from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, Discove
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identity import Identity
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolDefinition, ToolsetVersion
+from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
 
 # One dict: compiled schemas are known by theirs.
 _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
@@ -67,7 +67,7 @@ class ToolsetUnusable(ValidationFailed):
 
 
 class ToolsetConnector(Protocol):
-    """Makes the tools of toolsets of one type."""
+    """Speaks to the targets of toolsets of one type."""
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         """The tools that the target offers or the description compiles to, with the defaults of the type.
@@ -76,8 +76,27 @@ class ToolsetConnector(Protocol):
         ToolsetUnusable. May be cancelled at its caller's time limit.
         """
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        """The tools of `toolset.tools`; connects to nothing yet."""
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        """Calls one of `toolset.tools`. As `Tool.call`."""
+
+
+class ToolsetTool:
+    """A Tool of a toolset, called through the connector of its type."""
+
+    def __init__(self, connector: ToolsetConnector, toolset: Toolset, tool: ConnectedTool) -> None:
+        self.definition: ToolDefinition = toolset.definition(tool)
+        self._connector = connector
+        self._toolset = toolset
+        self._tool = tool
+
+    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+        return await self._connector.call(self._toolset, self._tool, arguments, context)
+
+
+def connected_tools(connector: ToolsetConnector, toolset: Toolset) -> list[ToolsetTool]:
+    return [ToolsetTool(connector, toolset, tool) for tool in toolset.tools]
 
 
 class ToolsetCatalogue(Protocol):

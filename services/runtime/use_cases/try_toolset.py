@@ -9,7 +9,7 @@ from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
-from services.runtime.domain.toolsets import Toolset, ToolsetConnector
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector, connected_tools
 from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 
@@ -32,10 +32,10 @@ class TryToolset:
         Raises NotFound for an unknown tool, ValidationFailed for arguments that its schema refuses.
         """
         toolset = Toolset.from_contract(caller.company_id, call.toolset)
-        tools = {tool.definition.name: tool for tool in self._connector(call.toolset).tools(toolset)}
+        tools = {tool.definition.name: tool for tool in connected_tools(self._connector(call.toolset), toolset)}
         tool = tools.get(f"{toolset.name}.{call.tool}")
         if tool is None:
-            raise NotFound(f"toolset {toolset.name!r} has no tool {call.tool[:100]!r}")
+            raise NotFound(f"Toolset {toolset.name!r} has no tool {call.tool[:100]!r}.")
         if problems := await self.schemas.problems(tool.definition, call.arguments):
             details = [
                 ErrorDetail(loc=["arguments"], type="invalid", message=problem.removeprefix("arguments: "))
@@ -54,5 +54,5 @@ class TryToolset:
     def _connector(self, toolset: ConnectedToolset) -> ToolsetConnector:
         connector = self.connectors.get(toolset.type)
         if connector is None:
-            raise ValidationFailed(f"toolsets of type {toolset.type!r} are not supported here")
+            raise ValidationFailed(f"Toolsets of type {toolset.type!r} are not supported here.")
         return connector

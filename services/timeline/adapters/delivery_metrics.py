@@ -9,22 +9,22 @@ from services.timeline.domain.ports import Backlog
 
 _ATTEMPTS: Final = Counter(
     "aes_webhook_attempts_total",
-    "Calls of webhooks, by what came of them; unanswered: no connection, or no answer in time.",
+    "Webhook calls, by result.",
     ["result"],
 )
 _SECONDS: Final = Histogram(
-    "aes_webhook_attempt_duration_seconds", "Of calls of webhooks.", buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15)
+    "aes_webhook_attempt_duration_seconds", "Duration of webhook calls.", buckets=(0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15)
 )
 _PENDING: Final = Gauge(
     "aes_webhook_pending_deliveries", "Deliveries that wait for their next attempt, in the whole installation."
 )
 _OVERDUE: Final = Gauge(
     "aes_webhook_overdue_seconds",
-    "How long the attempt that is due first is overdue, but for webhooks that failed lately.",
+    "How long the oldest due attempt is overdue, ignoring webhooks that failed recently.",
 )
 _BEHIND: Final = Gauge(
     "aes_webhook_events_behind",
-    "Events that the webhook farthest behind is behind its timeline, but for those that failed lately.",
+    "How many events the slowest webhook is behind, ignoring those that failed recently.",
 )
 _RESULTS: Final = ("accepted", "refused", "unanswered")
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -17,9 +18,8 @@ from libs.contracts.topics import RUNTIME_EVENTS
 from libs.eventing import KafkaBus, KafkaConnection
 from libs.eventing.administration import create_topics
 from libs.eventing.bus import Record
-from libs.eventing.dead_letters import DeadLetters
-from services.gateway.adapters.kafka.operations import KafkaDeadLetters
-from services.gateway.use_cases.dead_letters import DeadLetterQuery, VisibleDeadLetters
+from libs.eventing.dead_letters import DeadLetters, open_dead_letters
+from services.gateway.use_cases.dead_letters import DeadLetterQuery, OpenDeadLetters, VisibleDeadLetters
 from tests.support.waiting import WITHIN, until
 
 DLQ = "runtime-events-artifacts-dlq"
@@ -31,9 +31,9 @@ OLD = "2020-01-01T00:00:00.000000Z"
 
 
 @pytest.fixture
-async def letters(kafka: str, topic_prefix: str) -> KafkaDeadLetters:
+async def letters(kafka: str, topic_prefix: str) -> OpenDeadLetters:
     await create_topics(kafka, topic_prefix, topics=(RUNTIME_EVENTS,))
-    return KafkaDeadLetters(KafkaConnection(servers=kafka), topic_prefix)
+    return partial(open_dead_letters, KafkaConnection(servers=kafka), topic_prefix, client_id="test")
 
 
 async def dead_letter(kafka: str, prefix: str, *of: tuple[str, str, str]) -> None:
@@ -66,7 +66,7 @@ async def sent_again(kafka: str, prefix: str) -> list[bytes]:
         await consumer.stop()
 
 
-def lister(letters: KafkaDeadLetters) -> Callable[[Identity, DeadLetterQuery], Awaitable[list[str]]]:
+def lister(letters: OpenDeadLetters) -> Callable[[Identity, DeadLetterQuery], Awaitable[list[str]]]:
     listing = VisibleDeadLetters(letters, lambda: 0.0)
 
     async def ids(reader: Identity, query: DeadLetterQuery) -> list[str]:
@@ -83,7 +83,7 @@ def lister(letters: KafkaDeadLetters) -> Callable[[Identity, DeadLetterQuery], A
 
 
 async def test_each_company_finds_its_own_letters_page_by_page(
-    kafka: str, topic_prefix: str, letters: KafkaDeadLetters
+    kafka: str, topic_prefix: str, letters: OpenDeadLetters
 ) -> None:
     now = now_text()
     made = [(f"e{n}", "ada-ltd" if n % 3 else "bob-ltd", now) for n in range(60)]
@@ -106,7 +106,7 @@ async def test_each_company_finds_its_own_letters_page_by_page(
 
 
 async def test_a_letter_is_sent_once_by_whatever_means(
-    kafka: str, topic_prefix: str, letters: KafkaDeadLetters, monkeypatch: pytest.MonkeyPatch
+    kafka: str, topic_prefix: str, letters: OpenDeadLetters, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AES_KAFKA_BOOTSTRAP_SERVERS", kafka)
     monkeypatch.setenv("AES_TOPIC_PREFIX", topic_prefix)

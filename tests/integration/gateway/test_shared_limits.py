@@ -11,8 +11,8 @@ from libs.contracts.errors import RateLimited
 from libs.persistence import Database
 from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.bootstrap import MIGRATIONS
-from services.gateway.domain.limits import block_of
 from services.gateway.use_cases.places import StreamPlaces
+from services.gateway.use_cases.rates import block_of
 from tests.support.company_limits import usual_limits
 from tests.support.database_clock import StoppedDatabaseClock
 

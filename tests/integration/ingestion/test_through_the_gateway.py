@@ -14,7 +14,7 @@ import pytest
 from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._http_server import HttpServer
-from services.gateway.adapters.tokens import JwtTokens
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
@@ -81,9 +81,9 @@ async def front(ingestion: Ingestion) -> AsyncIterator[Front]:
             upstreams=calls,
             timeline=FakeTimeline(),
             cipher=CIPHER,
-            service_health=FakeServiceHealth(),
-            consumer_groups=FakeConsumerGroups(),
-            dead_letters=FakeDeadLetters(),
+            read_replicas=FakeServiceHealth().replicas,
+            read_lag=FakeConsumerGroups().lag,
+            open_dead_letters=FakeDeadLetters().open,
             shared_limits=FakeSharedLimits(FakeSharedState(clock.monotonic)),
             limits=NO_LIMITS,
             now=clock.now,

@@ -16,12 +16,12 @@ from starlette.types import Receive, Scope, Send
 
 from libs.contracts.errors import NotFound, RateLimited, StoreUnavailable, rate_exceeded
 from libs.quotas import CompanyLimits
-from services.gateway.domain.limits import REQUESTS, STREAMS, block_of
+from services.gateway.domain.limits import REQUESTS, STREAMS
 from services.gateway.entrypoints.door.callers import ANYBODY
 from services.gateway.entrypoints.door.lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.use_cases.places import StreamPlaces
-from services.gateway.use_cases.rates import Rates
+from services.gateway.use_cases.rates import Rates, block_of
 from tests.support.company_limits import FakeSharedLimits, FakeSharedState, usual_limits
 from tests.support.gateway import Gateway, error_of, gateway
 

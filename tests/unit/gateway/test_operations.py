@@ -340,7 +340,7 @@ async def test_another_replay_of_the_topic_is_waited_for_a_few_times(public: Gat
         slept.append(seconds)
 
     identity = Identity(company_id="c", user_id="u", key_id="k", scopes=OPERATOR_SCOPES)
-    letters = VisibleDeadLetters(public.dead_letters, public.clock.monotonic, RetryPolicy(attempts=3, sleep=sleep))
+    letters = VisibleDeadLetters(public.dead_letters.open, public.clock.monotonic, RetryPolicy(attempts=3, sleep=sleep))
     public.dead_letters.overtaken = 3
     with pytest.raises(ReplayOvertaken):
         await letters.replay(identity, letter)

@@ -8,7 +8,7 @@ import pytest
 from aiohttp import web
 
 from services.gateway.adapters import health_http
-from services.gateway.adapters.health_http import HttpServiceHealth
+from services.gateway.adapters.health_http import read_replicas
 from tests.support.waiting import WITHIN
 
 
@@ -55,8 +55,8 @@ async def test_each_process_is_judged_by_its_own_answer(programs: Programs, monk
         # Bound, and nobody listens: no other program gets the port meanwhile.
         taken.bind(("127.0.0.1", 0))
         nobody = f"http://127.0.0.1:{taken.getsockname()[1]}"
-        health = HttpServiceHealth([*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)])
-        good, waiting, other, page, absent = await health.replicas()
+        addresses = [*(("runtime", f"{programs.url}/{name}") for name in names), ("runtime", nobody)]
+        good, waiting, other, page, absent = await read_replicas(addresses)
 
     assert (good.status, good.version, good.reason) == ("ready", "0.1.0", "")
     assert (waiting.status, waiting.reason.startswith("database: ")) == ("not ready", True)
@@ -69,8 +69,7 @@ async def test_a_process_that_is_too_slow_is_not_waited_for(
     programs: Programs, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(health_http, "_ANSWER_SECONDS", 0.1)
-    health = HttpServiceHealth([("runtime", f"{programs.url}/slow")])
-    (slow,) = await health.replicas()
+    (slow,) = await read_replicas([("runtime", f"{programs.url}/slow")])
     assert (slow.status, slow.reason) == ("unreachable", "no answer in time")
 
 

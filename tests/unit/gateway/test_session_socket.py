@@ -18,6 +18,7 @@ from libs.contracts.messages import Event, public_name
 from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import SHOP, connect
+from tests.support.timeline import told
 from tests.support.waiting import elapse, until
 from tests.unit.gateway.test_actions import accepted_answer
 from tests.unit.gateway.test_execute import PATH, SESSION, completed, delta, failed, started
@@ -126,7 +127,7 @@ def happen(public: Gateway, sent: Sent, event: Event) -> None:
         owner_id=sent.identity.user_id,
         data=recorded.payload,
     )
-    public.api.feeds.wake("company-1", stored.id)
+    public.api.feeds.wake(told("company-1", stored.id))
 
 
 async def executed(public: Gateway, socket: Socket, **message: Any) -> Sent:
@@ -465,7 +466,7 @@ async def test_a_session_that_is_deleted_ends_its_sockets(public: Gateway) -> No
             subject=SESSION,
             data=SessionDeleted(session_id=SESSION).encode(),
         )
-        public.api.feeds.wake("company-1", event.id)
+        public.api.feeds.wake(told("company-1", event.id))
         assert await socket.ended() == 4404
         assert socket.names == ["session.deleted"]
 

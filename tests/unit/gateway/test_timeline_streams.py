@@ -13,6 +13,7 @@ from libs.eventing import event_queue
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.use_cases.reading import feed_reader
 from tests.support.gateway import Gateway, error_of
+from tests.support.timeline import told
 from tests.support.waiting import elapse, until
 
 pytestmark = pytest.mark.virtual_time
@@ -89,7 +90,7 @@ def store(public: Gateway, **fields: Any) -> TimelineEvent:
 def happen(public: Gateway, **fields: Any) -> TimelineEvent:
     """An event is stored, and the bus tells of it."""
     event = store(public, **fields)
-    public.api.feeds.wake(event.company_id, event.id)
+    public.api.feeds.wake(told(event.company_id, event.id))
     return event
 
 
@@ -172,7 +173,7 @@ async def test_each_reader_gets_what_it_asked_for_and_may_see(public: Gateway) -
 async def test_an_event_that_the_log_gets_later_than_the_bus_is_waited_for(public: Gateway) -> None:
     async with follow(public) as stream:
         await stream.until(live)
-        public.api.feeds.wake("company-1", "to come")
+        public.api.feeds.wake(told("company-1", "to come"))
         await elapse(1)
         store(public, id="to come")
         await stream.until(lambda it: it.ids == [1])

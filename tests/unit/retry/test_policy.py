@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from libs.retry import RetryPolicy, Transient, retry_blocking
+from libs.retry import RetryPolicy, Transient
 
 
 @dataclass
@@ -135,14 +135,3 @@ async def test_a_cancellation_during_a_wait_ends_it() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-def test_a_thread_may_wait_too() -> None:
-    problems = iter([OSError(), OSError()])
-
-    def call() -> str:
-        for problem in problems:
-            raise problem
-        return "answer"
-
-    assert retry_blocking(call, RetryPolicy(first=0.001), on=OSError) == "answer"

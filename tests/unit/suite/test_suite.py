@@ -13,7 +13,7 @@ from tests.support.workers import TOGETHER
 pytestmark = pytest.mark.slow(reason="every run of the suite shows it")
 ROOT = Path(__file__).parents[3]
 PLUGINS = ["tests.support.seeds", "tests.support.suite", "tests.support.workers"]
-RULES = "## The rules of flow\n\n1. *A rule.* Text.\n2. *Another one.* Text.\n\n## Topics\n"
+RULES = "# Rules of flow\n\n1. *A rule.* Text.\n2. *Another one.* Text.\n"
 TESTS = """
 import os, uuid
 import pytest
@@ -62,8 +62,8 @@ Run = Callable[..., str]
 
 @pytest.fixture
 def run(tmp_path: Path) -> Run:
-    (tmp_path / "docs").mkdir()
-    (tmp_path / "docs" / "architecture.md").write_text(RULES)
+    (tmp_path / "docs" / "concepts").mkdir(parents=True)
+    (tmp_path / "docs" / "concepts" / "rules-of-flow.md").write_text(RULES)
 
     def run(*arguments: str) -> str:
         (tmp_path / "conftest.py").write_text(f"pytest_plugins = {PLUGINS}\n")
@@ -111,13 +111,13 @@ def test_slow_tests_run_when_they_are_asked_for(
 @pytest.mark.parametrize("workers", ["-n0", "-n2"])
 def test_wrong_marks_are_errors(run: Run, tmp_path: Path, workers: str) -> None:
     (tmp_path / "test_wrong.py").write_text(WRONG)
-    (tmp_path / "docs" / "architecture.md").write_text(RULES.replace("2.", "3."))
+    (tmp_path / "docs" / "concepts" / "rules-of-flow.md").write_text(RULES.replace("2.", "3."))
     said = run("--all", workers)
     assert "1 error" in said, said
     for wrong in (
-        "rule 2: not in architecture.md",
-        "rule 3 of architecture.md: no quick test proves it",
-        "rule 4: not in architecture.md",
+        "rule 2: not in rules-of-flow.md",
+        "rule 3 of rules-of-flow.md: no quick test proves it",
+        "rule 4: not in rules-of-flow.md",
         "test_wrong.py::test_covered_by_nothing: no quick test has the name tests/test_gone.py::test_gone",
         "test_wrong.py::test_covered_by_nothing: no quick test has the name test_wrong.py::test_outage",
         "test_wrong.py::test_outage: no quick test has the mark outage('Kafka')",

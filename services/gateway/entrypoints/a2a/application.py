@@ -21,10 +21,9 @@ from services.gateway.entrypoints.a2a.calls import Call, address_of
 from services.gateway.entrypoints.a2a.errors import SHAPE
 from services.gateway.entrypoints.a2a.messages import find_raw_image
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.application import Door, DoorDep, ProtocolApplication, protocol_router
 from services.gateway.entrypoints.door.bodies import MAX_BODY
 from services.gateway.entrypoints.door.callers import authenticated, by_api_key
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.image_bodies import read_with_images, take_out_images
 from services.gateway.entrypoints.door.writes import PlainWrite
 
@@ -33,8 +32,8 @@ router: Final = protocol_router(PREFIX + "/{agent_key}")
 
 
 class A2AApplication(ProtocolApplication):
-    def __init__(self, edge: PublicEdge) -> None:
-        super().__init__(edge, PREFIX, (router,), SHAPE)
+    def __init__(self, door: Door) -> None:
+        super().__init__(door, PREFIX, (router,), SHAPE)
 
 
 async def _http_json(

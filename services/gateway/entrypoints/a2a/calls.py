@@ -32,8 +32,8 @@ from services.gateway.entrypoints.a2a.errors import a2a_error
 from services.gateway.entrypoints.a2a.messages import NO_PUSH_NOTIFICATIONS
 from services.gateway.entrypoints.a2a.operations import Operations
 from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.streams import rendered
 
 _METHODS: Final[dict[str, type[Message]]] = {

@@ -14,10 +14,9 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.ag_ui.run_events import run_error
 from services.gateway.entrypoints.ag_ui.run_input import find_image_data, run_input
 from services.gateway.entrypoints.ag_ui.runs import Runs
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.application import Door, DoorDep, ProtocolApplication, protocol_router
 from services.gateway.entrypoints.door.bodies import decode_body
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.image_bodies import read_with_images, take_out_images
 from services.gateway.entrypoints.door.streams import rendered
@@ -40,8 +39,8 @@ SHAPE: Final = ErrorShape(error_body, lambda info: _rendered(run_error(info)))
 
 
 class AGUIApplication(ProtocolApplication):
-    def __init__(self, edge: PublicEdge) -> None:
-        super().__init__(edge, PREFIX, (router,), SHAPE)
+    def __init__(self, door: Door) -> None:
+        super().__init__(door, PREFIX, (router,), SHAPE)
 
 
 @router.post("")

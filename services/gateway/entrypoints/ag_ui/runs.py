@@ -20,9 +20,8 @@ from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, StreamedEvent
 from services.gateway.entrypoints.ag_ui.run_events import RunEvents
 from services.gateway.entrypoints.ag_ui.run_input import Tail, answers_of, content_of, new_of, options_of, tail_of
-from services.gateway.entrypoints.door.application import turn_headers
+from services.gateway.entrypoints.door.application import Door, turn_headers
 from services.gateway.entrypoints.door.callers import require_scopes
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.writes import repeatable
 from services.gateway.use_cases.turns import scope_to_answer
 

@@ -1,29 +1,62 @@
-"""Applications at the root of the gateway's server: the public API, and other protocols beside it."""
+"""The parts of the gateway that every protocol uses, and the application that each protocol is."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
-from fastapi import APIRouter, FastAPI
+from fastapi import APIRouter, Depends, FastAPI, Request
 from starlette.middleware import Middleware
 from starlette.responses import Response
 
 from libs.service_defaults.observed_requests import SILENT, ObservedRequests
+from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.door.callers import Authentication
 from services.gateway.entrypoints.door.cors import CrossOriginMiddleware
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.errors import ErrorShape, install_error_shape
+from services.gateway.entrypoints.door.image_bodies import LargeBodies
 from services.gateway.entrypoints.door.lifecycle import InFlightRequests, RequestLifecycleMiddleware
 from services.gateway.entrypoints.door.routes import PublicRoute
+from services.gateway.entrypoints.door.streams import EventStreams
+from services.gateway.entrypoints.door.transfer_proxy import TransferProxy
+from services.gateway.use_cases.agents import Agents
+from services.gateway.use_cases.command_dispatcher import CommandDispatcher
+from services.gateway.use_cases.reading.event_reader import EventReader
+from services.gateway.use_cases.sessions import Sessions
+from services.gateway.use_cases.turns import Turns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PublicEdge:
-    """Parts that all applications of the gateway share."""
-
+class Door:
     authentication: Authentication
-    door: Door
     in_flight: InFlightRequests
-    shared_origins: Collection[str] = ()
+    shared_origins: Collection[str]
+    commands: CommandDispatcher
+    agents: Agents
+    sessions: Sessions
+    turns: Turns
+    reader: EventReader
+    owners: Owners
+    streams: EventStreams
+    transfers: TransferProxy
+    large_bodies: LargeBodies
+
+
+async def _door(request: Request) -> Door:
+    found: Door = request.app.state.door
+    return found
+
+
+async def _owners(request: Request) -> Owners:
+    return (await _door(request)).owners
+
+
+async def _transfers(request: Request) -> TransferProxy:
+    return (await _door(request)).transfers
+
+
+DoorDep = Annotated[Door, Depends(_door)]
+Upstream = Annotated[Owners, Depends(_owners)]
+TransferProxyDep = Annotated[TransferProxy, Depends(_transfers)]
 
 
 class ProtocolApplication(FastAPI):
@@ -38,7 +71,7 @@ class ProtocolApplication(FastAPI):
 
     def __init__(
         self,
-        edge: PublicEdge,
+        door: Door,
         prefix: str,
         routers: Sequence[APIRouter],
         shape: ErrorShape,
@@ -54,9 +87,9 @@ class ProtocolApplication(FastAPI):
             telemetry=SILENT,
             middleware=[
                 Middleware(ObservedRequests, service="gateway", public=True),
-                Middleware(CrossOriginMiddleware, configured=edge.shared_origins, authentication=edge.authentication),
+                Middleware(CrossOriginMiddleware, configured=door.shared_origins, authentication=door.authentication),
                 *middleware,
-                Middleware(RequestLifecycleMiddleware, in_flight=edge.in_flight, shape=shape),
+                Middleware(RequestLifecycleMiddleware, in_flight=door.in_flight, shape=shape),
             ],
         )
         self.prefix = prefix
@@ -64,8 +97,7 @@ class ProtocolApplication(FastAPI):
         for router in routers:
             # Not by include_router: it makes every route anew for each application, and matches it twice per request.
             self.router.routes.extend(router.routes)
-        self.state.authentication = edge.authentication
-        self.state.door = edge.door
+        self.state.door = door
 
 
 def protocol_router(prefix: str) -> APIRouter:

@@ -147,7 +147,7 @@ async def anonymous(request: Request) -> Principal:
 
 async def authenticated(request: Request, scopes: Iterable[str], *, takes_public_keys: bool = False) -> Principal:
     """The principal, who has these scopes."""
-    authentication: Authentication = request.app.state.authentication
+    authentication: Authentication = request.app.state.door.authentication
     principal = await authentication.authenticate(request, takes_public_keys=takes_public_keys)
     require_scopes(principal, scopes)
     _begin_span(request)

@@ -6,16 +6,16 @@ from prometheus_client import Counter, Gauge
 
 from libs.contracts.errors import ErrorKind
 
-REFUSALS: Final = Counter("aes_gateway_refusals_total", "Requests not carried out, by the type of the error.", ["type"])
+REFUSALS: Final = Counter("aes_gateway_refusals_total", "Rejected requests, by error type.", ["type"])
 SHED: Final = Counter(
     "aes_gateway_shed_requests_total",
-    "Requests refused because the gateway was busy and their company sent most of them.",
+    "Requests rejected because the gateway was busy and their company sent the most.",
 )
-WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests that are being answered, streams included.")
-OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Event streams that are open.")
-OPEN_SOCKETS: Final = Gauge("aes_gateway_open_websockets", "WebSockets that are open.")
+WAITING: Final = Gauge("aes_gateway_waiting_requests", "Requests in progress, streams included.")
+OPEN_STREAMS: Final = Gauge("aes_gateway_open_streams", "Open event streams.")
+OPEN_SOCKETS: Final = Gauge("aes_gateway_open_websockets", "Open WebSockets.")
 SLOW_READERS: Final = Counter(
-    "aes_gateway_slow_readers_total", "Readers of streams that were ended, because they left too much unread."
+    "aes_gateway_slow_readers_total", "Stream readers disconnected because they fell too far behind."
 )
 
 for _kind in ErrorKind:

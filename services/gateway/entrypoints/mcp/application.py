@@ -14,10 +14,9 @@ from starlette.types import Message, Receive, Scope, Send
 from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest, PermissionDenied
 from libs.contracts.identifiers import new_id
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge, protocol_router
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication, protocol_router
 from services.gateway.entrypoints.door.bodies import read_body
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import Door
 from services.gateway.entrypoints.door.errors import ErrorShape
 from services.gateway.entrypoints.door.json_text import check_values
 from services.gateway.entrypoints.door.streams import EventStreams, render_event
@@ -32,7 +31,7 @@ _VERSION: Final = "mcp-protocol-version"
 _LONGEST_CONNECTION: Final = 200
 _INVALID: Final = -32600
 _FAILED: Final = -32603
-_ON_OUR_SIDE: Final = (ErrorKind.INTERNAL, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
+ON_OUR_SIDE: Final = (ErrorKind.INTERNAL, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 _request_id: ContextVar[RequestId | None] = ContextVar("mcp_request_id", default=None)
 router: Final = protocol_router(PREFIX)
 
@@ -40,7 +39,7 @@ router: Final = protocol_router(PREFIX)
 def _body(info: ErrorInfo) -> bytes:
     """A JSON-RPC error, of the request as far as it was read."""
     data = info.model_dump(mode="json", exclude={"message", "retry_after"}, exclude_none=True)
-    code = _FAILED if info.type in _ON_OUR_SIDE else _INVALID
+    code = _FAILED if info.type in ON_OUR_SIDE else _INVALID
     error = {"code": code, "message": info.message, "data": data}
     return orjson.dumps({"jsonrpc": "2.0", "id": _request_id.get(), "error": error})
 
@@ -71,10 +70,10 @@ class LazyServer:
 
 
 class McpApplication(ProtocolApplication):
-    def __init__(self, edge: PublicEdge) -> None:
-        super().__init__(edge, PREFIX, [router], SHAPE)
-        self.state.server = LazyServer(edge.door)
-        self.state.origins = edge.shared_origins
+    def __init__(self, door: Door) -> None:
+        super().__init__(door, PREFIX, [router], SHAPE)
+        self.state.server = LazyServer(door)
+        self.state.origins = door.shared_origins
 
 
 @router.post("")

@@ -8,10 +8,9 @@ from typing import Any
 import orjson
 
 from libs.contracts.identity import Identity
-from libs.tracing import current_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import IdempotentRequest, Write
-from services.gateway.entrypoints.door.writes import repeatable
+from services.gateway.entrypoints.door.writes import correlation_id, repeatable
 
 RequestId = str | int
 _METHOD, _PATH = "POST", "/mcp"
@@ -34,21 +33,14 @@ class Caller:
         return self.principal.identity
 
     def write(self) -> Write:
-        correlation_id = current_correlation_id() or ""
-        return Write(identity=self.identity, correlation_id=correlation_id, traceparent=self.traceparent)
+        return Write(identity=self.identity, correlation_id=correlation_id(), traceparent=self.traceparent)
 
-    def named(self, request_id: RequestId | None, body_hash: bytes = b"") -> IdempotentRequest | None:
+    def named(self, request_id: RequestId | None, values: Any = None) -> IdempotentRequest | None:
         """A request by the name that its client uses to cancel it; None where closing the connection is the way."""
         if self.connection is None or request_id is None:
             return None
-        return IdempotentRequest(
-            company_id=self.identity.company_id,
-            principal_id=self.identity.user_id,
-            method=_METHOD,
-            path=_PATH,
-            key=hashlib.sha256(orjson.dumps([self.connection, request_id])).hexdigest(),
-            body_hash=body_hash,
-        )
+        key = hashlib.sha256(orjson.dumps([self.connection, request_id])).hexdigest()
+        return repeatable(self.principal, _METHOD, _PATH, key, values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +63,8 @@ class Call:
 
     def write(self, values: Any) -> Write:
         """The call as a write. Raises ``InvalidRequest`` for a bad key."""
-        body_hash = hashlib.sha256(orjson.dumps(values, option=orjson.OPT_SORT_KEYS)).digest()
-        request = self.caller.named(self.request_id, body_hash)
         if self.key is not None:
-            request = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
+            request: IdempotentRequest | None = repeatable(self.caller.principal, _METHOD, _PATH, self.key, values)
+        else:
+            request = self.caller.named(self.request_id, values)
         return replace(self.caller.write(), request=request)

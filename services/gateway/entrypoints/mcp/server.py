@@ -22,9 +22,9 @@ from mcp.types import (
 )
 from starlette.types import Receive, Scope, Send
 
-from libs.contracts.errors import ErrorKind
-from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.application import Door
 from services.gateway.entrypoints.door.errors import as_service_error
+from services.gateway.entrypoints.mcp.application import ON_OUR_SIDE
 from services.gateway.entrypoints.mcp.asking import Asking
 from services.gateway.entrypoints.mcp.calls import Call, Caller
 from services.gateway.entrypoints.mcp.reading import Reading
@@ -37,7 +37,6 @@ _INSTRUCTIONS: Final = (
     "Agents and documents of an agent service. Ask an agent with ask_agent, or with its own tool; search documents with"
     " search_knowledge. A conversation goes on under the session_id of its answers."
 )
-_ON_OUR_SIDE: Final = (ErrorKind.INTERNAL, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 Context = ServerRequestContext[Any, Any]
 
 
@@ -146,5 +145,5 @@ def _call(context: Context) -> Call:
 
 def _refused(problem: Exception, **about: str) -> MCPError:
     error = as_service_error(problem)
-    code = INTERNAL_ERROR if error.kind in _ON_OUR_SIDE else INVALID_PARAMS
+    code = INTERNAL_ERROR if error.kind in ON_OUR_SIDE else INVALID_PARAMS
     return MCPError(code, error.message, {"type": error.kind.value, **about})

@@ -4,7 +4,7 @@ from typing import Final
 
 from starlette.middleware import Middleware
 
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication
 from services.gateway.entrypoints.openai import (
     chat_completions,
     conversations,
@@ -26,5 +26,5 @@ _ROUTERS: Final = (
 
 
 class OpenAIApplication(ProtocolApplication):
-    def __init__(self, edge: PublicEdge) -> None:
-        super().__init__(edge, PREFIX, _ROUTERS, SHAPE, middleware=[Middleware(ClientHeadersMiddleware)])
+    def __init__(self, door: Door) -> None:
+        super().__init__(door, PREFIX, _ROUTERS, SHAPE, middleware=[Middleware(ClientHeadersMiddleware)])

@@ -14,9 +14,8 @@ from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import typed_events
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.image_bodies import ParsedObjectWithImages
 from services.gateway.entrypoints.door.queries import MAX_WAIT
 from services.gateway.entrypoints.door.writes import IdempotentWrite

@@ -16,20 +16,19 @@ from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput, history_items
+from services.gateway.entrypoints.openai.input_items import InputItem, history_items
 from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
-from services.gateway.entrypoints.openai.said_before import messages_of
+from services.gateway.entrypoints.openai.said_before import is_instruction, messages_of
 from services.gateway.use_cases.sessions import Sessions
 
 router: Final = protocol_router(f"{PREFIX}/conversations")
@@ -140,7 +139,7 @@ async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: 
 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
-    if any(isinstance(item, MessageInput) and item.role in ("system", "developer") for item in items):
+    if any(is_instruction(item) for item in items):
         raise refuse("items", "Instructions are given with each response.", "unsupported_value")
     try:
         return messages_of(items)

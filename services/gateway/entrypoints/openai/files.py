@@ -12,14 +12,13 @@ from libs.blobs.forms import FIELD, without_fields
 from libs.contracts.api.files import File, FilePage
 from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.errors import ServiceError
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream, protocol_router
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.queries import whole_number
 from services.gateway.entrypoints.door.upload_stream import UploadStream
 from services.gateway.entrypoints.door.writes import IdempotentWrite
@@ -107,7 +106,7 @@ async def get_file_content(request: Request, file_id: str, caller: Reader, trans
 @router.delete("/{file_id}")
 async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(file_id, "file")
-    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    await door.commands.run(write, DeleteFile(file_id=file_id))
     return json_answer(orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
 
 

@@ -12,9 +12,8 @@ from libs.contracts.identity import Scope
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.application import DoorDep, protocol_router
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.openai.conventions import PREFIX
 
 router: Final = protocol_router(f"{PREFIX}/models")

@@ -14,9 +14,8 @@ from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_ends import ENDED_STATUSES
 from services.gateway.entrypoints.door.answers import json_answer
-from services.gateway.entrypoints.door.application import protocol_router, turn_headers
+from services.gateway.entrypoints.door.application import DoorDep, protocol_router, turn_headers
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import DoorDep
 from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import QueryModel, read_whole_number
 from services.gateway.entrypoints.door.streams import render_event, rendered

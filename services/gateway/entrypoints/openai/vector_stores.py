@@ -10,15 +10,14 @@ from libs.contracts.api.files import FileText
 from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
 from libs.contracts.commands.ingestion import CreateKnowledgeBase, DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.contracts.errors import NotFound
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import Owners, entity_in, json_answer
-from services.gateway.entrypoints.door.application import protocol_router
+from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream, protocol_router
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
-from services.gateway.entrypoints.door.door import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai import vector_store_answers as answers
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
@@ -87,7 +86,7 @@ async def update_store(
 @router.delete("/{store_id}")
 async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     store_id = id_of(store_id, "vector store")
-    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id), subject=store_id)
+    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id))
     return _deleted(store_id, "vector_store.deleted")
 
 
@@ -186,7 +185,7 @@ async def _found(upstream: Owners, caller: Principal, store_id: str) -> Knowledg
 async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
     store_id = id_of(store_id, "vector store")
     command = UpdateKnowledgeBase(knowledge_base_id=store_id, **{"changes": {}, **changes})
-    changed = await door.commands.run(write, command, subject=store_id)
+    changed = await door.commands.run(write, command)
     return KnowledgeBase.model_validate_json(entity_in(changed, "knowledge_base"))
 
 

@@ -4,15 +4,13 @@ from typing import Any, Final
 
 from starlette.types import Receive, Scope, Send
 
-from services.gateway.entrypoints.door.application import ProtocolApplication, PublicEdge
+from services.gateway.entrypoints.door.application import Door, ProtocolApplication
 from services.gateway.entrypoints.door.errors import NATIVE
 from services.gateway.entrypoints.door.routes import PREFIX, routes_at
 from services.gateway.entrypoints.rest import (
-    actions,
     agents,
     artifacts,
     budgets,
-    catalogues,
     collections,
     connections,
     events,
@@ -35,7 +33,7 @@ from services.gateway.entrypoints.rest.resources import Resources
 # The runtime's first: routes are tried in order, and nearly all requests execute messages.
 _ROUTERS: Final = (
     turns.router,
-    actions.router,
+    turns.actions,
     sessions.router,
     events.router,
     agents.router,
@@ -43,7 +41,7 @@ _ROUTERS: Final = (
     files.router,
     collections.router,
     knowledge_bases.router,
-    catalogues.router,
+    agents.catalogues,
     toolsets.router,
     secrets.router,
     keys.router,
@@ -60,8 +58,8 @@ _ROUTERS: Final = (
 class PublicApplication(ProtocolApplication):
     """Routes of the public API, with its own document and its socket."""
 
-    def __init__(self, edge: PublicEdge, resources: Resources) -> None:
-        super().__init__(edge, PREFIX, _ROUTERS, NATIVE)
+    def __init__(self, door: Door, resources: Resources) -> None:
+        super().__init__(door, PREFIX, _ROUTERS, NATIVE)
         self.title, self.version, self.description = texts.TITLE, "1.0.0", texts.INTRODUCTION
         self.router.routes.append(session_socket.route)
         self.state.resources = resources

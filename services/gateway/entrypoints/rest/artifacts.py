@@ -20,13 +20,13 @@ from libs.contracts.api.artifacts import (
 from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.errors import PermissionDenied
 from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import created, json_answer
+from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.callers import anonymous, by_api_key, by_api_key_or_public_key
 from services.gateway.entrypoints.door.described import answer, errors, file_answer
-from services.gateway.entrypoints.door.door import DoorDep, TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.queries import PUBLIC_KEYS, Page, whole_number
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
@@ -202,7 +202,7 @@ async def copy_artifact_to_platform(
     session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     command = CopyArtifactToPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    copied = await door.commands.run(write, command, subject=artifact_id)
+    copied = await door.commands.run(write, command)
     return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
 
 
@@ -216,7 +216,7 @@ async def remove_artifact_from_platform(
     session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     command = RemoveArtifactFromPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    removed = await door.commands.run(write, command, subject=artifact_id)
+    removed = await door.commands.run(write, command)
     return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
 
 

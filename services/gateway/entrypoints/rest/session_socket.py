@@ -17,21 +17,20 @@ from libs.contracts.errors import (
     RateLimited,
     ServiceError,
 )
-from libs.contracts.identifiers import new_id
+from libs.contracts.identifiers import id_of, new_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
 from libs.service_defaults.errors import error_body
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.public_view import public_event
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage
-from services.gateway.domain.timeline_reading import Restarting
+from services.gateway.domain.timeline import Restarting
 from services.gateway.domain.turn_ends import END_NAMES
 from services.gateway.domain.turn_options import check_options
-from services.gateway.entrypoints.door.callers import Authentication, require_scopes
-from services.gateway.entrypoints.door.door import Door
+from services.gateway.entrypoints.door.application import Door
+from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.errors import as_service_error, info_for
 from services.gateway.entrypoints.door.metrics import OPEN_SOCKETS, REFUSALS
 from services.gateway.entrypoints.door.queries import NoQuery, query_values
@@ -86,13 +85,12 @@ async def session_socket(websocket: WebSocket) -> None:
 
 async def _admit(websocket: WebSocket, offered: list[str]) -> tuple[Principal, int]:
     """The caller, who may read the session's events, and the newest position of the timeline."""
-    state = websocket.app.state
+    door: Door = websocket.app.state.door
     token = next((each.removeprefix(_TOKEN) for each in offered if each.startswith(_TOKEN)), None)
-    caller = await state.authentication.authenticate(websocket, takes_public_keys=True, token=token)
+    caller = await door.authentication.authenticate(websocket, takes_public_keys=True, token=token)
     require_scopes(caller, [Scope.EVENTS_READ])
     NoQuery.model_validate(query_values(websocket.scope["query_string"]))
     session_id = id_of(websocket.path_params["session_id"], "session")
-    door: Door = state.door
     head = await door.reader.head(caller)
     await door.owners.get(caller, "runtime", f"/internal/sessions/{session_id}")
     return caller, head
@@ -119,7 +117,6 @@ class SessionSocket:
         self._caller = caller
         self._session_id: str = websocket.path_params["session_id"]
         self._door: Door = websocket.app.state.door
-        self._authentication: Authentication = websocket.app.state.authentication
         self._at = at
         self._refs: OrderedDict[str, str | None] = OrderedDict()
         self._streaming: asyncio.Task[None] | None = None
@@ -193,7 +190,7 @@ class SessionSocket:
     async def _count(self, scope: Scope) -> None:
         """Raises ``PermissionDenied`` and ``RateLimited``, as a request over REST does."""
         require_scopes(self._caller, [scope])
-        await self._authentication.count(self._caller)
+        await self._door.authentication.count(self._caller)
         if len(self._work) >= _MOST_AT_ONCE:
             raise RateLimited(f"At most {_MOST_AT_ONCE} messages of a connection are worked on at once.", retry_after=1)
 

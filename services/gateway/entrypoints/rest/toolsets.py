@@ -23,10 +23,10 @@ from libs.contracts.messages import Command
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
+from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite

@@ -16,16 +16,16 @@ from libs.contracts.api.webhooks import (
 )
 from libs.contracts.commands.timeline import DeleteWebhook, Redeliver, SendTestEvent, UpdateWebhook
 from libs.contracts.events.timeline import WebhookDeliveryRequested
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
-from services.gateway.domain.identifiers import id_of
 from services.gateway.entrypoints.door.answers import json_answer
+from services.gateway.entrypoints.door.application import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.door import Door, DoorDep, Upstream
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
@@ -108,7 +108,7 @@ async def update_webhook(
         description=body.description,
         status=None if body.status is None else WebhookStatus(body.status),
     )
-    await door.commands.run(write, change, subject=id)
+    await door.commands.run(write, change)
     return await door.owners.get(caller, _OWNER, path)
 
 
@@ -121,7 +121,7 @@ async def update_webhook(
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -> Response:
     webhook_id = id_of(id, "webhook")
-    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id), subject=webhook_id)
+    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id))
     return Response(status_code=204)
 
 
@@ -151,7 +151,7 @@ async def rotate_webhook_secret(
 )
 async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     webhook_id = id_of(id, "webhook")
-    requested = await _requested(door, write, SendTestEvent(webhook_id=webhook_id), webhook_id)
+    requested = await _requested(door, write, SendTestEvent(webhook_id=webhook_id))
     delivery = Delivery(
         id=requested.delivery_id,
         event_id=requested.event_id,
@@ -187,7 +187,7 @@ async def redeliver_webhook(
 ) -> Response:
     path = f"{_path(id)}/deliveries/{id_of(delivery_id, 'delivery')}"
     before = Delivery.model_validate_json(await door.owners.read(caller, _OWNER, path))
-    requested = await _requested(door, write, Redeliver(webhook_id=id, delivery_id=delivery_id), id)
+    requested = await _requested(door, write, Redeliver(webhook_id=id, delivery_id=delivery_id))
     again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
     return json_answer(again.model_dump_json().encode())
 
@@ -196,8 +196,8 @@ def _path(webhook_id: str) -> str:
     return f"/internal/webhooks/{id_of(webhook_id, 'webhook')}"
 
 
-async def _requested(door: Door, write: Write, command: Command, webhook_id: str) -> WebhookDeliveryRequested:
-    return WebhookDeliveryRequested.decode((await door.commands.run(write, command, subject=webhook_id)).payload)
+async def _requested(door: Door, write: Write, command: Command) -> WebhookDeliveryRequested:
+    return WebhookDeliveryRequested.decode((await door.commands.run(write, command)).payload)
 
 
 def _issued(issued: IssuedWebhookReply, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -8,20 +8,18 @@ from typing import Protocol
 from libs.contracts.api.sessions import Turn
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import InvalidRequest
+from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
 from libs.contracts.timeline import TimelineFilter
 from libs.eventing import CommandSender, Replies
 from services.gateway.domain.accounts import Principal
-from services.gateway.domain.identifiers import id_of
 from services.gateway.domain.ports import Timeline
 from services.gateway.domain.session_stream import SessionCursor, SessionMessage
-from services.gateway.domain.timeline import TimelineEvent, TimelinePage
-from services.gateway.domain.timeline_reading import TimelineQuery
+from services.gateway.domain.timeline import TimelineEvent, TimelinePage, TimelineQuery
 from services.gateway.domain.turn_ends import END_NAMES, ENDED_STATUSES
 from services.gateway.domain.turn_progress import TurnProgress, typed
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.use_cases.reading.company_order import CompanyOrder
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 from services.gateway.use_cases.reading.feeds import Feeds
 from services.gateway.use_cases.reading.follow import Message, NewMessage, Order, follow, pages
@@ -44,6 +42,40 @@ class LogOrder(Order[TimelineEvent | Received, NewMessage], Protocol[NewMessage]
         """Takes note that the past was read up to where the reader has joined; returns what to send before the rest."""
 
 
+class CompanyOrder:
+    """The order of a company: by the positions of its events."""
+
+    is_incomplete = has_ended = False
+
+    def __init__(self, after: int) -> None:
+        self.position = after
+        self._reader: FeedReader | None = None
+
+    async def take(self, items: Sequence[TimelineEvent | Received]) -> Sequence[TimelineEvent]:
+        new = [each for each in items if isinstance(each, TimelineEvent) and each.position > self.position]
+        if new:
+            self.position = new[-1].position
+        return new
+
+    async def take_page(self, page: TimelinePage) -> Sequence[TimelineEvent]:
+        self.position = page.next
+        return page.events
+
+    async def join(self, reader: FeedReader) -> Sequence[TimelineEvent]:
+        self.position = max(self.position, reader.joined_at)
+        self._reader = reader
+        return ()
+
+    async def repair(self) -> Sequence[TimelineEvent]:
+        return ()
+
+    async def ask(self) -> Sequence[TimelineEvent]:
+        """Nothing is lost; what others wanted has gone by meanwhile."""
+        if self._reader is not None:
+            self.position = max(self.position, self._reader.reached)
+        return ()
+
+
 @dataclass(frozen=True, slots=True)
 class EventReader:
     """Every reader gets each event once, first those of the past after its place, then those that come.
@@ -60,7 +92,8 @@ class EventReader:
 
     async def head(self, caller: Principal) -> int:
         """The newest position of the company."""
-        return await self.log.head(caller.identity.company_id)
+        company_id = caller.identity.company_id
+        return (await self.log.heads([company_id])).get(company_id, 0)
 
     async def page(self, caller: Principal, query: TimelineQuery, *, after: int, limit: int) -> TimelinePage:
         return await self.log.page(query.visible_to(caller), after=after, limit=limit)

@@ -11,7 +11,7 @@ from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Envelope, Received
 from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.ports import Timeline
-from services.gateway.domain.timeline_reading import Restarting
+from services.gateway.domain.timeline import Restarting
 from services.gateway.use_cases.reading.company_feed import CompanyFeed
 from services.gateway.use_cases.reading.feed_reader import FeedReader
 
@@ -41,11 +41,11 @@ class Feeds:
         self._has_feeds = asyncio.Event()
         self._stopping = False
 
-    def wake(self, company_id: str, event_id: str) -> None:
+    def wake(self, envelope: Envelope, _: bytes = b"") -> None:
         """Tells that this event was published; it is in the log now or in a moment."""
-        feed = self._feeds.get(company_id)
+        feed = self._feeds.get(envelope.company_id)
         if feed is not None:
-            feed.wake(event_id)
+            feed.wake(envelope.id)
 
     def hear(self, envelope: Envelope, payload: bytes) -> None:
         """Takes a piece of a turn's text, which comes over the bus alone."""

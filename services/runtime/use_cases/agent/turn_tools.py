@@ -17,7 +17,7 @@ from services.runtime.domain.tools import (
     ToolsetVersion,
     TurnTools,
 )
-from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetConnector
+from services.runtime.domain.toolsets import Toolset, ToolsetCatalogue, ToolsetConnector, connected_tools
 
 
 def under_policies(tools: Iterable[Tool], policies: Mapping[str, ToolPolicy]) -> list[Tool]:
@@ -140,5 +140,5 @@ class AgentTools:
 
     def _connect(self, toolset: Toolset) -> Mapping[str, Tool]:
         connector = self._connectors.get(toolset.type)
-        tools = connector.tools(toolset) if connector is not None else ()
+        tools = connected_tools(connector, toolset) if connector is not None else ()
         return {tool.definition.name: tool for tool in tools}

@@ -22,7 +22,7 @@ from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
 from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed
-from services.runtime.domain.toolsets import Toolset, ToolsetConnector
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector, connected_tools
 from tests.support.agent_fakes import CALLER
 from tests.support.waiting import until
 
@@ -67,7 +67,7 @@ def toolset(kind: str, tools: list[ConnectedTool] | None = None, **ports: int) -
 
 
 async def book_and_cancel(connector: ToolsetConnector, found: Toolset) -> None:
-    tools = {tool.definition.name: tool for tool in connector.tools(found)}
+    tools = {tool.definition.name: tool for tool in connected_tools(connector, found)}
 
     async def call(tool: str, call_id: str = "1", **arguments: Any) -> str:
         context = ToolContext(call_id, "turn", "session", CALLER)

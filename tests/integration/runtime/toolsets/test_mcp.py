@@ -18,7 +18,7 @@ from services.runtime.adapters.tools.toolsets.mcp.connections import McpConnecti
 from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
-from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+from services.runtime.domain.toolsets import Toolset, ToolsetUnusable, connected_tools
 from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.mcp_processes import McpServerProcess, mcp_server
@@ -46,7 +46,9 @@ class Office:
         )
 
     async def call(self, tool: str, within: float = WITHIN, **arguments: Any) -> ToolOutput:
-        [found] = [each for each in self.connector.tools(self.toolset()) if each.definition.name == f"office.{tool}"]
+        [found] = [
+            each for each in connected_tools(self.connector, self.toolset()) if each.definition.name == f"office.{tool}"
+        ]
         async with asyncio.timeout(within):
             return await found.call(arguments, ToolContext("call", "turn", "session", CALLER))
 
@@ -213,7 +215,7 @@ async def test_the_number_of_connections_is_bounded(server: McpServerProcess) ->
         waiting = asyncio.create_task(made.call("wait", seconds=600))
         await made.server.called(1)
         other = Toolset("other", "office", 1, "mcp", {"url": made.server.url}, tuple(made.tools), {})
-        [echo] = [tool for tool in made.connector.tools(other) if tool.definition.name == "office.echo"]
+        [echo] = [tool for tool in connected_tools(made.connector, other) if tool.definition.name == "office.echo"]
         context = ToolContext("call", "turn", "session", CALLER)
 
         with pytest.raises(ToolFailed, match="too many") as failed:

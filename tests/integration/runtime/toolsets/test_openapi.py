@@ -17,7 +17,7 @@ from services.runtime.adapters.tools.toolsets.openapi import connector as openap
 from services.runtime.adapters.tools.toolsets.openapi.connector import OpenApiConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext
-from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+from services.runtime.domain.toolsets import Toolset, ToolsetUnusable, connected_tools
 from tests.support.agent_fakes import CALLER
 from tests.support.webhook_receiver import receiving
 
@@ -76,7 +76,7 @@ async def test_a_fetched_document_is_compiled_and_its_operation_called() -> None
         described = toolset(document_url=target.url("/openapi.json"), headers={"X-Key": "${secret:KEY}"})
         found = (await made.discover(described)).tools
         ready = Toolset("company", "office", 1, "openapi", described.config, tuple(found), SECRETS)
-        [tool] = made.tools(ready)
+        [tool] = connected_tools(made, ready)
 
         output = await tool.call({"show": "a b", "seats": 2}, ToolContext("call", "turn", "session", CALLER))
 

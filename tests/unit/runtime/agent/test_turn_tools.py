@@ -7,7 +7,7 @@ from libs.contracts.identity import Identity
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import JsonObject, ToolResult
 from services.runtime.domain.steps import ModelOutput, Step
-from services.runtime.domain.tools import Toolbox, ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
+from services.runtime.domain.tools import Toolbox, ToolContext, ToolOutput, ToolsetVersion
 from services.runtime.domain.toolsets import Toolset
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
 from services.runtime.use_cases.agent.turn_tools import AgentTools
@@ -42,25 +42,14 @@ class FakeCatalogue:
         return [newest[name] for name in names if name in newest]
 
 
-class _NamedTool:
-    def __init__(self, definition: ToolDefinition, version: int) -> None:
-        self.definition = definition
-        self._version = version
-
-    async def call(self, _arguments: JsonObject, _context: ToolContext, /) -> ToolOutput:
-        return ToolOutput(f"{self.definition.name} of version {self._version}")
-
-
 class FakeConnector:
-    def __init__(self) -> None:
-        self.connected = 0
-
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         return DiscoveredTools(tools=list(toolset.tools))
 
-    def tools(self, toolset: Toolset, /) -> list[_NamedTool]:
-        self.connected += 1
-        return [_NamedTool(toolset.definition(tool), toolset.version) for tool in toolset.tools]
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, _arguments: JsonObject, _context: ToolContext, /
+    ) -> ToolOutput:
+        return ToolOutput(f"{toolset.name}.{tool.name} of version {toolset.version}")
 
 
 def _agent(*tools: str) -> AgentSpec:
@@ -101,13 +90,11 @@ async def test_an_agent_with_tools_that_are_built_in_asks_nobody() -> None:
 
 
 async def test_the_tools_of_a_version_are_made_once() -> None:
-    connector = FakeConnector()
-    source = AgentTools(Toolbox(), FakeCatalogue(toolset("crm", "find")), {"http": connector})
+    source = AgentTools(Toolbox(), FakeCatalogue(toolset("crm", "find")), {"http": FakeConnector()})
 
-    for _ in range(3):
-        await source.for_turn(agent_task(agent=_agent("crm.*")))
+    first, second = [await source.for_turn(agent_task(agent=_agent("crm.*"))) for _ in range(2)]
 
-    assert connector.connected == 1
+    assert first["crm.find"] is second["crm.find"]
 
 
 async def test_the_first_step_has_the_versions_of_the_toolsets() -> None:

@@ -8,12 +8,13 @@ from typing import Final
 import aiohttp
 import orjson
 
+from libs.contracts.api.toolsets import ConnectedTool
 from libs.json_text import without_half_escapes
 from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.models.failures import retry_after_seconds
 from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
-from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset
 
 # The time limit of the call is its caller's affair.
@@ -50,7 +51,7 @@ class HttpTarget:
         await self._http.close()
 
     async def send(
-        self, request: TargetRequest, toolset: Toolset, tool: ToolDefinition, context: ToolContext
+        self, request: TargetRequest, toolset: Toolset, tool: ConnectedTool, context: ToolContext
     ) -> ToolOutput:
         """The answer's text. Raises ToolFailed, also for a status of 400 and above.
 
@@ -71,7 +72,7 @@ class HttpTarget:
             raise ToolFailed(f"The call failed: {problem}.") from None
 
 
-def _doubt(tool: ToolDefinition, problem: FetchFailed) -> str:
+def _doubt(tool: ConnectedTool, problem: FetchFailed) -> str:
     if tool.safe_to_repeat or not problem.sent:
         return ""
     return " It is not known whether the target carried it out."

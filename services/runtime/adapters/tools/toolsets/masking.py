@@ -10,7 +10,7 @@ from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutT
 from libs.contracts.errors import ErrorDetail
 from services.runtime.adapters.tools.toolsets.secrets import Mask, ToolsetSecrets
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector, ToolsetUnusable
 
 _log = structlog.get_logger(__name__)
@@ -19,7 +19,7 @@ _ANNOTATIONS: Final = frozenset(("title", "description", "default", "examples", 
 
 @dataclass(frozen=True, slots=True)
 class MaskedConnector:
-    """A ToolsetConnector around another one."""
+    """A ToolsetConnector around another one. What it logs and raises has no secrets, and no cause that has some."""
 
     connector: ToolsetConnector
     secrets: ToolsetSecrets
@@ -44,35 +44,25 @@ class MaskedConnector:
         masked = [each.model_copy(update={"message": mask.hide(each.message)}) for each in details or ()]
         return ToolsetUnusable(mask.hide(message), details=masked)
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        tools = self.connector.tools(toolset)
-        return [MaskedTool(tool, toolset, self.secrets) for tool in tools] if toolset.secrets else tools
-
-
-class MaskedTool:
-    """A Tool around another one. What it logs and raises has no secrets, and no cause that has some."""
-
-    def __init__(self, tool: Tool, toolset: Toolset, secrets: ToolsetSecrets) -> None:
-        self._tool = tool
-        self._toolset = toolset
-        self._secrets = secrets
-        self.definition: ToolDefinition = tool.definition
-
-    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        if not toolset.secrets:
+            return await self.connector.call(toolset, tool, arguments, context)
         try:
-            output = await self._tool.call(arguments, context)
+            output = await self.connector.call(toolset, tool, arguments, context)
         except ToolFailed as problem:
-            message = self._secrets.mask(self._toolset).hide(str(problem))
+            message = self.secrets.mask(toolset).hide(str(problem))
             failure = ToolFailed(message, retry=problem.retry, retry_after=problem.retry_after)
         except TimeoutError:
             raise
         except Exception as problem:
-            name, kind = self.definition.name, type(problem).__name__
-            told = self._secrets.mask(self._toolset).hide(str(problem))
+            name, kind = f"{toolset.name}.{tool.name}", type(problem).__name__
+            told = self.secrets.mask(toolset).hide(str(problem))
             _log.error("tool.failed", tool=name, turn_id=context.turn_id, call_id=context.call_id, kind=kind, told=told)
             failure = ToolFailed(f"{name} failed: internal error ({kind}).")
         else:
-            mask = self._secrets.mask(self._toolset)
+            mask = self.secrets.mask(toolset)
             warnings = tuple(mask.hide(warning) for warning in output.warnings)
             return replace(output, text=mask.hide(output.text), warnings=warnings)
         # Dependencies of the handler: the original would be its context, and be logged with it.

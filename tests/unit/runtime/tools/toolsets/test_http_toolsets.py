@@ -23,7 +23,7 @@ from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import Tool, ToolContext, ToolFailed, ToolOutput, cut_result
-from services.runtime.domain.toolsets import Toolset, ToolsetConnector, ToolsetUnusable
+from services.runtime.domain.toolsets import Toolset, ToolsetConnector, ToolsetUnusable, connected_tools
 from services.runtime.use_cases.agent.tool_tries import ToolTries
 from tests.support.agent_fakes import CALLER
 from tests.support.hostile_target import (
@@ -83,7 +83,7 @@ class World:
         found = (await self.connector.discover(toolset)).tools
         # As the registry hands them out again.
         tools = tuple(ConnectedTool.model_validate_json(tool.model_dump_json()) for tool in found)
-        return self.connector.tools(replace(toolset, tools=tools))[0]
+        return connected_tools(self.connector, replace(toolset, tools=tools))[0]
 
     async def call(self, tool: Tool, arguments: JsonObject | None = None) -> ToolOutput:
         return await self.tries.run(tool, arguments or {}, CONTEXT)
@@ -406,7 +406,7 @@ async def test_a_secret_of_another_company_does_not_open(world: World, target: H
     stolen = replace(tool._toolset, company_id="another")  # type: ignore[attr-defined]
 
     with pytest.raises(ToolFailed, match="cannot be opened"):
-        await world.call(world.connector.tools(stolen)[0])
+        await world.call(connected_tools(world.connector, stolen)[0])
     assert target.taken == []
 
 

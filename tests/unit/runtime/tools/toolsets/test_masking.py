@@ -1,13 +1,13 @@
 """Secrets that a target echoes when its tools are discovered."""
 
 import base64
-from collections.abc import Sequence
 
 from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool, secret_place
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
-from services.runtime.domain.tools import Tool
+from services.runtime.domain.conversation import JsonObject
+from services.runtime.domain.tools import ToolContext, ToolOutput
 from services.runtime.domain.toolsets import Toolset
 from tests.support.agent_fakes import CALLER
 
@@ -24,8 +24,10 @@ class Listing:
     async def discover(self, _toolset: Toolset, /) -> DiscoveredTools:
         return DiscoveredTools(tools=[self.tool], left_out=self.left_out)
 
-    def tools(self, _toolset: Toolset, /) -> Sequence[Tool]:
-        return []
+    async def call(
+        self, _toolset: Toolset, _tool: ConnectedTool, _arguments: JsonObject, _context: ToolContext, /
+    ) -> ToolOutput:
+        raise NotImplementedError
 
 
 def _toolset(secret: str) -> Toolset:

@@ -16,7 +16,7 @@ from libs.outbound import GuardedResolver, is_public
 from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
-from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
+from services.runtime.domain.toolsets import Toolset, ToolsetUnusable, connected_tools
 from tests.support.agent_fakes import CALLER
 from tests.support.artifact_fakes import FakeArtifacts
 from tests.support.waiting import pace, until
@@ -95,7 +95,7 @@ def toolset(url: str, **config: Any) -> Toolset:
 
 async def call(made: McpConnector, url: str) -> str:
     async with asyncio.timeout(60):
-        [tool] = made.tools(toolset(url))
+        [tool] = connected_tools(made, toolset(url))
         return (await tool.call({}, ToolContext("call", "turn", "session", CALLER))).text
 
 
@@ -303,7 +303,7 @@ async def test_a_missing_secret_fails_the_call_with_its_name() -> None:
         return result(message, {"content": []})
 
     async with target(answer) as server, connector() as made:
-        [tool] = made.tools(toolset(server.url, headers={"Authorization": "${secret:KEY}"}))
+        [tool] = connected_tools(made, toolset(server.url, headers={"Authorization": "${secret:KEY}"}))
         with pytest.raises(ToolFailed, match="no secret 'KEY'"):
             await tool.call({}, ToolContext("call", "turn", "session", CALLER))
         assert server.methods == []
@@ -437,7 +437,7 @@ async def outcome(
     made = McpConnector(GuardedResolver(lambda _: True), ToolsetSecrets(None), artifacts)
     async with target(answer) as server:
         server.version = version
-        [tool] = made.tools(toolset(server.url))
+        [tool] = connected_tools(made, toolset(server.url))
         try:
             async with asyncio.timeout(60):
                 return await tool.call({}, ToolContext("call", "turn", "session", CALLER))
@@ -618,7 +618,7 @@ async def test_a_restarted_server_that_answers_400_costs_no_call_where_it_is_saf
     async with target(answer) as server, connector() as made:
         described = replace(toolset(server.url), tools=(TOOL.model_copy(update={"safe_to_repeat": safe}),))
         context = ToolContext("call", "turn", "session", CALLER)
-        [tool] = made.tools(described)
+        [tool] = connected_tools(made, described)
         assert (await tool.call({}, context)).text == "done"
         restarted, server.session = True, "s2"
         if costs:
@@ -656,6 +656,6 @@ async def test_integers_of_any_size_reach_the_server_and_come_back() -> None:
         return result(message, {"content": [], "structuredContent": {"given": message["params"]["arguments"]["n"]}})
 
     async with target(answer) as server, connector() as made:
-        [tool] = made.tools(toolset(server.url))
+        [tool] = connected_tools(made, toolset(server.url))
         output = await tool.call({"n": number}, ToolContext("call", "turn", "session", CALLER))
     assert output.text == '{"given":12345678901234567890123}'

@@ -1,6 +1,5 @@
 """Toolsets of type `http`: requests that are described one by one."""
 
-from collections.abc import Sequence
 from typing import Final
 
 from pydantic import ValidationError
@@ -11,7 +10,7 @@ from libs.outbound import UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http.templates import RequestTemplate
 from services.runtime.adapters.tools.toolsets.http_target import RESERVED_HEADERS, HttpTarget
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD"})
@@ -33,20 +32,11 @@ class HttpConnector:
             raise ToolsetUnusable(f"tools: there are two named {twice[0]!r}")
         return DiscoveredTools(tools=[_compiled(tool) for tool in described])
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        return [DescribedTool(self._target, toolset, tool) for tool in toolset.tools]
-
-
-class DescribedTool:
-    def __init__(self, target: HttpTarget, toolset: Toolset, tool: ConnectedTool) -> None:
-        self._target = target
-        self._toolset = toolset
-        self._template = RequestTemplate.model_validate(tool.binding or {})
-        self.definition: ToolDefinition = toolset.definition(tool)
-
-    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        request = self._template.request(arguments)
-        return await self._target.send(request, self._toolset, self.definition, context)
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        request = RequestTemplate.model_validate(tool.binding or {}).request(arguments)
+        return await self._target.send(request, toolset, tool, context)
 
 
 def _compiled(tool: HttpTool) -> ConnectedTool:

@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -31,7 +30,7 @@ from services.runtime.adapters.tools.toolsets.mcp.transport import TOO_LARGE, Fa
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolFailed, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 
 _MOST_PAGES: Final = 50
@@ -40,21 +39,6 @@ _LONGEST_DESCRIPTION: Final = 4_000
 _MAY_PASS: Final = frozenset({Failure.UNREACHABLE, Failure.BROKEN, Failure.PASSING_STATUS})
 
 _RESULT: Final[TypeAdapter[CallToolResult | InputRequiredResult]] = TypeAdapter(CallToolResult | InputRequiredResult)
-
-
-@dataclass(frozen=True, slots=True)
-class Mcp:
-    """The parts that the tools of all MCP toolsets share."""
-
-    resolver: GuardedResolver
-    secrets: ToolsetSecrets
-    connections: McpConnections
-    artifacts: SessionArtifacts | None
-
-    def connect(self, toolset: Toolset) -> McpConnection:
-        headers = partial(self.secrets.headers, toolset, toolset.config.get("headers") or {})
-        transport = GuardedTransport(self.resolver, headers)
-        return McpConnection(toolset.config["url"], transport)
 
 
 class McpConnector:
@@ -69,11 +53,14 @@ class McpConnector:
     ) -> None:
         # The SDK logs what servers send, which may echo secrets.
         logging.getLogger("mcp").setLevel(logging.CRITICAL + 1)
-        self._mcp = Mcp(resolver, secrets, McpConnections() if connections is None else connections, artifacts)
+        self._resolver = resolver
+        self._secrets = secrets
+        self._artifacts = artifacts
+        self._connections = McpConnections() if connections is None else connections
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
         # A connection of its own: what is known of the server so far may be the reason for asking.
-        connection = self._mcp.connect(toolset)
+        connection = self._connect(toolset)
         try:
             listed, left_out = await _list_tools(await connection.session())
         except MCPError as problem:
@@ -88,72 +75,63 @@ class McpConnector:
             await connection.close()
         return _chosen(listed, left_out, toolset.config.get("allowed_tools"))
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        return [self.tool(toolset, tool) for tool in toolset.tools]
-
-    def tool(self, toolset: Toolset, tool: ConnectedTool) -> Tool:
-        return McpTool(self._mcp, toolset, tool)
-
-    async def close(self) -> None:
-        await self._mcp.connections.close()
-
-
-class McpTool:
-    def __init__(self, mcp: Mcp, toolset: Toolset, tool: ConnectedTool) -> None:
-        self._mcp = mcp
-        self._toolset = toolset
-        self._tool = tool
-
-    @property
-    def definition(self) -> ToolDefinition:
-        return self._toolset.definition(self._tool)
-
-    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        connect = partial(self._mcp.connect, self._toolset)
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        connect = partial(self._connect, toolset)
         for again in (True, False):
-            async with self._mcp.connections.use(_key(self._toolset), connect) as connection:
+            async with self._connections.use(_key(toolset), connect) as connection:
                 known, connection.used = connection.used, True
                 try:
-                    result = await self._send(await connection.session(), arguments, context)
+                    result = await _send(await connection.session(), tool, arguments, context)
                     break
                 except MCPError as problem:
-                    self._mcp.connections.retire(connection)
-                    if not (again and known and self._may_be_sent_again(problem)):
+                    self._connections.retire(connection)
+                    if not (again and known and _may_be_sent_again(tool, problem)):
                         raise _failure(problem) from None
                 except ValidationError:
                     raise ToolFailed("the server's answer is not what the protocol asks for") from None
                 except BaseException:
                     # A server that did not answer in time is asked over another connection the next time.
-                    self._mcp.connections.retire(connection)
+                    self._connections.retire(connection)
                     raise
         if isinstance(result, InputRequiredResult):
             raise ToolFailed("the server asks its caller for input, which nobody here can give")
-        return await tool_output(result, self._tool.name, self._mcp.artifacts, context)
+        return await tool_output(result, tool.name, self._artifacts, context)
 
-    def _may_be_sent_again(self, problem: MCPError) -> bool:
-        return _did_nothing(problem) or (self._tool.safe_to_repeat and problem.code == Failure.UNEXPLAINED)
+    async def close(self) -> None:
+        await self._connections.close()
 
-    async def _send(
-        self, session: ClientSession, arguments: JsonObject, context: ToolContext
-    ) -> CallToolResult | InputRequiredResult:
-        """The result of one call. The SDK's own `call_tool` would list tools after it, and fail when that fails."""
-        params = CallToolRequestParams(
-            name=self._tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
-        )
-        request = CallToolRequest(params=params)
-        try:
-            return await session.send_request(request, _RESULT)
-        except MCPError as problem:
-            if problem.code != HEADER_MISMATCH:
-                raise
-        # The server did nothing yet: it wants arguments in headers too, which its list of tools names.
-        await _list_tools(session)
-        return await session.send_request(request, _RESULT)
+    def _connect(self, toolset: Toolset) -> McpConnection:
+        headers = partial(self._secrets.headers, toolset, toolset.config.get("headers") or {})
+        return McpConnection(toolset.config["url"], GuardedTransport(self._resolver, headers))
 
 
 def _key(toolset: Toolset) -> Hashable:
     """The key of a connection; a secret that was set anew has another ciphertext, and so another connection."""
     return toolset.company_id, toolset.name, toolset.version, frozenset(toolset.secrets.items())
+
+
+def _may_be_sent_again(tool: ConnectedTool, problem: MCPError) -> bool:
+    return _did_nothing(problem) or (tool.safe_to_repeat and problem.code == Failure.UNEXPLAINED)
+
+
+async def _send(
+    session: ClientSession, tool: ConnectedTool, arguments: JsonObject, context: ToolContext
+) -> CallToolResult | InputRequiredResult:
+    """The result of one call. The SDK's own `call_tool` would list tools after it, and fail when that fails."""
+    params = CallToolRequestParams(
+        name=tool.name, arguments=arguments, _meta={"Idempotency-Key": context.idempotency_key}
+    )
+    request = CallToolRequest(params=params)
+    try:
+        return await session.send_request(request, _RESULT)
+    except MCPError as problem:
+        if problem.code != HEADER_MISMATCH:
+            raise
+    # The server did nothing yet: it wants arguments in headers too, which its list of tools names.
+    await _list_tools(session)
+    return await session.send_request(request, _RESULT)
 
 
 def _did_nothing(problem: MCPError) -> bool:

@@ -1,7 +1,6 @@
 """The connector of MCP toolsets, imported with the first one: its SDK is a fifth of what a start would import."""
 
 import asyncio
-from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -10,7 +9,7 @@ from libs.outbound import GuardedResolver
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolOutput
 from services.runtime.domain.toolsets import Toolset
 
 if TYPE_CHECKING:
@@ -30,7 +29,7 @@ class LateMcpConnector:
         self._artifacts = artifacts
         self._connector: McpConnector | None = None
 
-    async def connector(self) -> "McpConnector":
+    async def _late(self) -> "McpConnector":
         if self._connector is None:
             # In a thread: turns and leases go on meanwhile.
             module = await asyncio.to_thread(import_module, _CONNECTOR)
@@ -39,26 +38,13 @@ class LateMcpConnector:
         return self._connector
 
     async def discover(self, toolset: Toolset, /) -> DiscoveredTools:
-        return await (await self.connector()).discover(toolset)
+        return await (await self._late()).discover(toolset)
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        return [_LateTool(self, toolset, tool) for tool in toolset.tools]
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        return await (await self._late()).call(toolset, tool, arguments, context)
 
     async def close(self) -> None:
         if self._connector is not None:
             await self._connector.close()
-
-
-class _LateTool:
-    def __init__(self, late: LateMcpConnector, toolset: Toolset, tool: ConnectedTool) -> None:
-        self._late = late
-        self._toolset = toolset
-        self._tool = tool
-
-    @property
-    def definition(self) -> ToolDefinition:
-        return self._toolset.definition(self._tool)
-
-    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        tool = (await self._late.connector()).tool(self._toolset, self._tool)
-        return await tool.call(arguments, context)

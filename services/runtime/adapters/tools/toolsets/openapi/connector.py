@@ -1,7 +1,6 @@
 """Toolsets of type `openapi`: operations of an OpenAPI document, called as any other HTTP tool is."""
 
 import asyncio
-from collections.abc import Sequence
 from typing import Any, Final
 
 from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
@@ -11,7 +10,7 @@ from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest
 from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding, render
 from services.runtime.domain.conversation import JsonObject
-from services.runtime.domain.tools import Tool, ToolContext, ToolDefinition, ToolOutput
+from services.runtime.domain.tools import ToolContext, ToolOutput
 from services.runtime.domain.toolsets import Toolset, ToolsetUnusable
 
 _COMPILER: Final = "services.runtime.adapters.tools.toolsets.openapi.operations"
@@ -45,8 +44,13 @@ class OpenApiConnector:
             answer = await _compiled(job)
         return DiscoveredTools.model_validate(answer)
 
-    def tools(self, toolset: Toolset, /) -> Sequence[Tool]:
-        return [OpenApiTool(self._target, toolset, tool) for tool in toolset.tools]
+    async def call(
+        self, toolset: Toolset, tool: ConnectedTool, arguments: JsonObject, context: ToolContext, /
+    ) -> ToolOutput:
+        binding = OperationBinding.model_validate(tool.binding)
+        url, headers, body = render(binding, arguments)
+        request = TargetRequest(binding.method, url, {**headers, **(toolset.config.get("headers") or {})}, body)
+        return await self._target.send(request, toolset, tool, context)
 
     async def _fetched(self, address: str) -> str:
         """The document's text. The toolset's headers are for its operations and are not sent."""
@@ -60,21 +64,6 @@ class OpenApiConnector:
             raise ToolsetUnusable.at("document_url", message) from None
         except UnicodeDecodeError:
             raise ToolsetUnusable("The OpenAPI document is not text.") from None
-
-
-class OpenApiTool:
-    def __init__(self, target: HttpTarget, toolset: Toolset, tool: ConnectedTool) -> None:
-        self._target = target
-        self._toolset = toolset
-        self._binding = OperationBinding.model_validate(tool.binding)
-        self.definition: ToolDefinition = toolset.definition(tool)
-
-    async def call(self, arguments: JsonObject, context: ToolContext, /) -> ToolOutput:
-        url, headers, body = render(self._binding, arguments)
-        request = TargetRequest(
-            self._binding.method, url, {**headers, **(self._toolset.config.get("headers") or {})}, body
-        )
-        return await self._target.send(request, self._toolset, self.definition, context)
 
 
 async def _compiled(job: JsonObject) -> dict[str, Any]:
