@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from pydantic import SecretStr
+from structlog.testing import capture_logs
 
 from libs.contracts.identifiers import new_id
 from libs.contracts.timeline import EVENT_FIELDS, RecordedEvent, TimelineFilter
@@ -118,6 +119,17 @@ async def test_an_event_that_comes_again_on_another_day_is_stored_once(
     partitions = PostgresTimelinePartitions(database)
     assert await PostgresTimelineLog(database, partitions, now=lambda: at(stored)).store([once], {}) == 1
     assert await PostgresTimelineLog(database, partitions, now=lambda: at(again)).store([once], {}) == 0
+
+
+@pytest.mark.parametrize(("ahead", "warnings"), [(3500, []), (3700, [3700])])
+async def test_a_service_whose_clock_is_an_hour_ahead_is_warned_of(
+    database: Database, ahead: int, warnings: list[int]
+) -> None:
+    now = datetime.now(UTC)
+    early = event(time=format_time(now + timedelta(seconds=ahead)))
+    with capture_logs() as logged:
+        await PostgresTimelineLog(database, PostgresTimelinePartitions(database), now=lambda: now).store([early], {})
+    assert [each["seconds"] for each in logged if each["event"] == "timeline.clocks_differ"] == warnings
 
 
 async def test_events_of_two_services_about_one_subject_are_two_events(log: TimelineLog, timeline: Timeline) -> None:

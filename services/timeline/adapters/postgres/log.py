@@ -99,6 +99,9 @@ class PostgresTimelineLog:
             once.setdefault(event.id, event)
         events, came = list(once.values()), len(events)
         made = [_made_at(event) for event in events]
+        if (ahead := max((moment - now for moment in made if moment is not None), default=-CLOCKS)) > CLOCKS:
+            # If such an event is sent again after midnight, it may be stored twice.
+            _log.warning("timeline.clocks_differ", seconds=round(ahead.total_seconds()))
         try:
             try:
                 stored = await self._store(events, made, moves, now)
