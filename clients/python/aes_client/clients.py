@@ -85,7 +85,7 @@ class Client(_Service[SyncRunner]):
 
     ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``; ``token`` is a bearer token instead of
     a key. ``timeout``: seconds for one attempt of a request. Requests are repeated as ``retries`` says. ``http``: a
-    client of one's own, for proxies or certificates, which stays open.
+    custom client, for proxies or certificates; it is not closed with this one.
     """
 
     def __init__(

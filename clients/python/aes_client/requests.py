@@ -137,7 +137,7 @@ def validated(kind: Any, response: httpx.Response) -> Any:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A page of a list. ``next``: what to go on after."""
+    """A page of a list. ``next``: where the next page continues."""
 
     items: list[T]
     has_more: bool

@@ -67,8 +67,8 @@ def follow(
 ) -> Generator[Any, Any, None]:
     """Gives events to ``take`` until that says to stop, or the stream is at its end.
 
-    Goes on after a lost connection, which ``on_lost`` is told of. Raises the error of a refusal, and
-    ``ConnectionFailed`` when the service stays away.
+    Resumes after a lost connection, and calls ``on_lost``. Raises the error of a refusal, and ``ConnectionFailed``
+    when the service stays unavailable.
     """
     source.request = source.request.with_key()
     failures = 0
@@ -116,7 +116,7 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
 
 
 def _refused(opened: OpenAnswer) -> Generator[Any, Any, None]:
-    """Raises the error of an answer that is no stream."""
+    """Raises the error of a response that isn't a stream."""
     body = b""
     while piece := (yield from _kept(Read(opened))):
         body += piece

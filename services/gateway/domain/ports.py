@@ -31,7 +31,7 @@ class KeyStore(Protocol):
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
         """Raises ``KeyReused``, and stores nothing, when the same write was recorded before.
 
-        Raises ``QuotaExceeded`` when the company has ``most`` valid keys already, whoever else adds one just now.
+        Raises ``QuotaExceeded`` when the company has ``most`` valid keys, also under concurrent additions.
         """
 
     async def replace_key(
@@ -77,7 +77,7 @@ class TokenCodec(Protocol):
     def encode(self, grant: TokenGrant) -> str: ...
 
     def decode(self, text: str) -> TokenGrant:
-        """Does not check the expiry. Raises ``AuthenticationFailed`` for text that is no token of this installation."""
+        """Does not check the expiry. Raises ``AuthenticationFailed`` for anything but a token of this installation."""
 
 
 class IdempotencyStore(Protocol):
@@ -102,8 +102,8 @@ class IdempotencyStore(Protocol):
 class Timeline(Protocol):
     """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log cannot be read.
 
-    Positions of a company have no gaps, and an event is there before the one with the next position: whoever has read
-    up to a position never misses one below it.
+    Positions of a company have no gaps, and events become visible in their order. A reader that has reached a position
+    has therefore seen every event below it.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:

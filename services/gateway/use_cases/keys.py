@@ -48,7 +48,7 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``limits`` are those of companies, none for operators. ``forget`` is told which key ended."""
+    """``limits`` are those of companies, none for operators. ``forget`` is called with a key that has ended."""
 
     store: KeyStore
     now: Callable[[], datetime]

@@ -1,4 +1,4 @@
-"""Budgets: what turns may take in a period, and what they have taken."""
+"""Budgets: what turns may use in a period, and what they have used."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

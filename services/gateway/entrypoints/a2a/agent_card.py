@@ -9,7 +9,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 def card_of(agent: Agent, address: str) -> dict[str, Any]:
-    """``address``: where the agent is spoken to. Nothing of its instructions or tools is told: cards may be public."""
+    """The card at ``address``. It leaves out the agent's instructions and tools, as cards may be public."""
     return {
         "name": agent.name,
         "description": f"Talks with {agent.name}.",

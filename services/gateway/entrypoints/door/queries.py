@@ -26,12 +26,12 @@ _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = (
-    "A text of your choice that marks a repeat of this request: a repeat changes nothing and gets the first one's"
-    " outcome. With another body it is refused."
+    "A text of your choice. Sending the request again with the same key changes nothing and returns the first outcome."
+    " A different body is refused."
 )
 _LAST_EVENT_ID: Final = (
-    "With `Accept: text/event-stream`: go on after the event with this `id`. Clients of server-sent events send it by"
-    " themselves when they reconnect."
+    "With `Accept: text/event-stream`: resume after the event with this `id`. Clients of server-sent events send it"
+    " automatically when they reconnect."
 )
 _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: do not wait for it."
 
@@ -39,8 +39,8 @@ _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`:
 class QueryModel(BaseModel):
     """Refuses parameters that it doesn't have: a misspelt filter would answer with everything.
 
-    Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first thing that
-    is wrong is told in its own words.
+    Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first
+    problem is reported in its own words.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters, for whoever isn't an operation; of one given twice, the last counts."""
+    """The query's parameters, for code outside operations. The last value of a repeated one counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 
@@ -125,7 +125,7 @@ class ShortPageQuery(QueryModel):
 
 class PageQuery(ShortPageQuery):
     after: _Cursor | SkipJsonSchema[None] = Field(
-        None, serialization_alias="cursor", description="`next` of the page before, to go on behind it."
+        None, serialization_alias="cursor", description="`next` of the previous page."
     )
 
 

@@ -32,7 +32,7 @@ class ProgressWriter:
             case runtime.TurnStarted():
                 return "The agent is working."
             case runtime.TurnRestarted():
-                return self._begin_again("Another worker goes on with it.")
+                return self._begin_again("Another worker has resumed the turn.")
             case runtime.ToolCallStarted():
                 return self._begin_again(f"Calls {event.name}.")
             case runtime.ToolCallCompleted():
@@ -52,6 +52,6 @@ class ProgressWriter:
         return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
 
     def _begin_again(self, message: str) -> str:
-        """The text so far is no part of what comes now."""
+        """Discards the text so far: the next step has its own."""
         self._text = self._last = ""
         return message

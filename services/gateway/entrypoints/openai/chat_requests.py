@@ -36,7 +36,7 @@ _NAMES: Final[dict[tuple[str | int, ...], tuple[str, ...]]] = {
     ("options",): (),
     ("content",): ("messages",),
 }
-"""The caller's names of what a turn is told, by its own."""
+"""The caller's names of a turn's fields, by our own."""
 
 
 @dataclass(frozen=True, slots=True)

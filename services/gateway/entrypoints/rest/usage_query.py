@@ -1,4 +1,4 @@
-"""The query of ``GET /usage/``: which hours, and by what they are told apart."""
+"""The query of ``GET /usage/``: its hours, filters and groups."""
 
 from datetime import UTC, date, datetime, timedelta
 from typing import Annotated, Final

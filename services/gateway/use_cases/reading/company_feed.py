@@ -163,7 +163,7 @@ class CompanyFeed:
         return page.has_more
 
     async def _wait_for_readers(self) -> None:
-        """Waits while readers that are to be woken in turn have very much unread; not for those of slow callers."""
+        """Waits while readers due to be woken have very much unread; not for those of slow callers."""
         while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
             await asyncio.sleep(_FIRST_PAUSE)
 

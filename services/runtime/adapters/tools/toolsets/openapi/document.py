@@ -62,7 +62,7 @@ class Document:
 
     @classmethod
     def of(cls, contents: Any) -> "Document":
-        """Raises JobRefused for what is no document of these versions."""
+        """Raises JobRefused for anything but an OpenAPI 3.0 or 3.1 document."""
         if not isinstance(contents, dict):
             raise JobRefused("the document is not an object with `openapi` and `paths`")
         if "swagger" in contents:
@@ -71,7 +71,7 @@ class Document:
         if version not in _MODELS:
             raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; versions 3.0 and 3.1 are supported")
         if not isinstance(contents.get("paths"), dict):
-            raise JobRefused("`paths` is missing or is no object")
+            raise JobRefused("`paths` is missing or isn't an object")
         # Opaque: references are JSON pointers, and an `$id` somewhere inside changes nothing.
         resource: Resource[Any] = Specification.OPAQUE.create_resource(contents)
         registry: Registry[Any] = Registry()
@@ -92,7 +92,7 @@ class Document:
         """The object that `value` is or refers to. Raises JobRefused."""
         for _ in range(_REFERENCES):
             if not isinstance(value, dict):
-                raise JobRefused(f"{place} is no object")
+                raise JobRefused(f"{place} isn't an object")
             if "$ref" not in value:
                 return value
             value = self.lookup(value["$ref"], place)
@@ -121,7 +121,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The place where operations are called. `headers`: those that every request gets, which are no arguments then."""
+    """The base URL of operations. `headers`: sent with every request, and therefore left out of the arguments."""
 
     base_url: str | None = None
     document_url: str | None = None
