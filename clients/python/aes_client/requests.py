@@ -55,9 +55,9 @@ class Upload:
 class Request(Generic[T]):
     """A request and the reader of its answer.
 
-    ``path`` stands below ``/api/v1``; ``body`` is a document, or a text in YAML. ``repeat``: ``always`` for what
-    changes nothing or carries an idempotency key; ``unless_sent`` for what may have happened once it was sent;
-    ``gone_is_done`` for deletions without a key, whose repetition finds nothing any more. ``timeout``: seconds for one
+    ``path`` stands below ``/api/v1``; ``body`` is a document, or a text in YAML. ``repeat``: ``always`` for reads
+    and requests with an idempotency key, and ``unless_sent`` for writes without one. ``gone_is_done`` for deletions
+    without a key: a retry that finds nothing has succeeded. ``timeout``: seconds for one
     attempt.
     """
 

@@ -25,8 +25,8 @@ Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 class Source:
     """The place in a stream: where to read on, and the id of the last event that was seen.
 
-    ``request`` begins the stream. Once its answer has named the turn by ``Location``, the turn's own events are the
-    source; before that, the same request with the same key finds the turn that it has made. ``stayed`` says that the
+    ``request`` begins the stream. Until its answer names the turn by ``Location``, resending the request with its key
+    finds the turn; afterwards the turn's own events are the source. ``stayed`` says that the
     last connection lasted: it gave a sign of life, if only a comment, when it was older than ten seconds.
     """
 

@@ -320,8 +320,8 @@ class ResponseTurns:
     ) -> AsyncGenerator[list[Json] | None, None]:
         """The events of the response's stream, some at a time; ``None`` to keep the stream alive.
 
-        Ends with the response. When nothing is to be stored its session is removed before the last event, or once the
-        client ``has_left``: nobody could ask for the response any more, so its turn is cancelled.
+        Ends with the response. The session of an unstored response is removed before the last event, or once the
+        client ``has_left``: nobody could ask for it any more, so its turn is cancelled.
         """
         try:
             async with aclosing(self._made(begun)) as events:

@@ -70,8 +70,8 @@ The first answer counts: sending it again returns 200, a different one 409. An a
 its turn has ended also returns 409.
 """.strip()
 TURN_EVENTS: Final = """
-Streams all events of a turn that you may read, from its start to its terminal event, including its text so far. Every
-event has an `id:`. To resume after an event of this stream or of `execute`'s, send its id as `Last-Event-ID`. On any
+Streams all events of a turn that you may read, from its start to its terminal event. They include its text so far, and
+each has an `id:`. To resume after an event of this stream or of `execute`'s, send its id as `Last-Event-ID`. On any
 replica, no event is lost or repeated.
 
 Pieces of text belong to an `attempt` and a `step`, and stand at an `offset` there. After `turn.restarted`, discard the
