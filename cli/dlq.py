@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from cli.commands import Commands
 from cli.installation import bus_address
 from cli.terminal import Json, failures_explained, note, print_json, print_table
 from deploy.local.errors import StackError
@@ -23,7 +24,7 @@ from libs.eventing.dead_letters import (
 T = TypeVar("T")
 Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
 _CLIENT: Final = "aes-cli"
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")

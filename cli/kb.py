@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from aes_client import Client
     from aes_client.models import Citation, Collection, File, KnowledgeBase
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _WIDEST_PASSAGE = 400
 _FILES_AT_ONCE = 1000
 

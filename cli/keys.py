@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.administration import Company, DatabaseUrl, as_json, run
+from cli.commands import Commands
 from cli.terminal import Json, failures_explained, note, print_json, show, show_table
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
@@ -16,7 +17,7 @@ from services.gateway.administration import Administration
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES, ApiKey
 from services.gateway.use_cases.keys import IssuedKey
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}

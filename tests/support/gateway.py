@@ -21,8 +21,8 @@ from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
-from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.accounts import ApiKey
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
@@ -132,7 +132,7 @@ class FakeBus:
         traceparent: str | None = None,
     ) -> None:
         if self.down:
-            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
+            raise ServiceUnavailable("The message bus cannot be reached; nothing was done.", retry_after=2)
         sent = Sent(command, command_id, correlation_id, identity, traceparent, subject)
         self.sent.append(sent)
         events = list(self.upstream(sent))
@@ -252,7 +252,7 @@ class FakeUpstreams:
         once: bool = False,
     ) -> UpstreamResponse:
         if self.down:
-            raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)
+            raise ServiceUnavailable(f"The {upstream} service cannot be reached.", retry_after=2)
         self.asked_as.append(identity)
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         if (turn := self.bus.turn(path, params)) is not None:

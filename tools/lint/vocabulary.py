@@ -1,16 +1,16 @@
-"""Checks names and docstrings: no name that `docs/glossary.md` lists as retired, no docstring without its subject."""
+"""Checks names and docstrings: no name that `retired_names.toml` lists, no docstring without its subject."""
 
 import ast
 import io
 import re
 import tokenize
+import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Final
 
 _ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
-_RETIRED: Final = re.compile(r"^\| `(\w+)` \| (.+) \|$", re.MULTILINE)
 _NAME: Final = re.compile(r"[^\W\d]\w*")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # Ordinary words, or words of a standard, that are right as parts of other names, such as `lease_keeper`, `is_origin` or
@@ -29,7 +29,7 @@ _OPENING: Final = re.compile(
 
 
 def findings(root: Path) -> Iterator[str]:
-    retired = dict(_RETIRED.findall((root / "docs" / "glossary.md").read_text().partition("## Retired names")[2]))
+    retired: dict[str, str] = tomllib.loads(Path(__file__).with_name("retired_names.toml").read_text())
     for room in _ROOMS:
         for file in sorted((root / room).rglob("*.py")):
             source, place = file.read_text(), file.relative_to(root)

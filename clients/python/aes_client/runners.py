@@ -50,7 +50,7 @@ class Address:
         if not url.startswith(("http://", "https://")):
             wrong = f"Invalid service URL {url!r}" if url else "The service URL is missing"
             raise NotConfigured(
-                f"{wrong}: give base_url, or set AES_BASE_URL, such as http://127.0.0.1:8080, which `./aes up` prints."
+                f"{wrong}. Set base_url or AES_BASE_URL, for example to http://127.0.0.1:8080, which `./aes up` prints."
             )
         key = None if token else api_key or os.environ.get("AES_API_KEY")
         if not (key or token):

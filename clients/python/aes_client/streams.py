@@ -23,11 +23,11 @@ Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 @dataclass
 class Source:
-    """The place in a stream: where to read on, and the id of the last event that was seen.
+    """The position in a stream: the request to resume with, and the id of the last event.
 
-    ``request`` begins the stream. Until its answer names the turn by ``Location``, resending the request with its key
-    finds the turn; afterwards the turn's own events are the source. ``stayed`` says that the
-    last connection lasted: it gave a sign of life, if only a comment, when it was older than ten seconds.
+    ``request`` begins the stream. Once ``Location`` in its response names the turn, the turn's own events are the
+    source. Before that, the same request with the same key finds the turn that it created. ``stayed`` says that the
+    last connection still sent something, if only a comment, after ten seconds.
     """
 
     request: Request[Any]
@@ -67,8 +67,8 @@ def follow(
 ) -> Generator[Any, Any, None]:
     """Gives events to ``take`` until that says to stop, or the stream is at its end.
 
-    Resumes after a lost connection, and calls ``on_lost``. Raises the error of a refusal, and ``ConnectionFailed``
-    when the service stays unavailable.
+    Resumes after a lost connection and calls ``on_lost``. Raises the error of a refused request, and
+    ``ConnectionFailed`` when the service stays unreachable.
     """
     source.request = source.request.with_key()
     failures = 0

@@ -55,7 +55,7 @@ class ClientTool(Generic[P, T]):
         return {"name": self.name, "description": self.description, "parameters": schema}
 
     def answer(self, call: RequestedToolCall) -> Generator[Any, Any, params.ResolveActionBody]:
-        """Calls the function as the model asked. A failure is returned to the model as the call's error."""
+        """Calls the function as the model asked; the model gets an exception as the call's error."""
         try:
             checked = self._arguments.model_validate(call.arguments)
         except pydantic.ValidationError as problem:
@@ -65,7 +65,7 @@ class ClientTool(Generic[P, T]):
             output = yield Call(self.function, (), arguments)
             return {"output": pydantic.TypeAdapter(Any).dump_python(output, mode="json")}
         except Exception as problem:
-            _log.exception("The client tool %s has failed; its error goes to the model.", self.name)
+            _log.exception("The client tool %s failed; the model gets the error.", self.name)
             return {"error": f"{type(problem).__name__}: {problem}"}
 
 

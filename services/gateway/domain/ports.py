@@ -7,7 +7,7 @@ from typing import Protocol
 from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from libs.contracts.timeline import TimelineFilter
-from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
+from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
@@ -31,7 +31,7 @@ class KeyStore(Protocol):
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
         """Raises ``KeyReused``, and stores nothing, when the same write was recorded before.
 
-        Raises ``QuotaExceeded`` when the company has ``most`` valid keys, also under concurrent additions.
+        Raises ``QuotaExceeded`` when the company has ``most`` valid keys already, also when several are added at once.
         """
 
     async def replace_key(
@@ -71,15 +71,6 @@ class ConnectionStore(Protocol):
         """Does nothing for a deleted connection."""
 
 
-class TokenCodec(Protocol):
-    """Signs and verifies bearer tokens."""
-
-    def encode(self, grant: TokenGrant) -> str: ...
-
-    def decode(self, text: str) -> TokenGrant:
-        """Does not check the expiry. Raises ``AuthenticationFailed`` for anything but a token of this installation."""
-
-
 class IdempotencyStore(Protocol):
     async def record(self, request: IdempotentRequest, *, command_id: str, correlation_id: str) -> IdempotencyRecord:
         """Records these ids, or returns those that an earlier request recorded.
@@ -102,8 +93,8 @@ class IdempotencyStore(Protocol):
 class Timeline(Protocol):
     """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log cannot be read.
 
-    Positions of a company have no gaps, and events become visible in their order. A reader that has reached a position
-    has therefore seen every event below it.
+    Positions of a company have no gaps, and an event is stored before the one with the next position. So a reader at a
+    position has seen every event below it.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:

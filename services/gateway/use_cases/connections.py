@@ -35,7 +35,7 @@ class ConnectionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``forget`` is called with the id of a connection whose key has ended."""
+    """``forget`` is called with the connection whose key ended."""
 
     store: ConnectionStore
     upstreams: UpstreamClient

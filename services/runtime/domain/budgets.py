@@ -1,4 +1,4 @@
-"""Budgets: what turns may use in a period, and what they have used."""
+"""Budgets: limits on the tokens or the cost of turns in a period, and their use."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -76,7 +76,7 @@ class BudgetState:
         whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
         unit = "cost" if self.cost is not None else "tokens"
         until = "" if self.renews_at is None else f"; it renews at {format_time(self.renews_at)}"
-        message = f"a budget of the {whose} is used up: {unit} {used} of {limit}{until}"
+        message = f"A budget of the {whose} is used up: {unit} {used} of {limit}{until}."
         facts = ExceededBudget(
             budget_id=self.id,
             unit=unit,

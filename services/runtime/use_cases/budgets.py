@@ -30,7 +30,7 @@ class Budgets:
         """Raises Conflict when the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.count(company_id) >= MAX_BUDGETS:
-            raise Conflict(f"the company has {MAX_BUDGETS} budgets already")
+            raise Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first.")
         budget = await writer.add(
             NewBudget(
                 id=context.command_id,
@@ -69,5 +69,5 @@ def _tell_if_exceeded(transaction: Transaction, budget: BudgetState, *, was_exce
 
 def _found(budget: BudgetState | None) -> BudgetState:
     if budget is None:
-        raise NotFound("there is no such budget")
+        raise NotFound("There is no such budget.")
     return budget

@@ -68,7 +68,7 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """The event with what readers filter by. Raises ``PoisonMessage`` for a payload other than a JSON object."""
+    """The event with what readers filter by. Raises ``PoisonMessage`` unless the payload is a JSON object."""
     if not 0 <= envelope.sequence < _ENDLESS:
         raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:

@@ -107,8 +107,7 @@ class TurnHandle(Resource[R]):
     def resolve(self, action: RequiredAction | str, **answer: Unpack[params.ResolveActionBody]) -> Request[Turn]:
         """Answers an action: ``decision="approve"`` or ``"deny"`` with a ``reason``, ``output=…``, or ``error=…``.
 
-        The turn resumes once its last action is answered. Raises ``ConflictError`` when the action was answered
-        differently, or is over.
+        The turn resumes after its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
         """
         return self._resolution(action, answer)
 
@@ -140,7 +139,7 @@ class TurnHandle(Resource[R]):
     ) -> Emitting[StreamedEvent]:
         """Yields the turn's events from its start, or after the event with that id, to its last one.
 
-        Resumes after a lost connection, without losing or repeating an event.
+        Resumes after a lost connection without losing or repeating an event.
         """
         source = Source(self._events(), last_id=after)
         take = taking(self._answers(tools, approve), lambda _: self)

@@ -64,7 +64,7 @@ class Authentication:
     ) -> Principal:
         """An API key goes before a bearer token, and that before a public key. ``token``: one from outside the headers.
 
-        ``Authorization: Bearer`` takes a token, or an API key, recognized by its form.
+        ``Authorization: Bearer`` takes a token or an API key; their formats differ.
 
         Raises ``AuthenticationFailed``, and ``PermissionDenied`` where a public key is never enough. Raises
         ``RateLimited`` when the credential or company has used up a rate limit, or load is being shed.

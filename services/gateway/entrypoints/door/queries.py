@@ -40,7 +40,7 @@ class QueryModel(BaseModel):
     """Refuses parameters that it doesn't have: a misspelt filter would answer with everything.
 
     Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first
-    problem is reported in its own words.
+    error keeps its own message.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters, for code outside operations. The last value of a repeated one counts."""
+    """The query's parameters, for code outside operations; of a repeated one the last counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 

@@ -23,8 +23,8 @@ _WINDOW_BYTES: Final = 64 * 1024
 class UploadStream:
     """Read once, by one task at a time. ``problem`` is why it ended before its end.
 
-    Each ``window`` seconds of waiting for the caller must bring 64 KiB, or the end: slower callers would hold
-    connections that others need. Time that upstreams take does not count.
+    Each ``window`` seconds of waiting for the caller must bring 64 KiB or the end: slow uploads block connections.
+    Time that upstreams take does not count.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Forwards nothing more and discards a bounded rest, so that a client still sending gets the answer."""
+        """Stops forwarding and drains a bounded rest, so that the response reaches clients that keep sending."""
         if self._stopped:
             return
         self._stopped = True

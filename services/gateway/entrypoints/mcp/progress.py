@@ -52,6 +52,6 @@ class ProgressWriter:
         return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
 
     def _begin_again(self, message: str) -> str:
-        """Discards the text so far: the next step has its own."""
+        """Starts a new text, without the one so far."""
         self._text = self._last = ""
         return message

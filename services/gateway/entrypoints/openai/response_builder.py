@@ -1,8 +1,8 @@
 """Makes responses, and the events of their streams, out of the events of turns.
 
 A turn that waits for answers ends a response, and begins the next one when it has them: the responses of a turn are
-numbered from 0. An event's number follows from its place in the turn's stream. Every replica thus makes the
-same stream of a turn, and resumes it at the same place.
+numbered from 0. An event's number follows from its place in the turn's stream. Every replica thus makes the same
+stream of a turn, and resumes it at the same place.
 """
 
 from typing import Any, Final
@@ -152,7 +152,7 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. Text before the reply becomes an item without content, so that clients don't join it.
+        """Ends the open message. Text other than the reply stays an item without content: clients mustn't join it.
 
         ``value``: the one that the text is the JSON of, which some models put into a fence.
         """

@@ -39,7 +39,7 @@ from services.gateway.entrypoints.openai.response_request import (
     in_words_of_the_client,
     response_head,
 )
-from services.gateway.entrypoints.openai.said_before import Said, said_in
+from services.gateway.entrypoints.openai.said_before import Said, is_instruction, said_in, with_question
 from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
@@ -57,7 +57,7 @@ class ResponseName:
 
     @classmethod
     def parse(cls, text: str) -> "ResponseName":
-        """Raises ``NotFound`` for an invalid id."""
+        """Raises ``NotFound`` unless it is a response's id."""
         turn_id, _, part = text.removeprefix("resp_").partition("_")
         if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
             raise NotFound(f"There is no response {text[:100]!r}.")
@@ -65,7 +65,7 @@ class ResponseName:
 
 
 def session_of(conversation: str) -> str:
-    """Raises ``NotFound`` for an invalid id."""
+    """Raises ``NotFound`` unless it is a conversation's id."""
     session_id = conversation.removeprefix("conv_")
     if not conversation.startswith("conv_") or not is_id(session_id):
         raise NotFound(f"There is no conversation {conversation[:100]!r}.")
@@ -122,8 +122,9 @@ class ResponseTurns:
                 if len(answers) < len(body.items):
                     raise refuse("input", "Answers to calls come alone: say more in the next request.", "invalid_value")
                 return await self._answer(body, answers)
-        said = said_in(body.items)
-        added = [item.text for item in body.items if _is_instruction(item)]
+        items = with_question(body.items)
+        said = said_in(items)
+        added = [item.text for item in items if is_instruction(item)]
         place = await self._place(body, said)
         options = self._options(body, place.model, "\n\n".join(added))
         execute = ExecuteBody.model_construct(content=said.question, correlation_id=None, options=options)
@@ -204,7 +205,7 @@ class ResponseTurns:
     async def _executed(
         self, begun: BegunResponse, place: "_Place", body: ExecuteBody, *, stream: bool
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Events of the new turn. It continues the previous response, in a fork if that has been continued before."""
+        """Events of the new turn. It continues the previous response, in a fork if that already has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
         write, session_id = self.write.part("turn"), place.session_id
@@ -300,7 +301,7 @@ class ResponseTurns:
         return turn, builder.part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
-        """A resumed turn keeps its options: those sent again with tool outputs must not differ."""
+        """Refuses options that differ from those that the turn began with."""
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):
@@ -410,10 +411,6 @@ def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
 
 def _is_of_agent(item: object) -> bool:
     return isinstance(item, MessageInput) and item.role == "assistant"
-
-
-def _is_instruction(item: object) -> bool:
-    return isinstance(item, MessageInput) and item.role in ("system", "developer")
 
 
 def _asks(progress: TurnProgress) -> bool:

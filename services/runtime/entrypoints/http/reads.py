@@ -129,5 +129,5 @@ def _streams(streams: ReadTurnStream) -> APIRouter:
 
 def _found(thing: T | None, name: str) -> T:
     if thing is None:
-        raise NotFound(f"there is no such {name}")
+        raise NotFound(f"There is no such {name}.")
     return thing
