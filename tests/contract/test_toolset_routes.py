@@ -128,6 +128,14 @@ async def test_what_cannot_be_tried_is_an_error(
         await runtime.call(TryToolCall(toolset=DESK, tool=tool, arguments=arguments), identity())
 
 
+async def test_a_finding_names_its_place_once(runtime: HttpToolsetRuntime) -> None:
+    with pytest.raises(ValidationFailed) as refused:
+        await runtime.call(TryToolCall(toolset=DESK, tool="read", arguments={}), identity())
+    [detail] = refused.value.details or ()
+    assert (detail.loc, detail.message) == (["arguments"], '"number" is a required property')
+    assert refused.value.message == f"arguments: {detail.message}"
+
+
 class Connect:
     def __init__(self) -> None:
         self.wanted: list[tuple[str, Sequence[tuple[str, int | None]]]] = []

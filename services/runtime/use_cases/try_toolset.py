@@ -37,7 +37,10 @@ class TryToolset:
         if tool is None:
             raise NotFound(f"Toolset {toolset.name!r} has no tool {call.tool[:100]!r}.")
         if problems := await self.schemas.problems(tool.definition, call.arguments):
-            details = [ErrorDetail(loc=["arguments"], type="invalid", message=problem) for problem in problems]
+            details = [
+                ErrorDetail(loc=["arguments"], type="invalid", message=problem.removeprefix("arguments: "))
+                for problem in problems
+            ]
             raise ValidationFailed("; ".join(problems), details=details)
         context = ToolContext(call.call_id or new_id(), "", "", caller)
         began = monotonic()

@@ -3,12 +3,13 @@
 from collections.abc import Iterable
 from typing import Any
 
+import httpx
 import orjson
 import pytest
 
 from libs.contracts.api.sessions import Citation, Reply, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
 from libs.contracts.asyncapi import examples_of, published_messages
-from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.events.runtime import (
     SessionCreated,
@@ -20,14 +21,17 @@ from libs.contracts.events.runtime import (
     TurnCompleted,
     TurnFailed,
     TurnQueued,
+    TurnStarted,
 )
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Event, public_name
 from services.gateway.domain.public_view import public_event
 from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent
 from tests.support.public_agents import AGENT_ID, SHOP, connect
-from tests.unit.gateway.test_execute import PATH, SESSION, STREAM, started
+from tests.unit.gateway.test_chat_completions import CONFIGURATION
+from tests.unit.gateway.test_execute import PATH, SESSION, STREAM
 from tests.unit.gateway.test_session_socket import happen, opened
 
 pytestmark = pytest.mark.virtual_time
@@ -39,15 +43,21 @@ ERROR = ErrorInfo(
     details=[ErrorDetail(loc=["model"], type="model", message="10.0.0.9 is away")],
 )
 SPENT = ErrorInfo(type=ErrorKind.BUDGET, message="cost 25.37 of 1", details=ERROR.details)
+NEUTRAL = "The assistant cannot answer right now. Please try again later."
 ATTRIBUTION = {"model": "openai:gpt", "user_id": "user-of-the-company", "key_id": "user-of-the-company"}
 
 
+def session_of(sent: Sent) -> str:
+    assert isinstance(sent.command, ExecuteTurn)
+    return sent.command.session_id
+
+
 def told(sent: Sent) -> Iterable[Event]:
-    turn = {"session_id": SESSION, "turn_id": sent.command_id}
+    turn = {"session_id": session_of(sent), "turn_id": sent.command_id}
     call = {**turn, "step": 1, "call_id": "c", "name": "ledger_lookup"}
     asked = RequestedToolCall(id="c", name="ledger_lookup", arguments={"of": "payroll"})
     action = RequiredAction(action_id="a", kind="approval", tool_call=asked, expires_at="2030-01-01T00:00:00.000000Z")
-    yield started(sent)
+    yield TurnStarted(**turn, attempt=1, user_message_id="m1")
     yield ToolCallStarted(**call, arguments={"of": "payroll"})
     yield TurnActionRequired(**turn, step=1, action=action)
     yield TurnActionResolved(
@@ -64,7 +74,7 @@ def answered(sent: Sent) -> Event:
         message_id="m2",
         response=Reply(content="Hello.", tool_calls=[record], citations=[citation]),
         correlation_id=sent.correlation_id,
-        session_id=SESSION,
+        session_id=session_of(sent),
         turn_id=sent.command_id,
         user_message_id="m1",
         usage=Usage(input_tokens=47110815, cost="25.37"),
@@ -76,7 +86,7 @@ def answered(sent: Sent) -> Event:
 
 def broken(sent: Sent) -> Event:
     usage = Usage(cost="25.37")
-    return TurnFailed(session_id=SESSION, turn_id=sent.command_id, error=ERROR, usage=usage, **ATTRIBUTION)
+    return TurnFailed(session_id=session_of(sent), turn_id=sent.command_id, error=ERROR, usage=usage, **ATTRIBUTION)
 
 
 def refused(_: Sent) -> Event:
@@ -115,7 +125,7 @@ async def test_a_failure_is_told_in_neutral_words_with_a_reference(public: Gatew
     answer = await public.client.post(PATH, params=key, json={"content": "Hi"})
     check(answer.text)
     error = answer.json()["error"]
-    assert error["message"] == "The assistant cannot answer right now. Please try again later."
+    assert error["message"] == NEUTRAL
     assert error["correlation_id"] == answer.headers["x-correlation-id"]
     assert "details" not in error
     streamed = await public.client.post(PATH, params=key, json={"content": "Hi"}, headers=STREAM)
@@ -200,6 +210,33 @@ async def test_a_socket_shows_no_more(public: Gateway, monkeypatch: pytest.Monke
         await socket.until(lambda it: "error" in it.names)
         check(orjson.dumps(socket.messages).decode())
         assert socket.names.count("turn.tool_call.started") == 1
+
+
+@pytest.mark.parametrize(("end", "says"), [(answered, "Hello."), (broken, NEUTRAL), (refused, NEUTRAL)])
+async def test_a_run_of_ag_ui_shows_no_more(public: Gateway, end: Any, says: str) -> None:
+    key = await public_principal(public)
+    public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, CONFIGURATION)
+
+    def upstream(sent: Sent) -> Iterable[Event]:
+        if not isinstance(sent.command, CreateSession):
+            return [end(sent)] if end is refused else [*told(sent), end(sent)]
+        opened = sent.command.session_id
+        messages = {"messages": [], "total": 0, "has_more": False}
+        public.upstreams.answers["GET", "runtime", f"/internal/sessions/{opened}/messages"] = (200, messages)
+        return [SessionCreated(session_id=opened, config_hash="abc", owner_id="user-of-the-company", agent_id=AGENT_ID)]
+
+    public.bus.upstream = upstream
+    application = next(each for each in public.api.protocols if each.prefix == "/ag-ui")
+    message = {"id": "1", "role": "user", "content": "Hi"}
+    run = {"threadId": new_id(), "runId": new_id(), "messages": [message], "state": {}, "tools": [], "context": []}
+    async with httpx.AsyncClient(
+        transport=httpx.ASGITransport(application),  # type: ignore[arg-type]
+        base_url="http://gateway",
+        headers={"Origin": SHOP},
+    ) as page:
+        answer = await page.post("/ag-ui/support", params=key, json=run)
+    check(answer.text)
+    assert says in answer.text
 
 
 async def test_limits_of_the_company_are_not_told(public: Gateway) -> None:

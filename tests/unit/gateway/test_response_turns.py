@@ -22,10 +22,12 @@ MOVED_ON = Conflict("gone on", details=[ErrorDetail(loc=[], type="session_moved_
 
 
 class Runtime:
-    """Refuses turns; ``forks`` are what sessions were copied for, ``deleted`` those that are gone."""
+    """Refuses turns, which are ``asked`` for; ``forks`` are what sessions were copied for, ``deleted`` those that are
+    gone."""
 
     def __init__(self, *refusals: Exception) -> None:
         self.refusals = list(refusals)
+        self.asked: list[dict[str, Any]] = []
         self.forks: list[dict[str, Any]] = []
         self.deleted: list[str] = []
 
@@ -37,7 +39,8 @@ class Runtime:
         self.deleted.append(session_id)
 
     @asynccontextmanager
-    async def submit(self, *_: object, **__: object) -> AsyncIterator[Any]:
+    async def submit(self, *_: object, **asked: Any) -> AsyncIterator[Any]:
+        self.asked.append(asked)
         raise self.refusals.pop(0)
         yield
 
@@ -84,3 +87,10 @@ async def test_a_copy_beside_a_session_that_went_on_goes_with_its_refused_turn(
     await refused(runtime, store=True, key=key)
     assert [fork["expires_after"] for fork in runtime.forks] == [None]
     assert runtime.deleted == deleted
+
+
+async def test_no_turn_is_given_less_than_the_whole_conversation() -> None:
+    """`truncation` is "disabled": in the session itself, and in a copy of it."""
+    runtime = Runtime(MOVED_ON, BudgetExceeded("used up"))
+    await refused(runtime, store=True)
+    assert [asked["whole_history"] for asked in runtime.asked] == [True, True]

@@ -260,6 +260,25 @@ def test_a_webhook_that_delivers_nothing_is_not_called_enabled(run: Run) -> None
     assert run("studio/pages/webhooks.js", in_world(DRAWN + failing)) == ["enabled", "failing"]
 
 
+def test_a_delivery_that_waits_can_be_delivered_now(run: Run) -> None:
+    waiting = """
+      signIn("webhooks:read", "webhooks:write");
+      const created_at = "2026-01-01T00:00:00Z";
+      const webhook = { id: "w", url: "https://example.com/", event_types: [], status: "enabled", created_at };
+      const delivery = { id: "d", type: "turn.completed", event_id: "e", status: "pending", attempts: 3, created_at };
+      const deliveries = { deliveries: [delivery], total: 1 };
+      serve(({ path }) => Response.json(path.endsWith("/deliveries/") ? deliveries : webhook));
+      show(["w"]);
+      await until(() => button("Deliver now"));
+      button("Deliver now").click();
+      const sent = () => requests.filter(({ method }) => method === "POST").map(({ path }) => path);
+      await until(() => sent().length);
+      return end(sent());
+    """
+    sent = run("studio/pages/webhooks.js", in_world(DRAWN + waiting))
+    assert sent == ["/webhooks/w/deliveries/d/redeliver/"]
+
+
 def test_consumer_lag_says_that_it_is_read(run: Run) -> None:
     slow = """
       let answer;

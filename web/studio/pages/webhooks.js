@@ -144,8 +144,8 @@ function columnsOf({ run, busy }) {
     { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
     {
       label: "",
-      cell: ({ id, status }) => allows("webhooks:write") && status !== "pending" && html`
-        <button class="button small" disabled=${busy} onClick=${() => run(id)}>Redeliver</button>`,
+      cell: ({ id, status }) => allows("webhooks:write") && html`
+        <button class="button small" disabled=${busy} onClick=${() => run(id)}>${status === "pending" ? "Deliver now" : "Redeliver"}</button>`,
     },
   ];
 }

@@ -5,14 +5,16 @@ from html import unescape
 from typing import Final
 
 # Texts in brackets are bounded, since a text of opening ones would be searched from each of them to its end.
-_INLINE: Final = re.compile(r"!?\[([^\]]{0,1000})\]\(\s*<?data:(?:[^()]|\([^()]*\))*\)", re.IGNORECASE)
+_INLINE: Final = re.compile(
+    r"!?\[((?:[^\[\]]|\[[^\[\]]{0,1000}\]){0,1000})\]\(\s*<?data:(?:[^()]|\([^()]*\))*\)", re.IGNORECASE
+)
 _DEFINITION: Final = re.compile(r"^ {0,3}\[([^\]\n]{1,1000})\]:[ \t]*<?data:[^\n]*\n?", re.IGNORECASE | re.MULTILINE)
 _REFERENCE: Final = re.compile(r"!\[([^\]]{0,1000})\](?:\[([^\]]{0,1000})\])?")
 _ATTRIBUTE: Final = re.compile(
     r"(\b(?:src|srcset|href|poster|data)\s*=\s*)(?:\"\s*data:[^\"]*\"|'\s*data:[^']*'|data:[^\s>]+)", re.IGNORECASE
 )
 _TAG: Final = re.compile(r"<img\b([^>]{0,2000})>", re.IGNORECASE)
-_ALT: Final = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)')", re.IGNORECASE)
+_ALT: Final = re.compile(r"\balt\s*=\s*(?:\"([^\"]*)\"|'([^']*)'|([^\s\"'>]+))", re.IGNORECASE)
 
 
 def emptied_addresses(html: str) -> str:
@@ -40,4 +42,4 @@ def _alternative(image: re.Match[str]) -> str:
     if 'src="data:"' not in image.group(1).replace("SRC", "src").replace(" ", ""):
         return image.group()
     found = _ALT.search(image.group(1))
-    return unescape(found.group(1) or found.group(2) or "") if found else ""
+    return unescape(found.group(1) or found.group(2) or found.group(3) or "") if found else ""

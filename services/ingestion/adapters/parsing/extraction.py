@@ -14,8 +14,8 @@ from services.ingestion.domain.documents import ParsedDocument, Segment
 
 _TITLE = re.compile(r"<title\b[^>]*>([^<]{1,500})</title", re.IGNORECASE)
 _HEAD_ELEMENTS = re.compile(r"<title\b[^>]*>[^<]*</title\s*>|<meta\b[^>]*>", re.IGNORECASE)
-# The converter drops what is in it, as if scripts ran.
-_NOSCRIPT = re.compile(r"</?noscript\b[^>]*>", re.IGNORECASE)
+# The converter drops what is in one of these, as if scripts ran, and calls each of the others "SVG Image".
+_WRAPPERS = re.compile(r"</?(?:noscript|svg)\b[^>]*>", re.IGNORECASE)
 _TITLE_SHOWN = 1000
 _TABLE_ROW = re.compile(r"^\| .*$", re.MULTILINE)
 _PADDING = re.compile(r"(?<=\S)  +(?=\S)|  +(?=\|)|(?<=---)-+")
@@ -27,7 +27,7 @@ _PAGES_OF_A_PART = 8
 def html(text: str) -> ParsedDocument:
     title = _TITLE.search(text)
     # The converter would put what the head says in front of the text, as if it were part of it.
-    content = _NOSCRIPT.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
+    content = _WRAPPERS.sub("", _HEAD_ELEMENTS.sub("", emptied_addresses(text))).encode("utf-8", "replace")
     # Its clean-up takes forms and navigation for decoration.
     converted = extracted(content, "text/html", html_options={"preprocessing": {"enabled": False}})
     body = without_data_images(_clean(converted.content))

@@ -159,6 +159,7 @@ def test_json_nested_deeply_is_read_or_refused(read) -> None:
         ("<nav><ul><li>Ferries</li></ul></nav><p>At seven.</p>", "- Ferries\n\nAt seven.\n"),
         ("<p>At seven.</p><noscript><p>No script.</p></noscript>", "At seven.\n\nNo script.\n"),
         ("<header>Harbour</header><main>Pier 3</main><footer>Foot</footer>", "Harbour\n\nPier 3\n\nFoot\n"),
+        ("<p>Pier <svg><path d='M0 0'/><text>3</text></svg> now</p><p><svg><path/></svg></p>", "Pier 3 now\n"),
     ],
 )
 def test_html_is_read_whole(read, body: str, text: str) -> None:
@@ -178,6 +179,8 @@ IMAGE = "data:image/png;base64," + "iVBORw0KGgo" * 50
         ("a.html", "<p>The word data: is no image.</p>", "The word data: is no image.\n"),
         ("a.md", f"See ![the map]({IMAGE}) here.\n", "See the map here.\n"),
         ("a.md", f"See ![the map](<{IMAGE}> 'Map') here, ![b](b.png).\n", "See the map here, ![b](b.png).\n"),
+        ("a.md", f"See ![the [old] map]({IMAGE}), [![b]({IMAGE})](b.html).", "See the [old] map, [b](b.html)."),
+        ("a.md", f"See <img alt=map src={IMAGE}> here.", "See map here."),
         ("a.md", f"See ![the map][m] and ![m].\n\n[m]: {IMAGE}\n[n]: a.png\n", "See the map and m.\n\n[n]: a.png\n"),
         (
             "a.md",
