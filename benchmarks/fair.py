@@ -1,8 +1,8 @@
 """`aes bench fair`: what a company that floods every queue costs another.
 
-One company takes turns, uploads and has 11 bytes ingested at a steady pace, first alone, then beside another one that
-keeps every queue full: turns, streams, uploads, ingestions of text that is slow to cut, and webhooks that fail. The
-flood is a process of its own: `python -m benchmarks.fair BASE_URL API_KEY FAILING_URL`.
+One company runs turns, uploads files and ingests 11 bytes at a steady pace, first alone, then during a flood. For the
+flood another company keeps every queue full: turns, streams, uploads, text that is slow to chunk, and failing webhooks.
+The flood runs in its own process: `python -m benchmarks.fair BASE_URL API_KEY FAILING_URL`.
 """
 
 import asyncio

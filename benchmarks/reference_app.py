@@ -1,8 +1,8 @@
 """The hand-written reference app of the benchmarks, an afternoon's work: `python -m benchmarks.reference_app`.
 
-One FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the service's guarantees: a turn
-that the process does not survive is lost, a retried request is carried out twice, nothing orders two requests of
-one session, and there is no authentication, no queue and no record of events. Prints its port when it is ready.
+One FastAPI process with pydantic-ai and the history in PostgreSQL. It has none of the service's guarantees: a crash
+loses turns, a retried request runs twice, and nothing orders two requests of one session. It has no authentication,
+queue or record of events. Prints its port when it is ready.
 """
 
 import os

@@ -4,8 +4,8 @@
 
 It shows what a service does that agents call. A booking is made once for each Idempotency-Key, however often the
 request comes: the Agent Execution Service sends the same key when it repeats a call. Requests carry `Authorization:
-Bearer` with the key of the environment variable TICKET_OFFICE_KEY (`berth-4711` by default), which toolsets refer to
-as a secret. tickets-openapi.yaml describes the service; http-toolset.yaml makes tools of its requests by hand.
+Bearer` with the key from TICKET_OFFICE_KEY, `berth-4711` by default. Toolsets refer to it as a secret.
+tickets-openapi.yaml describes the service; http-toolset.yaml makes tools of its requests by hand.
 """
 
 import os

@@ -88,7 +88,7 @@ from services.runtime.use_cases.try_toolset import Connectors, TryToolset
 _log = structlog.get_logger("runtime")
 MIGRATIONS = Path(__file__).parent / "migrations"
 _RENEWALS_PER_LEASE = 3
-# The commit that the reconciler is told of beforehand takes milliseconds; the second pass is for a slow one.
+# The reconciler is notified just before a commit, which takes milliseconds; the second pass is for a slow one.
 _RECONCILE_AFTER = (0.02, 0.25)
 _EXPIRY_SECONDS = 2.0
 

@@ -58,7 +58,7 @@ class InlineImages:
         content = _decoded(given)
         extension = next((each for each in _EXTENSIONS if TYPES[each].begins(content[:16])), None)
         if extension is None:
-            raise ValueError("this is no PNG, JPEG, GIF, WebP or BMP image")
+            raise ValueError("this isn't a PNG, JPEG, GIF, WebP or BMP image")
         image = InlineImage(extension, content, tuple(place))
         url = f"data:{image.content_type};sha256,{image.digest}"
         if url not in self.waiting and len(self.waiting) == _MOST:
@@ -80,4 +80,4 @@ def _decoded(given: str) -> bytes:
         # Some encoders break lines.
         return base64.b64decode("".join(given[head.end() if head else 0 :].split()), validate=True)
     except (binascii.Error, ValueError):
-        raise ValueError("the data of the image is no Base64") from None
+        raise ValueError("the image isn't valid Base64") from None

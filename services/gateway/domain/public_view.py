@@ -1,8 +1,8 @@
 """The public view: turns, events and errors as a public principal gets them.
 
-Anybody who opens a page with the key in it sees the conversation, not how it was made: no tools and their results,
-models, costs, users and keys of the company, and no text of an error that the service or a provider wrote for its
-operators. The calls of client tools stay, since the page runs them.
+Anybody can open a page that contains a public key, so its view has the conversation alone. It leaves out tools and
+their results, models, costs, the company's users and keys, and error texts meant for operators. The calls
+of client tools stay, since the page runs them.
 """
 
 from collections.abc import Callable, Collection

@@ -75,4 +75,4 @@ class TimelineQuery:
 
 class Restarting(ServiceUnavailable):
     def __init__(self) -> None:
-        super().__init__("The service is being restarted; go on after the last event that you have.", retry_after=2)
+        super().__init__("The service is restarting. Reconnect with the id of your last event.", retry_after=2)

@@ -25,9 +25,9 @@ _Asked = tuple[Identity, bytes]
 class Agents:
     """Asks the registry for agents, and the runtime for the models of its providers.
 
-    Normalised configurations are kept for 30 s or until an event about the agent (``forget``): sessions that one after
-    the other begin with the same agent would otherwise cost a request each. Configurations that name something of the
-    company's own, knowledge bases or toolsets, are checked every time.
+    Normalised configurations are cached for 30 s or until an event about the agent (``forget``), so that sessions with
+    the same agent don't cost a request each. Configurations that name knowledge bases or toolsets of the company are
+    checked every time.
     """
 
     def __init__(self, upstreams: UpstreamClient, fresh: Callable[[], bool], monotonic: Callable[[], float]) -> None:

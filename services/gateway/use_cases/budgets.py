@@ -55,7 +55,7 @@ class Budgets:
             "limit": 1,
             **{name: value for name, value in whose.items() if value is not None},
         }
-        # Of all users: whoever may make budgets need not see what others have used.
+        # Of all users: a caller that may make budgets need not have the right to see the usage of others.
         reader = Identity(company_id=company_id, user_id="gateway", key_id="gateway", scopes={Scope.COMPANY_READ})
         reply = await self.upstreams.request("GET", "timeline", "/internal/usage", reader, params=params)
         totals = UsageReport.model_validate_json(checked(reply)).totals

@@ -129,7 +129,7 @@ class VisibleDeadLetters:
     async def get(self, reader: Identity, letter_id: str) -> ListedLetter:
         """With its payload. Raises ``NotFound``."""
         view = view_of(reader)
-        # What is no id costs Kafka nothing.
+        # Invalid ids are refused without a request to Kafka.
         parse_letter_id(letter_id)
         async with answered_within(_GET_SECONDS), self.permits, self.connect() as session:
             return await _find(session, view, letter_id)

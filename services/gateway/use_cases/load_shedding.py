@@ -1,4 +1,4 @@
-"""Load shedding: a gateway that is too busy for all delays or refuses requests of the company that sends most."""
+"""Load shedding: an overloaded gateway delays or refuses requests of the company that uses the most time."""
 
 import asyncio
 import math
@@ -39,7 +39,7 @@ class _Sender:
 
 
 class LoadShedding:
-    """Bounds the company that sends most while an event loop is late and others want something.
+    """Bounds the busiest company while an event loop is late and other companies have requests.
 
     A company alone is never bounded, nor one beside which the others ask for next to nothing, and none to less than
     ``LEAST_PER_SECOND``. While there is time for all, bounds rise until they hold nobody back.

@@ -31,7 +31,7 @@ class StreamPlaces:
         self._limits = limits
         self._open: Counter[str] = Counter()
         self._held: Counter[str] = Counter()
-        # Whoever asks about a company, or waits for it, keeps its lock.
+        # A lock lives as long as a task holds it or waits for it.
         self._asking: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self._full_until: dict[str, float] = {}
 
@@ -79,7 +79,7 @@ class StreamPlaces:
                 limit = self._limits.of(company_id, STREAMS)
                 spare = 0 if limit is None or not self._open[company_id] else block_of(limit)
                 self._held[company_id] = min(self._held[company_id], self._open[company_id] + spare)
-            # Those of 0 are told once more, so that they are free at once.
+            # Counts of 0 are sent once more, so that their places are free at once.
             await self._shared.renew_places({company_id: self._held[company_id] for company_id in stated})
             self._held = +self._held
 
@@ -103,6 +103,6 @@ class StreamPlaces:
                 return
             self._held[company_id] = places.held
             if places.held <= self._open[company_id]:
-                # A flood of refused requests is no flood of look-ups.
+                # A flood of refused requests must not become a flood of look-ups.
                 self._full_until[company_id] = loop.time() + _REFUSED_SECONDS
                 raise rate_exceeded(STREAMS, limit, places.held + places.others, _RETRY_SECONDS)

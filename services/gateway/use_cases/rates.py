@@ -16,10 +16,10 @@ _log = structlog.get_logger("gateway.limits")
 _IDLE_SECONDS: Final = 60.0
 _PRUNE_ABOVE: Final = 10_000
 _OUTAGE_SECONDS: Final = 5.0
-# A flood of refused requests is no flood of look-ups, nor one of turns that their worker refuses.
+# A flood of refused requests must not become one of look-ups, or of turns that workers refuse.
 _SHORTEST_SECONDS: Final = 0.2
 _BACKLOG_SECONDS: Final = 0.5
-# Callers of a company with a full backlog who are told to come back in the same second, and the longest they are told.
+# How many callers of a company with a full backlog get the same Retry-After, and the longest one.
 _RETRIES_PER_SECOND: Final = 20
 _LONGEST_RETRY: Final = 7
 _BLOCKS: Final = 20
@@ -119,7 +119,7 @@ class Rates:
         while bucket.tokens == 0:
             if (wait := bucket.empty_until - self._monotonic()) > 0:
                 return math.ceil(wait)
-            # Whoever gives up must not take the tokens along that the others wait for.
+            # Shielded: a caller that gives up must not cancel the request that others wait for.
             await asyncio.shield(self._ask(bucket, holder, name, per_minute))
         bucket.tokens -= 1
         if bucket.tokens < block_of(per_minute) // 2 and bucket.empty_until <= now:

@@ -30,6 +30,6 @@ class KnowledgeRetriever(Protocol):
     async def retrieve(self, query: str, knowledge_bases: Sequence[KnowledgeBaseRef], caller: Identity) -> Retrieved:
         """Chunks for `query` from all of `knowledge_bases`, best first.
 
-        A knowledge base that is gone, or an ingestion service that does not answer within the adapter's
-        deadline, is a warning and not an error: the turn goes on without it. Safe to repeat.
+        A deleted knowledge base, or no answer within the adapter's deadline, is a warning: the turn continues
+        without it. Safe to retry.
         """

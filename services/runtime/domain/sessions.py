@@ -80,8 +80,11 @@ class SessionWriter(Protocol):
         """None when the session has no messages of that turn. Those of a fork keep the turns that they came from."""
 
     async def fork(self, fork: Fork) -> ForkedSession | None:
-        """Adds the session with copies of the messages of completed turns; None when the id is taken, by a session that
-        was deleted too, or the source is no longer active. What the source gets meanwhile is not part of it."""
+        """Adds the session with copies of the messages of completed turns.
+
+        None when the id is or was in use, or the source is no longer active. Messages that the source gets meanwhile
+        are not copied.
+        """
 
     async def find(self, session_id: str) -> LockedSession | None:
         """As ``lock``, without the lock: nobody waits for a reader."""

@@ -185,7 +185,7 @@ async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
     """An image block must name an image; a file block takes any file."""
     errors = [
-        _block_error(place, "image", "wrong_kind", "this artifact is no image: refer to it by a file block")
+        _block_error(place, "image", "wrong_kind", "this artifact isn't an image: refer to it by a file block")
         for place, part in enumerate(parts)
         if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
     ]

@@ -161,9 +161,8 @@ class WebhookQueue(Protocol):
     ) -> Sequence[Sequence[DueDelivery]]:
         """The first deliveries, in order, of chains whose next attempt is due, but for the chains of ``without``.
 
-        Those that are due longest come first; of a webhook that fails those that became due last, since a test, or what
-        is to be delivered again, must not wait behind all that failed. Of one that rests nothing but first attempts of
-        those are due.
+        The longest due come first. For a failing webhook the newest come first, since tests and redeliveries must not
+        wait behind everything that failed. While it rests, only first attempts of tests and redeliveries are due.
         """
 
     async def record(

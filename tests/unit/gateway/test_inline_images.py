@@ -181,9 +181,9 @@ async def test_repeats_find_what_was_stored(public: Gateway, artifacts: Artifact
 @pytest.mark.parametrize(
     ("url", "reason"),
     [
-        (data_url(b"<svg/>", "image/svg+xml"), "this is no PNG, JPEG, GIF, WebP or BMP image"),
-        (data_url(b"%PDF-1.7", "image/png"), "this is no PNG, JPEG, GIF, WebP or BMP image"),
-        ("data:image/png;base64,AA*A", "the data of the image is no Base64"),
+        (data_url(b"<svg/>", "image/svg+xml"), "this isn't a PNG, JPEG, GIF, WebP or BMP image"),
+        (data_url(b"%PDF-1.7", "image/png"), "this isn't a PNG, JPEG, GIF, WebP or BMP image"),
+        ("data:image/png;base64,AA*A", "the image isn't valid Base64"),
         ("data:image/png,AAAA", "a data: URL needs ;base64, before the data"),
         (f"data:image/png;sha256,{'0' * 64}", "a data: URL needs ;base64, before the data"),
     ],
@@ -311,7 +311,7 @@ async def test_a2a_takes_raw_images(public: Gateway, artifacts: Artifacts) -> No
     parts[1]["raw"] = base64.b64encode(b"%PDF-1.7").decode()
     answer = await _post(public, "/a2a/support/message:send", {"message": {**message, "messageId": new_id()}})
     assert answer.status_code == 400
-    assert "message.parts.1.raw: this is no PNG" in answer.text
+    assert "message.parts.1.raw: this isn't a PNG" in answer.text
 
 
 async def test_ag_ui_takes_images_in_messages(public: Gateway, artifacts: Artifacts) -> None:

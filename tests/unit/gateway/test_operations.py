@@ -291,7 +291,7 @@ async def test_secrets_are_never_shown(public: Gateway, operator: Caller) -> Non
 @pytest.mark.parametrize(
     ("payload", "headers", "note"),
     [
-        (b"password=secret", {}, "It is no JSON."),
+        (b"password=secret", {}, "It isn't JSON."),
         (b'"' + b"x" * 300_000 + b'"', {}, "larger than"),
         (b"", {"dlq_omitted_bytes": "2000000"}, "too large for a letter"),
     ],

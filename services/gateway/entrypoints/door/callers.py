@@ -66,8 +66,8 @@ class Authentication:
 
         ``Authorization: Bearer`` takes a token or an API key; their formats differ.
 
-        Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
-        when a rate limit of the credential or its company is used up, or the service is too busy for what it sends.
+        Raises ``AuthenticationFailed``, and ``PermissionDenied`` where a public key is never enough. Raises
+        ``RateLimited`` when the credential or company has used up a rate limit, or load is being shed.
         """
         secret = request.headers.get("x-api-key")
         bearer = _bearer(request)

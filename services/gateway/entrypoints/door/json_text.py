@@ -76,7 +76,7 @@ def _check_text(text: str, loc: Sequence[str | int], found: list[ErrorDetail]) -
         message = "the text has a NUL character"
         found.append(ErrorDetail(loc=place, type="nul_character", message=message, hint="leave it out"))
     if not text.isascii() and any("\ud800" <= character <= "\udfff" for character in text):
-        raise InvalidRequest("The body has a lone surrogate, which is no character.")
+        raise InvalidRequest("The body contains an unpaired UTF-16 surrogate.")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -26,12 +26,12 @@ _WEIGHT: Final = re.compile(r"q\s*=\s*([01](?:\.\d{0,3})?)", re.ASCII)
 _DIGITS: Final = re.compile(r"[0-9]{1,10}", re.ASCII)
 
 _IDEMPOTENCY: Final = (
-    "A text of your choice that marks a repeat of this request: a repeat changes nothing and gets the first one's"
-    " outcome. With another body it is refused."
+    "A text of your choice. Sending the request again with the same key changes nothing and returns the first outcome."
+    " A different body is refused."
 )
 _LAST_EVENT_ID: Final = (
-    "With `Accept: text/event-stream`: go on after the event with this `id`. Clients of server-sent events send it by"
-    " themselves when they reconnect."
+    "With `Accept: text/event-stream`: resume after the event with this `id`. Clients of server-sent events send it"
+    " automatically when they reconnect."
 )
 _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`: do not wait for it."
 
@@ -125,7 +125,7 @@ class ShortPageQuery(QueryModel):
 
 class PageQuery(ShortPageQuery):
     after: _Cursor | SkipJsonSchema[None] = Field(
-        None, serialization_alias="cursor", description="`next` of the page before, to go on behind it."
+        None, serialization_alias="cursor", description="`next` of the previous page."
     )
 
 

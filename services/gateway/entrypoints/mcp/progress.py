@@ -32,7 +32,7 @@ class ProgressWriter:
             case runtime.TurnStarted():
                 return "The agent is working."
             case runtime.TurnRestarted():
-                return self._begin_again("Another worker goes on with it.")
+                return self._begin_again("Another worker has resumed the turn.")
             case runtime.ToolCallStarted():
                 return self._begin_again(f"Calls {event.name}.")
             case runtime.ToolCallCompleted():

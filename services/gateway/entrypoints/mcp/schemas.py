@@ -17,7 +17,7 @@ class NoArguments(StrictModel):
 class Ask(StrictModel):
     message: MessageText = Field(description="What you say to the agent.")
     session_id: SessionId | None = Field(
-        default=None, description="The conversation to go on with, as an earlier answer named it. Left out: a new one."
+        default=None, description="The conversation to continue, as an earlier answer named it. Left out: a new one."
     )
 
 

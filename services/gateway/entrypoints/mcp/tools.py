@@ -76,7 +76,7 @@ _KINDS: Final = {
         title="Ask an agent",
         description=(
             "Sends a message to an agent and returns its reply. The answer names a session_id: give it with the next"
-            " message to go on with the conversation. With the status waiting, a person or program has to act first;"
+            " message to continue the conversation. With the status waiting, a person or program has to act first;"
             " the answer says how."
         ),
         takes=AskAgent,

@@ -82,7 +82,9 @@ class FunctionCall(SaidAgain):
         except NotJson:
             arguments = None
         if not isinstance(arguments, dict):
-            raise refuse("input", f"The arguments of call {self.call_id[:200]!r} are no JSON object.", "invalid_value")
+            raise refuse(
+                "input", f"The arguments of call {self.call_id[:200]!r} must be a JSON object.", "invalid_value"
+            )
         return {"id": self.call_id, "name": self.name, "arguments": arguments}
 
 

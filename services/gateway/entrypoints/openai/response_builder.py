@@ -1,8 +1,8 @@
 """Makes responses, and the events of their streams, out of the events of turns.
 
 A turn that waits for answers ends a response, and begins the next one when it has them: the responses of a turn are
-numbered from 0. Every event has a number that follows from its place in the turn's stream, so that any replica makes
-the same stream of the same turn, and cuts it at the same place.
+numbered from 0. An event's number follows from its place in the turn's stream. Every replica thus makes the same
+stream of a turn, and resumes it at the same place.
 """
 
 from typing import Any, Final

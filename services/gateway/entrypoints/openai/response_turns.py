@@ -199,7 +199,7 @@ class ResponseTurns:
             else:
                 return wanted
         if agent.agent_id != session.agent_id or (agent.agent_id is None and agent.config_hash != session.config_hash):
-            raise refuse("model", f"This conversation goes on with its own agent, {own!r}.", "unsupported_value")
+            raise refuse("model", f"This conversation belongs to the agent {own!r}.", "unsupported_value")
         return wanted
 
     async def _executed(
@@ -321,8 +321,8 @@ class ResponseTurns:
     ) -> AsyncGenerator[list[Json] | None, None]:
         """The events of the response's stream, some at a time; ``None`` to keep the stream alive.
 
-        Ends with the response. When nothing is to be stored its session is removed before the last event, or once the
-        client ``has_left``: nobody could ask for the response any more, so its turn is cancelled.
+        Ends with the response. The session of an unstored response is removed before the last event, or once the
+        client ``has_left``: nobody could ask for it any more, so its turn is cancelled.
         """
         try:
             async with aclosing(self._made(begun)) as events:

@@ -162,8 +162,8 @@ async def follow_artifact_link(
     _signature: _Signature = None,
 ) -> Response:
     path = f"/internal/artifact-links/{id_of(id, 'artifact')}"
-    # Every parameter as it was given, and as often: the signature covers all of them. A public key that a page adds
-    # so that it may read the answer is no part of the link.
+    # Every parameter as it was given, and as often: the signature covers all of them. It doesn't
+    # cover a public key, which pages add so that they may read the answer.
     given = parse_qsl(request.scope["query_string"].decode("latin-1"), keep_blank_values=True)
     query = urlencode([(name, value) for name, value in given if name not in PUBLIC_KEYS])
     place = f"{path}?{query}" if query else path
@@ -174,8 +174,8 @@ async def follow_artifact_link(
     _OF_SESSION,
     summary="Upload a file into a session",
     description=(
-        "One file in a field named `file`, of at most 50 MB. The type is told by the extension and checked"
-        " against the content; it decides how the file is processed. Refer to it from messages by its"
+        "One file in a field named `file`, of at most 50 MB. The extension determines the type, which is"
+        " checked against the content and decides how the file is processed. Refer to it from messages by its"
         " `artifact_id`, or by its `url` for an image."
     ),
     status_code=201,

@@ -42,9 +42,9 @@ async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Respon
     "/",
     summary="Make a budget",
     description=(
-        "Limits what turns of the company, or of one of its users or keys, may take in a day, in a month (UTC) or at"
-        " all. A turn that comes when it is used up is refused with 429 `budget_exceeded`; turns that were taken in"
-        " before go on and count. A day and a month begin with what they have taken so far."
+        "Limits what turns of the company, or of one of its users or keys, may use per day, per month (UTC) or in"
+        " total. Once it is used up, new turns are refused with 429 `budget_exceeded`. Turns accepted earlier continue"
+        " and count. A budget per day or month begins with the use of that day or month so far."
     ),
     status_code=201,
     responses={201: answer("The new budget.", Budget, location=True), **errors(409)},

@@ -32,8 +32,8 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
     summary="Make a connection",
     description=(
         "A public key that pages of the allowed origins may use to talk to one agent: to open sessions"
-        " with it, execute in them, read them and use their artifacts. Whoever has a session's id may"
-        " go on with it; sessions cannot be listed with a public key."
+        " with it, execute in them, read them and use their artifacts. Anybody who has a session's id may"
+        " continue it; sessions cannot be listed with a public key."
     ),
     status_code=201,
     responses={201: answer("The new connection.", Connection, location=True), **errors(404, 409)},

@@ -73,8 +73,8 @@ def _payload(letter: DeadLetter) -> dict[str, Any]:
     try:
         value = orjson.loads(letter.value)
     except orjson.JSONDecodeError:
-        # Nothing tells where a secret would stand in it.
-        return _not_shown("It is no JSON.")
+        # Secrets in it could not be found and masked.
+        return _not_shown("It isn't JSON.")
     return {"value": mask_value(value), "note": None}
 
 

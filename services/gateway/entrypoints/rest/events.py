@@ -168,7 +168,7 @@ async def _rendered(
     try:
         async for some in events:
             if isinstance(some, int):
-                # Without data it is no event, but clients keep the id to go on after.
+                # Clients dispatch no event without data, but they keep the id and resume after it.
                 yield b": keep-alive\nid: %d\n\n" % some
             else:
                 for piece in in_pieces(each.rendered_as(form) for each in some):

@@ -102,7 +102,7 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
     summary="Upload files",
     description=(
         "One file or several in fields named `file`, of at most 50 MB each: all are stored, or none."
-        " The type is told by the extension and checked against the content. One file is answered with"
+        " The extension determines the type, which is checked against the content. One file is answered with"
         " its record, several with a list."
     ),
     status_code=201,

@@ -167,8 +167,8 @@ async def list_dead_letters(
     "/dead-letters/{id}/",
     summary="Get a dead letter",
     description=(
-        "With headers and payload. Signed identities, and what looks like a secret, are not shown; nor is a payload"
-        " that is no JSON."
+        "With headers and payload. Signed identities, text that looks like a secret, and payloads other than JSON are"
+        " not shown."
     ),
     responses={200: answer("The letter.", schemas.DeadLetterDetail), **errors(403, 404)},
 )

@@ -64,7 +64,7 @@ _RESTART: Final = 1012
 _LONGEST_REASON: Final = 120
 _MOST_AT_ONCE: Final = 32
 _MOST_REFS: Final = 1000
-# Who wants to go on after a message says so first; until then nothing is sent that comes behind it.
+# Resuming clients first say after which message; nothing newer is sent until they have, or this has passed.
 _SUBSCRIBE_SECONDS: Final = 1.0
 
 

@@ -38,11 +38,11 @@ _Readers = defaultdict[TimelineFilter, set[FeedReader]]
 class CompanyFeed:
     """Gives the events after ``position`` to readers; reads nothing while it is not woken.
 
-    The bus tells of an event about when the log gets it, so that the feed looks again until the event is there.
+    The bus may announce an event before the log has it, so the feed reads again until the event is there.
 
-    Many readers are woken a few at a time, with a rest seven times as long as that took: however many a company has,
-    they leave seven eighths of the event loop to others. What comes meanwhile waits in their queues, and goes out in
-    larger pieces. The next page is not read while one that waits to be woken has very much unread.
+    Many readers are woken a few at a time, followed by a pause seven times as long as that took. This leaves seven
+    eighths of the event loop to others. Events that come meanwhile wait in the readers' queues, and go out in larger
+    pieces. The next page is not read while a reader due to be woken has very much unread.
     """
 
     def __init__(
@@ -163,7 +163,7 @@ class CompanyFeed:
         return page.has_more
 
     async def _wait_for_readers(self) -> None:
-        """Waits while readers that are to be woken in turn have very much unread; not for those of slow callers."""
+        """Waits while readers due to be woken have very much unread; not for those of slow callers."""
         while any(reader.kept_waiting > _MOST_KEPT_WAITING for reader in chain(self._due, self._woken)):
             await asyncio.sleep(_FIRST_PAUSE)
 

@@ -78,11 +78,11 @@ class CompanyOrder:
 
 @dataclass(frozen=True, slots=True)
 class EventReader:
-    """Every reader gets each event once, first those of the past after its place, then those that come.
+    """Gives every reader each event once: first stored ones after its position, then new ones.
 
-    A turn's come in the order of their sequences, from its owner and straight from the bus; those of a session and of a
-    company in the order of the log. Methods that name a turn raise ``NotFound`` for one that doesn't exist, or not for
-    the caller; those of the log raise ``PermissionDenied``.
+    Events of a turn come by sequence, from its owner and the bus; those of a session or company come in the order of
+    the log. Methods that name a turn raise ``NotFound`` for one that doesn't exist or that the caller may not see;
+    those of the log raise ``PermissionDenied``.
     """
 
     bus: CommandSender
@@ -107,12 +107,12 @@ class EventReader:
     async def company(
         self, caller: Principal, query: TimelineQuery, *, after: int | None
     ) -> AsyncGenerator[Sequence[TimelineEvent] | int, None]:
-        """Yields the events after a position and then those that come, those that are there together.
+        """Yields the events after a position in batches, then new ones as they come.
 
-        Where the past ends, after a page of the past without an event that is wanted, and after every 15 s without one,
-        it yields the position that it has come to. Without ``after`` it begins with what comes from now on.
+        Yields the position it has reached at the end of stored events, after a page of them without a match, and after
+        every 15 s without an event. Without ``after`` it begins with new events.
 
-        Raises ``ServiceUnavailable`` when the reader is too slow or this replica ends.
+        Raises ``ServiceUnavailable`` when the reader is too slow or this replica stops.
         """
         order = CompanyOrder(after or 0)
         reading = self._read(query.visible_to(caller), order, has_past=after is not None)

@@ -22,8 +22,8 @@ _LOOK_SECONDS: Final = 1.0
 class Feeds:
     """Opens a company's feed for its first reader and drops it after the last one.
 
-    Readers cost no task and no timer: each second one loop looks at all feeds for keep-alives that are due, another one
-    for events that the bus did not tell of.
+    Readers need neither tasks nor timers. Each second, one loop sends due keep-alives of all feeds, and another one
+    looks for events that the bus has lost.
     """
 
     def __init__(

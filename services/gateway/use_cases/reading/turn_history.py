@@ -86,5 +86,5 @@ class TurnHistory:
 
 
 def _of_turn(events: Sequence[Received]) -> Iterator[Received]:
-    # The command that cancels a turn also ends with an event about it, which is no part of its stream.
+    # Leaves out the outcome of the command that cancels a turn, which names the turn too.
     return (event for event in events if event.envelope.type.startswith("aes.runtime.turn."))

@@ -20,7 +20,7 @@ RETRIED_STATUSES: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520
 # A Retry-After beyond the longest wait ends the retries.
 MODEL_RETRIES: Final = RetryPolicy(first=0.5, longest=20.0, attempts=4)
 _LONGEST_MESSAGE = 500
-# Of the waits that callers are told, in seconds.
+# The longest Retry-After that callers get, in seconds.
 _LONGEST_WAIT: Final = 7 * 24 * 3600.0
 _SECRETS = re.compile(
     r"\b(?:sk|pk|rk|gsk|xai|key|sess|org|proj)[-_][A-Za-z0-9_*.\-]{4,}"

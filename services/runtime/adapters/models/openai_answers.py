@@ -184,7 +184,7 @@ class StreamedCalls:
             index = _index(fragment.get("index"))
             call = self._begun(index, call_id)
             if index is None and not call_id and len(fragments) > 1:
-                # Nothing but the order tells which call each fragment goes on with.
+                # Only the order says which call each fragment continues.
                 continued = not name and len(fragments) <= len(self._calls)
                 call = self._calls[place - len(fragments)] if continued else call
                 call = None if any(call is other for other in taken) else call

@@ -85,7 +85,7 @@ class PostgresAdmissions:
             if submission.begins is not None:
                 beginnings.setdefault(submission.session_id, submission.begins)
         async with self._outbox.pipelined() as transaction:
-            # Before the locks, which are of sessions that exist: whoever waits here holds none of them.
+            # Before locking existing sessions, so that a transaction that waits here holds no lock on one.
             adding = await add_sessions(transaction.connection, beginnings.values()) if beginnings else None
             view = await _view(transaction.connection, submissions)
             added = [] if adding is None else [beginnings[row[0]] for row in await adding.fetchall()]

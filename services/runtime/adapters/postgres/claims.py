@@ -33,7 +33,7 @@ LOCK_SESSIONS: Final = "SELECT id FROM sessions WHERE id = ANY(%s) ORDER BY id F
 LOCK_FREE_SESSIONS: Final = f"{LOCK_SESSIONS} SKIP LOCKED"
 _CLAIM: Final = f"""
     UPDATE turns t
-    -- A turn that goes on after a wait is in the same attempt, and has had its start event.
+    -- A turn resumed after a wait keeps its attempt, and has had its start event.
     SET status = 'running', worker_id = %(worker)s, fence = t.fence + 1, attempt = greatest(t.attempt, 1),
         started_at = coalesce(t.started_at, now()), claimed_at = now(),
         deadline = now() + make_interval(secs => %(deadline)s),

@@ -35,7 +35,7 @@ class ArgumentSchemas:
         try:
             return await self._schema(definition.parameters).problems(arguments, name="arguments")
         except SchemaInvalid as problem:
-            return [f"the tool's description has parameters that are no usable JSON Schema ({problem})"]
+            return [f"the tool's `parameters` aren't a usable JSON Schema ({problem})"]
 
     def _schema(self, schema: JsonObject) -> CompiledSchema:
         known = self._compiled.get(id(schema))

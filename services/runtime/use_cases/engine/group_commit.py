@@ -31,10 +31,10 @@ async def until_available(call: Callable[[], Awaitable[T]], policy: RetryPolicy 
 class GroupCommit(Generic[T, R]):
     """Commits items one batch at a time: arrivals during a transaction share the next one.
 
-    Right after a batch of several the next one lingers 3 ms for others, which come at any moment while many turns are
-    under way. ``commit`` gives each item its result, or raises when all have failed. An item of several whose result is
-    an exception is tried again alone, so that a bad one fails alone, unless it is an outage: trying each would only
-    take longer. Of more than ``limit`` items the batch has those of each company in turn.
+    After a batch of several the next one lingers 3 ms for more, as items come often while many turns run. ``commit``
+    gives each item its result, or raises when all have failed. A failed item of several is retried alone, so that a bad
+    one fails alone. Outages are not: retrying each would only take longer. When more than ``limit`` items wait,
+    companies take turns in the batch.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ async def test_a_document_is_read_in_portions(artifacts: FakeArtifacts) -> None:
     note = artifacts.put("note.txt", "0123456789" * 10)
     tool = ArtifactRead(artifacts)
     first = (await call(tool, artifact=note.artifact_id, limit=40)).text
-    assert first.endswith("(characters 0 to 40 of 100; go on with offset 40)")
+    assert first.endswith("(characters 0 to 40 of 100; continue at offset 40)")
     rest = (await call(tool, artifact="NOTE.txt", offset=40)).text
     assert rest.endswith("(characters 40 to 100 of 100)")
 

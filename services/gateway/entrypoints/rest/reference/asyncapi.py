@@ -15,8 +15,8 @@ from services.gateway.entrypoints.rest.session_socket import route
 
 CHANNEL: Final = "session-socket"
 _DESCRIPTION: Final = """\
-JSON objects in text frames, of at most 512 KiB. The service sends the events of all turns of the session, whoever began
-them. To connect: an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols `aes.v1` and
+JSON objects in text frames, of at most 512 KiB. The service sends the events of all turns of the session, from all
+callers. To connect: an API key in `x-api-key`, a bearer token in `Authorization`, the subprotocols `aes.v1` and
 `aes.token.<bearer token>`, or a public key in the query. Refusals accept the handshake and then close with 4401, 4403,
 4404 or 4429; 1012 and 1013 mean: connect again.
 """

@@ -139,7 +139,7 @@ def _share_parameters(operations: list[_Operation]) -> dict[str, Any]:
 
 
 def _answers(responses: dict[str, Any]) -> dict[str, Any]:
-    """Selects the answers that are no errors, without the 422 that FastAPI adds in a shape of its own."""
+    """Selects the successful answers, without the 422 that FastAPI adds in a shape of its own."""
     answers = {status: answer for status, answer in responses.items() if int(status) < 400}
     for answer in answers.values():
         shared = {"X-Correlation-ID": {"$ref": "#/components/headers/X-Correlation-ID"}}

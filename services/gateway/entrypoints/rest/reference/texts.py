@@ -46,43 +46,43 @@ LOCATION: Final = "Where to find what was made."
 CHALLENGES: Final = "The ways to authenticate."
 RETRY_AFTER: Final = "Seconds until it makes sense to try again."
 EXECUTE: Final = """
-Runs the agent on a message and answers with its reply. One turn runs at a time per session, in the order in which
-they were taken in; a closed connection never stops one.
+Runs the agent on a message and answers with its reply. Turns of a session run one at a time, in the order in which
+they were accepted; closing the connection never stops one.
 
 * By default the call waits up to 120 s for the reply, with `Prefer: wait=N` up to N seconds (600 at most). A turn
-  that takes longer goes on: the answer is 202 with the `Location` of the turn.
-* `Prefer: respond-async` answers 202 as soon as the turn is durably taken in.
+  that takes longer continues: the answer is 202 with the `Location` of the turn.
+* `Prefer: respond-async` answers 202 as soon as the turn is durably queued.
 * A turn that needs an answer from outside is `waiting`: the call answers 202 at once, with its `required_actions`. It
-  goes on when they are resolved; the same call with the same `Idempotency-Key` then answers with the reply.
+  resumes when they are resolved; the same call with the same `Idempotency-Key` then answers with the reply.
 * A turn behind a waiting one is `queued`: the call answers 202 at once, and `blocked_by` names the waiting turn and its
   `required_actions`.
 * `Accept: text/event-stream` streams the turn's events: `turn.started`, `turn.output_text.delta`,
   `turn.tool_call.completed`, …; `turn.completed`, `turn.failed` or `turn.cancelled` is the last one. Its text is
-  authoritative. The stream stays open while the turn is waiting. `Location` names the turn; when the stream breaks
-  off, `…/turns/{turn_id}/events/` goes on with it.
+  authoritative. The stream stays open while the turn is waiting. `Location` names the turn; if the connection is
+  lost, resume the stream at `…/turns/{turn_id}/events/`.
 """.strip()
 RESOLVE: Final = """
-Answers an action of `required_actions`. An `approval` takes a `decision`, and the scope `runtime:approve`: what is
-approved runs with exactly the arguments that were shown. A `tool_result` takes the `output` or the `error` of the call,
-and `runtime:execute`. The turn goes on when its last action is resolved.
+Answers an action of `required_actions`. An `approval` takes a `decision`, and the scope `runtime:approve`: an
+approved call runs with exactly the arguments that were shown. A `tool_result` takes the `output` or the `error` of the
+call, and `runtime:execute`. The turn resumes when its last action is resolved.
 
-The first answer counts: the same one again answers 200, a different one 409, as does one after the action has expired
-or its turn has ended.
+The first answer counts: sending it again returns 200, a different one 409. An answer after the action has expired or
+its turn has ended also returns 409.
 """.strip()
 TURN_EVENTS: Final = """
-Streams a turn, whoever began it: all of its events from the start, its text so far among them, then what comes, to the
-terminal event. Every event has an `id:`. With `Last-Event-ID`, of this stream or of `execute`'s, the stream goes on
-right after that event, without a gap and without a repetition, on any replica.
+Streams all events of a turn that you may read, from its start to its terminal event. They include its text so far, and
+each has an `id:`. To resume after an event of this stream or of `execute`'s, send its id as `Last-Event-ID`. On any
+replica, no event is lost or repeated.
 
-Pieces of text belong to an `attempt` and a `step`, and stand at an `offset` there. Text of an attempt that was given up
-is void once `turn.restarted` says so; the text of the last step is the reply's.
+Pieces of text belong to an `attempt` and a `step`, and stand at an `offset` there. After `turn.restarted`, discard the
+text of the attempt before. The text of the last step is the reply.
 """.strip()
 TIMELINE: Final = """
 The events that the company's services have recorded in the last 30 days, oldest first; those of other users' private
 sessions only with a `company:…` scope. A public key sees the events of one of its own sessions, named by `session_id`.
 
 * `position` counts the company's events and never changes. Read on with `after`, the `next` of the page before. A page
-  may be short, even empty, while `has_more` is true. `order=desc` reads from the end, newest first, and goes on with
+  may be short, even empty, while `has_more` is true. `order=desc` reads from the end, newest first; continue with
   `before`.
 * `Accept: text/event-stream` follows the timeline: from `after` or `Last-Event-ID` on, else from now. `id:` is the
   position, `event:` the type, `data:` the whole event.

@@ -89,7 +89,7 @@ class ArtifactRead:
             limit=arguments.get("limit", _USUAL),
         )
         end = text.offset + len(text.text)
-        more = "" if end >= text.characters else f"; go on with offset {end}"
+        more = "" if end >= text.characters else f"; continue at offset {end}"
         return ToolOutput(f"{text.text}\n\n(characters {text.offset} to {end} of {text.characters}{more})")
 
 

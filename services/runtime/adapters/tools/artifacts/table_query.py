@@ -59,7 +59,7 @@ class TableQuery:
         async with artifact_lookup(self._artifacts, context) as find:
             facts = await find(arguments["artifact"])
             if facts.processing_strategy != "structural_parsing":
-                raise ToolFailed(f"{facts.name} is no table: only spreadsheets, CSV and JSON arrays can be queried")
+                raise ToolFailed(f"{facts.name} isn't a table: only spreadsheets, CSV and JSON arrays can be queried")
             try:
                 async with self._queries.acquire(context.caller.company_id):
                     return ToolOutput(_answer(await self._query(facts, arguments["sql"], context)))

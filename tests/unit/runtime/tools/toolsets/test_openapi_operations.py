@@ -330,8 +330,8 @@ def test_fields_of_a_form_have_their_encoding(
     [
         ({"x": {"style": "matrix"}}, "encoding.x: style 'matrix' is not supported in a form"),
         ({"x": {"explode": "perhaps"}}, "encoding.x: explode"),
-        ({"x": 3}, "encoding.x is no object"),
-        ([], "`encoding` is no object"),
+        ({"x": 3}, "encoding.x isn't an object"),
+        ([], "`encoding` isn't an object"),
     ],
 )
 def test_an_encoding_that_cannot_be_followed_is_refused(encoding: Any, reason: str) -> None:
@@ -441,10 +441,10 @@ def test_a_server_without_a_host_is_that_of_the_document() -> None:
         ({"openapi": "4.0.0", "paths": {}}, "versions 3.0 and 3.1"),
         ({"openapi": "3.1.0"}, "`paths` is missing"),
         (document({}), "no operations"),
-        (document({"/x": 3}), "paths./x is no object"),
-        (document({"/x": {"get": 3}}), "GET /x is no object"),
+        (document({"/x": 3}), "paths./x isn't an object"),
+        (document({"/x": {"get": 3}}), "GET /x isn't an object"),
         (document({"/x": {"get": {"summary": 3}}}), "GET /x: summary"),
-        (document({"/x": {"get": {"parameters": {}}}}), "`parameters` is no list"),
+        (document({"/x": {"get": {"parameters": {}}}}), "`parameters` isn't a list"),
         (document({"/x": {"get": {"parameters": [{"name": "a"}]}}}), "parameters.0: in"),
         (document({"/x": {"get": {"parameters": [query("a", style="matrix")]}}}), "style 'matrix'"),
         (document({"/{id}": {"get": {}}}), "no parameter describes id"),

@@ -76,7 +76,7 @@ class Arguments:
         return bindings
 
     def body(self) -> BodyBinding | None:
-        """Adds the body's fields, or the body as one argument when they cannot be told apart from other arguments."""
+        """Adds the body's fields, or the body as one argument when their names could clash with other arguments."""
         raw = self.operation.raw.get("requestBody")
         if raw is None or self.operation.safe:
             return None
@@ -104,7 +104,7 @@ class Arguments:
         """The fields of a form that have a style of their own."""
         listed = media.get("encoding", {})
         if not isinstance(listed, dict):
-            raise JobRefused(f"{label}: `encoding` is no object")
+            raise JobRefused(f"{label}: `encoding` isn't an object")
         for name, raw in listed.items():
             place = f"{label}: encoding.{name}"
             raw = self.operation.document.resolved(raw, place)
@@ -135,7 +135,7 @@ class Arguments:
         for holder in (self.operation.item, self.operation.raw):
             listed = holder.get("parameters", [])
             if not isinstance(listed, list):
-                raise JobRefused(f"{self.operation.label}: `parameters` is no list")
+                raise JobRefused(f"{self.operation.label}: `parameters` isn't a list")
             for number, each in enumerate(listed):
                 place = f"{self.operation.label}: parameters.{number}"
                 raw = document.resolved(each, place)
@@ -153,7 +153,7 @@ class Arguments:
         if raw.get("content"):
             media = _media_type(raw["content"])
             if media is None or media[0] == _FORM:
-                raise JobRefused(f"{label}: its `content` is no JSON")
+                raise JobRefused(f"{label}: its `content` isn't JSON")
             style, schema = "json", media[1]
         elif style not in _STYLES[place]:
             raise JobRefused(f"{label}: style {style!r} is not supported in {place}")

@@ -71,7 +71,7 @@ class Document:
         if version not in _MODELS:
             raise JobRefused(f"`openapi` is {str(contents.get('openapi'))[:40]!r}; versions 3.0 and 3.1 are supported")
         if not isinstance(contents.get("paths"), dict):
-            raise JobRefused("`paths` is missing or is no object")
+            raise JobRefused("`paths` is missing or isn't an object")
         # Opaque: references are JSON pointers, and an `$id` somewhere inside changes nothing.
         resource: Resource[Any] = Specification.OPAQUE.create_resource(contents)
         registry: Registry[Any] = Registry()
@@ -92,7 +92,7 @@ class Document:
         """The object that `value` is or refers to. Raises JobRefused."""
         for _ in range(_REFERENCES):
             if not isinstance(value, dict):
-                raise JobRefused(f"{place} is no object")
+                raise JobRefused(f"{place} isn't an object")
             if "$ref" not in value:
                 return value
             value = self.lookup(value["$ref"], place)
