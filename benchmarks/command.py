@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from cli.commands import Commands
 from cli.terminal import Json, failures_explained, note, print_json
 
 if TYPE_CHECKING:
     from benchmarks.report import Result
 
-app = typer.Typer(help="Measure the service.", no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, help="Measure the service.", no_args_is_help=True, add_completion=False)
 
 Side = Literal["aes", "reference"]
 

@@ -179,7 +179,7 @@ class Workload:
             await self._turn(path, outcome)
 
     async def _session(self, outcome: Outcome) -> str:
-        """One that was created before, or a fresh one that counts as created while the clock ran."""
+        """A session created before, or a new one, whose creation is then measured, too."""
         if not self._asked.opens_sessions:
             return self._sessions.popleft()
         session, seconds = await self._new_session()

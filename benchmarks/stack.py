@@ -167,7 +167,7 @@ class BenchmarkStack:
 async def whole_stack(
     home: Home, model_url: str = "", settings: Mapping[str, str] | None = None
 ) -> AsyncIterator[BenchmarkStack]:
-    """Everything that `aes up` starts, with these settings; the stub is its model."""
+    """Runs the stack of `aes up` with these settings and the stub as its model."""
     environment = environment_of(home) | {"OPENAI_BASE_URL": model_url, "OPENAI_API_KEY": "not-needed"}
     # The limit is looked at as usual, and far above the sessions of the company that has grown.
     environment |= {"AES_OUTBOUND_NETWORKS": "127.0.0.0/8", "AES_COMPANY_SESSIONS": str(10**9), **(settings or {})}

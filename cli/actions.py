@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, call_of, failures_explained, show, show_table
 from deploy.local.errors import StackError
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from aes_client import Client
     from aes_client.models import OpenAction
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 ActionId = Annotated[str, typer.Argument(help="Id of the action, as `aes actions list` shows it.")]
 _WIDEST_CALL = 100
 
@@ -46,7 +47,7 @@ def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = 
 @app.command()
 def deny(
     action_id: ActionId,
-    reason: Annotated[str | None, typer.Option("--reason", help="What the model is told.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="The reason that the model gets.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -80,15 +81,25 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
         try:
             given.append({"output": json.loads(output_json)})
         except ValueError as problem:
-            raise StackError(f"--output-json is no JSON: {problem}") from problem
+            raise StackError(f"--output-json isn't valid JSON: {problem}") from problem
     if len(given) != 1:
-        raise StackError("A result is one of --output, --output-json and --error.")
+        wanted = "A result is one of --output, --output-json and --error."
+        raise StackError(wanted, 'For example: ./aes actions answer ACTION_ID --output "Seat 12A"')
     return given[0]
 
 
 def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: str | None, api_key: str | None) -> None:
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
-        turn = client.actions.resolve(_find(client, action_id), **body)
+        action = _find(client, action_id)
+        if action.kind == "tool_result" and "decision" in body:
+            what = f"The action {action_id!r} needs the result of a call, not a decision."
+            raise StackError(what, f"Give it with: ./aes actions answer {action_id} --output TEXT")
+        if action.kind == "approval" and "decision" not in body:
+            what = f"The action {action_id!r} needs a decision, not a result."
+            raise StackError(
+                what, f"Decide with: ./aes actions approve {action_id}, or: ./aes actions deny {action_id}"
+            )
+        turn = client.actions.resolve(action, **body)
     left = len(turn.required_actions)
     show(json_output, turn, f"The turn {turn.turn_id} {f'waits for {left} more' if left else 'goes on'}.")
 

@@ -7,6 +7,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from cli.commands import Commands
 from cli.databases import ServiceDatabase
 from cli.terminal import Json, show_table
 from libs.contracts.timestamps import format_time
@@ -22,8 +23,8 @@ DatabaseUrl = Annotated[
     ),
 ]
 Company = Annotated[str, typer.Option("--company", help="Name or id of the company.")]
-companies = typer.Typer(no_args_is_help=True, add_completion=False)
-users = typer.Typer(no_args_is_help=True, add_completion=False)
+companies = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
+users = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _GATEWAY = ServiceDatabase("gateway", administration)
 
 

@@ -14,8 +14,8 @@ from deploy.local.errors import StackError
 
 _ADDRESS = "Is that the right address? For the embedded stack see what runs with: ./aes status"
 _REMEDIES = {
-    "invalid_request_error": "Change what the message names.",
-    "validation_error": "Change what the message names.",
+    "invalid_request_error": "Correct what the message names, and try again.",
+    "validation_error": "Correct what the message names, and try again.",
     "authentication_error": "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
     "permission_error": "Use a key that has it. What yours has is in: GET /api/v1/me/",
     "not_found_error": "Check the address and the ids.",

@@ -2,7 +2,6 @@
 
 import logging
 from dataclasses import dataclass
-from difflib import get_close_matches
 from importlib import import_module
 from inspect import cleandoc
 from pathlib import Path
@@ -10,6 +9,8 @@ from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from cli.commands import fail_unknown
 
 _ROOT = Path(__file__).parents[1]
 
@@ -87,9 +88,7 @@ class LazyCommands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0] not in COMMANDS:
-            similar = " or ".join(get_close_matches(args[0], COMMANDS))
-            hint = f" Did you mean {similar}?" if similar else ""
-            ctx.fail(f"There is no command {args[0]!r}.{hint}")
+            fail_unknown(ctx, args[0], COMMANDS)
         if not (entry := COMMANDS[args[0]]).can_run:
             ctx.fail(
                 f"'aes {args[0]}' is for development: it needs the folder {entry.needs}/, which only a clone of the "

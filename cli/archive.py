@@ -1,4 +1,4 @@
-"""Files of a backup: dumps, objects and lists of them, and the manifest, written last: without one it is no backup."""
+"""Files of a backup: dumps, objects, their lists, and the manifest. It is written last and marks a complete backup."""
 
 import hashlib
 import json
@@ -50,7 +50,7 @@ class Manifest:
         try:
             return cls._parsed(file.read_text(), folder)
         except FileNotFoundError:
-            raise StackError(f"{folder} is no backup that was finished: it has no manifest.json.") from None
+            raise StackError(f"{folder} isn't a complete backup: manifest.json is missing.") from None
         except ValueError as problem:
             raise StackError(f"{file} is damaged: {problem}", _REMEDY) from problem
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, failures_explained, show, show_table
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from aes_client import Client
     from aes_client.models import Budget
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 BudgetId = Annotated[str, typer.Argument(help="Id of the budget, as `aes budgets list` shows it.")]
 Cost = Annotated[str | None, typer.Option("--cost", help="Most that turns may cost, such as 12.50.")]
 Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Most tokens, input and output together.")]

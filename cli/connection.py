@@ -80,4 +80,4 @@ def _host(base_url: str) -> str:
             return parts.hostname
     except ValueError:
         pass
-    raise StackError(f"{base_url!r} is no address of a service.", "Give one such as http://127.0.0.1:8080.")
+    raise StackError(f"Invalid service URL {base_url!r}.", "Give one such as http://127.0.0.1:8080.")

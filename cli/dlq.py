@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 import typer
 
+from cli.commands import Commands
 from cli.installation import bus_address
 from cli.terminal import Json, failures_explained, note, print_json, print_table
 from deploy.local.errors import StackError
@@ -23,7 +24,7 @@ from libs.eventing.dead_letters import (
 T = TypeVar("T")
 Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
 _CLIENT: Final = "aes-cli"
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")
@@ -31,17 +32,17 @@ def list_all(
     everything: Annotated[bool, typer.Option("--all", help="Name empty topics, too.")] = False,
     json_output: Json = False,
 ) -> None:
-    """List the dead-letter topics with what lies in them."""
+    """List the dead-letter topics and count their messages."""
     found = _read(_list, json_output)
     shown = [row for row in found if everything or row["letters"]]
     if json_output:
         print_json({"topics": shown})
         return
     if not shown:
-        note("There are no dead letters.")
+        note("No dead-lettered messages.")
         return
     print_table(
-        ("topic", "letters", "not replayed", "oldest", "newest"),
+        ("topic", "messages", "not replayed", "oldest", "newest"),
         [[row[name] for name in ("topic", "letters", "waiting", "oldest", "newest")] for row in shown],
     )
 
@@ -49,19 +50,19 @@ def list_all(
 @app.command()
 def show(
     topic: Topic,
-    offset: Annotated[int | None, typer.Argument(help="One letter, in full.", show_default="a list")] = None,
-    payload: Annotated[bool, typer.Option("--payload", help="Its payload, too, which may be personal.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Most letters of a list; the newest are shown.")] = 20,
+    offset: Annotated[int | None, typer.Argument(help="One message, in full.", show_default="a list")] = None,
+    payload: Annotated[bool, typer.Option("--payload", help="Also print its payload, which may be personal.")] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="List at most so many messages, the newest.")] = 20,
     json_output: Json = False,
 ) -> None:
-    """Show the letters of a topic, or one of them with its reason and headers."""
+    """Show the messages of a topic, or one of them with its reason and headers."""
     if offset is None:
         letters = _read(lambda session: _newest(session, topic, limit), json_output)
         if json_output:
             print_json({"topic": topic, "letters": letters})
             return
         if not letters:
-            note(f"There are no letters in {topic}.")
+            note(f"No messages in {topic}.")
             return
         columns = ("offset", "type", "dead_since", "attempts", "replayed", "reason")
         print_table(columns, [[row[name] for name in columns] for row in letters])
@@ -79,31 +80,31 @@ def show(
 def replay(
     topic: Topic,
     offset: Annotated[
-        list[int] | None, typer.Option("--offset", help="Only this letter; can be repeated.", show_default="all")
+        list[int] | None, typer.Option("--offset", help="Only this message; can be repeated.", show_default="all")
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json_output: Json = False,
 ) -> None:
-    """Send letters to the topic that they came from, oldest first, each once.
+    """Replay dead-lettered messages to their topic, oldest first, each once.
 
-    All consumers of the topic see them again; those that have processed them before pass over them. A command whose
-    caller was told of its failure is not carried out any more. Ends with exit code 1 when a letter had to stay.
+    All consumers of the topic read them again and skip those that they have processed. Commands whose failure was
+    already reported to the caller aren't executed again. Exits with 1 when a message couldn't be replayed.
     """
     waiting = _read(lambda session: _waiting(session, topic), json_output)
     chosen = waiting if offset is None else sorted(set(offset))
     if not chosen:
         note("There is nothing to replay.")
     elif not yes:
-        typer.confirm(f"Send {_letters(len(chosen))} of {topic} to be processed again?", abort=True, err=True)
+        typer.confirm(f"Replay {_messages(len(chosen))} from {topic}?", abort=True, err=True)
     outcomes = _read(lambda session: _replay(session, topic, chosen), json_output) if chosen else []
     refused = [outcome for outcome in outcomes if outcome.refusal]
     if json_output:
         print_json({"topic": topic, "letters": [outcome.as_json() for outcome in outcomes]})
     else:
         for outcome in refused:
-            note(f"Letter {outcome.offset} stays where it is. {outcome.refusal}")
+            note(f"Message {outcome.offset} was not replayed. {outcome.refusal}")
         if outcomes:
-            note(f"Replayed {_letters(len(outcomes) - len(refused))}.")
+            note(f"Replayed {_messages(len(outcomes) - len(refused))}.")
     if refused:
         raise typer.Exit(1)
 
@@ -122,7 +123,7 @@ def _read(work: Callable[[DeadLetterSession], Awaitable[T]], as_json: bool) -> T
         except NotFound as problem:
             raise StackError(
                 problem.message,
-                "See the topics with: ./aes dlq list --all, make missing ones with: ./aes topics create",
+                "See the topics with: ./aes dlq list --all. Create missing ones with: ./aes topics create",
             ) from problem
         except ServiceError as problem:
             raise StackError(problem.message, "See what is left with: ./aes dlq list") from problem
@@ -170,8 +171,8 @@ async def _replay(session: DeadLetterSession, topic: str, offsets: list[int]) ->
         return [await replay.send(offset) for offset in offsets]
 
 
-def _letters(count: int) -> str:
-    return "1 letter" if count == 1 else f"{count} letters"
+def _messages(count: int) -> str:
+    return "1 message" if count == 1 else f"{count} messages"
 
 
 def _lines(document: dict[str, Any]) -> list[tuple[str, Any]]:

@@ -9,13 +9,14 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, failures_explained, note, print_json
 
 if TYPE_CHECKING:
     from aes_client.models import TimelineEventView
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 # In a row, until an event comes: services may be away for some minutes.
 _RETRIES = 20
 _STYLES = (
@@ -46,7 +47,7 @@ def tail(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Follow the timeline until Ctrl-C. After a lost connection it goes on where it was: nothing is missed or repeated.
+    """Follow the timeline until Ctrl-C. It resumes after a lost connection and neither misses nor repeats an event.
 
     With --json each event is one line of JSON.
     """

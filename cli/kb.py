@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.kb_files import find_files
 from cli.kb_progress import follow, upload
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from aes_client import Client
     from aes_client.models import Citation, Collection, File, KnowledgeBase
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _WIDEST_PASSAGE = 400
 _FILES_AT_ONCE = 1000
 
@@ -30,7 +31,7 @@ _FILES_AT_ONCE = 1000
 @app.command()
 def create(
     name: Annotated[str, typer.Argument(help="What the knowledge base is called.")],
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to be taken up.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to ingest.")],
     description: Annotated[str, typer.Option("--description", help="What is in it.")] = "",
     strategy: Annotated[
         str, typer.Option("--strategy", help="recursive, fixed_size, sentence, paragraph, page, markdown or row.")
@@ -61,9 +62,9 @@ def create(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Upload files and folders, make a knowledge base of them, and follow its ingestion.
+    """Upload files and folders, create a knowledge base from them, and follow its ingestion.
 
-    Ends with exit code 1 when anything could not be taken up; the rest is searchable all the same.
+    Exits with 1 when a file couldn't be ingested; the others are searchable.
     """
     settings: dict[str, Any] = {
         "name": name,

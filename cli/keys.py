@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.administration import Company, DatabaseUrl, as_json, run
+from cli.commands import Commands
 from cli.terminal import Json, failures_explained, note, print_json, show, show_table
 from deploy.local.errors import StackError
 from deploy.local.files import write_atomically
@@ -16,7 +17,7 @@ from services.gateway.administration import Administration
 from services.gateway.domain.accounts import ALL_SCOPES, OPERATOR_SCOPES, ApiKey
 from services.gateway.use_cases.keys import IssuedKey
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
@@ -146,7 +147,7 @@ def parse_expiry(text: str, now: datetime) -> datetime | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise typer.BadParameter(f"'{text}' is no span such as 90d, no date, and not 'never'") from None
+        raise typer.BadParameter(f"'{text}' isn't a duration such as 90d, a date or 'never'") from None
     moment = moment.replace(tzinfo=moment.tzinfo or UTC)
     if moment <= now:
         raise typer.BadParameter(f"'{text}' is in the past")

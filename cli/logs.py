@@ -19,7 +19,7 @@ _POLL_SECONDS = 0.3
 @app.command()
 def logs(
     service: Annotated[str | None, typer.Argument(help="Only this part, such as runtime, kafka or postgres.")] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with new lines as they come.")] = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines as they arrive.")] = False,
     lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
     json_output: Json = False,
 ) -> None:

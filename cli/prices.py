@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
+from cli.commands import Commands
 from cli.databases import ServiceDatabase
 from cli.terminal import Json, show, show_table
 from libs.contracts.decimals import decimal_text
 from libs.contracts.timestamps import format_time
 from services.runtime.administration import administration
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _RUNTIME = ServiceDatabase("runtime", administration)
 Model = Annotated[str, typer.Argument(help="Name of a model, or a prefix that ends in *, such as 'openai:*'.")]
 DatabaseUrl = Annotated[
@@ -63,4 +64,4 @@ def _decimal(text: str) -> Decimal:
     try:
         return Decimal(text)
     except InvalidOperation:
-        raise typer.BadParameter(f"'{text}' is no decimal such as 2.50") from None
+        raise typer.BadParameter(f"'{text}' isn't a decimal such as 2.50") from None

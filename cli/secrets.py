@@ -5,6 +5,7 @@ import asyncio
 import psycopg
 import typer
 
+from cli.commands import Commands
 from cli.databases import database_errors_explained, url_of
 from cli.installation import Installation, find_installation
 from cli.terminal import Json, failures_explained, note, show_table
@@ -13,7 +14,7 @@ from deploy.local.errors import StackError
 from libs.secrets import Rotation, SecretCipher, parse_keys
 from libs.secrets.stored import SECRET_TABLES
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 
 
 @app.callback()

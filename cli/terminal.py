@@ -53,7 +53,8 @@ def note(text: str = "") -> None:
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     """Prints a table on stdout, or a block of lines per row where the table doesn't fit the terminal.
 
-    Names and ids are never cut off or broken. Without a terminal there is no limit, unless COLUMNS is set.
+    Names and ids are never cut off or broken. Without a terminal there is no limit, unless COLUMNS is set. Without rows
+    there is nothing on stdout, and a word about it on stderr.
     """
     from rich.console import Console
     from rich.table import Column, Table
@@ -61,6 +62,9 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
     console = Console(highlight=False)
     cells = [["" if value is None else str(value) for value in row] for row in rows]
+    if not cells:
+        note("There are none.")
+        return
     table = Table(*(Column(heading, no_wrap=True) for heading in headings), box=None, padding=(0, 2, 0, 0))
     table.header_style, table.show_header = "dim", any(headings)
     for row in cells:

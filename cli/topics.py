@@ -5,13 +5,14 @@ from typing import Annotated
 
 import typer
 
+from cli.commands import Commands
 from cli.installation import named_bus
 from cli.terminal import Json, failures_explained, show
 from deploy.local.errors import StackError
 from libs.eventing.administration import Replication, create_topics
 from libs.eventing.bus import BusUnavailable
 
-app = typer.Typer(no_args_is_help=True, add_completion=False)
+app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 Replicas = Annotated[
     int,
     typer.Option(

@@ -32,9 +32,9 @@ Replicas = Annotated[
 def up(json_output: Json = False, replicas: Replicas = None) -> None:
     """Start the embedded stack, or say that it runs.
 
-    The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/`, or where
-    AES_HOME says. Ends with the address and the API key of the development company, and a link that signs in to the
-    studio once; further gateways are reached at the ports that `aes status` shows.
+    The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/` or in AES_HOME. Prints
+    the address and the API key of the development company, and a link that signs in to the studio once. `aes status`
+    shows the ports of further gateways.
     """
     home = Home.from_environment()
     began = time.monotonic()
@@ -65,7 +65,7 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
              this link signs in once, within an hour
 """)
     commands = [emphasise(command, BOLD) for command in ("./aes status", "./aes logs -f", "./aes down")]
-    note("Go on with {}, {} or {}.".format(*commands))
+    note("Next: {}, {} or {}.".format(*commands))
 
 
 def _moved(base_url: str) -> str:

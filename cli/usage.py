@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from cli.commands import Commands
 from cli.connection import ApiKey, BaseUrl, connect
 from cli.terminal import Json, failures_explained, print_json, print_table
 
 if TYPE_CHECKING:
     from aes_client import Client
 
-app = typer.Typer(add_completion=False)
+app = typer.Typer(cls=Commands, add_completion=False)
 _FIELDS = {"day": "day", "agent": "agent_id", "model": "model", "user": "user_id", "key": "key_id"}
 _NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "cost")
 

@@ -8,9 +8,12 @@ import typer
 app = typer.Typer(add_completion=False)
 
 
-@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True, "help_option_names": []})
+@app.command(context_settings={"allow_extra_args": True, "ignore_unknown_options": True})
 def test(context: typer.Context) -> None:
-    """Run the tests but for the slow ones; --all runs every test. Arguments go to pytest."""
+    """Run the tests but for the slow ones; --all runs every test.
+
+    Arguments go to pytest: its own are listed by ./aes test -- --help
+    """
     from deploy.local.home import PROJECT_ROOT
 
     os.chdir(PROJECT_ROOT)

@@ -183,7 +183,7 @@ def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str
         for datasource_id, error in base.datasource_errors.items():
             snapshot = base.datasource_snapshots.get(datasource_id)
             screen.bad(datasource_id if snapshot is None else snapshot.name, error.message)
-        raise StackError("Not every document could be taken up.", "See: ./aes logs ingestion")
+        raise StackError("Not every document could be ingested.", "See: ./aes logs ingestion")
     screen.good(f"{base.datasource_count} documents are searchable after {time.monotonic() - began:.1f} s")
     screen.line(f"search “{_SEARCH}”", "dim")
     for found in client.knowledge_bases.search(base.id, query=_SEARCH, top_k=1).results:
@@ -229,7 +229,7 @@ def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Call
             turn = talk.session.turn(talk.session.execute(question).turn_id)
         except ActionRequired as waiting:
             turn = talk.session.turn(waiting.turn_id)
-            screen.said("", "202: the turn is waiting, in no process, for")
+            screen.said("", "202: the turn is suspended and waits for")
             for action in waiting.actions:
                 wanted = "a person to allow" if action.kind == "approval" else "this program to run"
                 screen.said("", f"{wanted} {call_of(action)}", "yellow")

@@ -186,7 +186,7 @@ class TurnView:
         self._written = ""
         self._step = 1
         self._early: list[str] = []
-        self._open_calls: set[str] = set()
+        self._outcomes: dict[str, str | None] = {}
         self._events: list[str] = []
         self._reply: models.ExecuteReply | None = None
 
@@ -252,21 +252,24 @@ class TurnView:
 
     def _begin_call(self, call: models.ToolCallStarted) -> None:
         self._end_text()
-        self._open_calls.add(call.call_id)
+        self._outcomes[call.call_id] = None
         self._screen.said("tool", f"{call.name} {_shortened(json.dumps(call.arguments, ensure_ascii=False))}", "cyan")
 
     def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
-        self._screen.said("", outcome)
-        self._open_calls.discard(call.call_id)
-        if not self._open_calls:
+        self._outcomes[call.call_id] = outcome
+        # Calls of a step run side by side. Their outcomes are shown in the order of the calls.
+        while self._outcomes and (first := next(iter(self._outcomes.values()))) is not None:
+            self._screen.said("", first)
+            del self._outcomes[next(iter(self._outcomes))]
+        if not self._outcomes:
             self._reach(call.step + 1)
 
     def _restart(self, step: int) -> None:
         self._end_text()
         self._early.clear()
         self._step = step + 1
-        self._screen.said("", "(another worker took over; it goes on after the last recorded step)")
+        self._screen.said("", "(another worker took over and resumed after the last recorded step)")
 
     def _end(self, event: StreamedEvent) -> None:
         try:

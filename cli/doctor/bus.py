@@ -17,8 +17,8 @@ from libs.contracts.topics import with_dead_letters
 from libs.eventing.administration import Replication, kafka_admin
 
 _REACH = (
-    "Start the broker, or set AES_KAFKA_BOOTSTRAP_SERVERS to where it is, and the other AES_KAFKA_… variables to how "
-    "it lets one in. Check the network in between."
+    "Start the broker, or check AES_KAFKA_BOOTSTRAP_SERVERS and the other AES_KAFKA_… variables. Check the network in "
+    "between."
 )
 
 _MOVE = (

@@ -100,7 +100,7 @@ async def _stack(home: Home) -> list[Finding]:
         for part in status.parts
         if (unasked := part.restarts - part.asked_restarts)
     ]
-    # The demo restarts the runtime, and so does whoever upgrades: that is no fault.
+    # The demo and upgrades restart the runtime on purpose.
     asked = [f"{part.name} {_times(part.asked_restarts)}" for part in status.parts if part.asked_restarts]
     restarted = f"; restarted on request: {', '.join(asked)}" if asked else ""
     return findings or [ok("stack", f"all {len(status.parts)} processes are ready, their ports answer{restarted}")]

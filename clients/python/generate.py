@@ -27,7 +27,7 @@ _PACKAGE = Path(__file__).parent / "aes_client"
 sys.path.insert(0, str(_ROOT))
 
 from libs.contracts.api.agents import StrictModel  # noqa: E402
-from libs.contracts.messages import Event, public_name  # noqa: E402
+from libs.contracts.messages import Event, Message, public_name  # noqa: E402
 from libs.contracts.timestamps import Timestamp  # noqa: E402
 
 _MODULES = (
@@ -38,8 +38,8 @@ _MODULES = (
     "libs.contracts.api.knowledge",
     "libs.contracts.api.artifacts",
     "libs.contracts.api.toolsets",
-    "libs.contracts.api.budgets",
-    "libs.contracts.api.retention",
+    "libs.contracts.resources.budgets",
+    "libs.contracts.resources.retention",
     "libs.contracts.events.runtime",
     "services.gateway.entrypoints.rest.operations_schemas",
     "services.gateway.entrypoints.rest.schemas",
@@ -128,7 +128,7 @@ def _is_contract(model: Any, module: ModuleType) -> bool:
         and not model.__name__.endswith("Page")
         and model.__name__ not in _LEFT_OUT
         and not (model.__doc__ or "").startswith("Internal:")
-        and not (issubclass(model, Event) and not public_name(model.TYPE).startswith("turn."))
+        and not (issubclass(model, Message) and not public_name(model.TYPE).startswith("turn."))
     )
 
 

@@ -3,9 +3,9 @@
     python3 deploy/k8s/new_secrets.py --postgres HOST --objects HOST > secrets.yaml
     kubectl apply -f secrets.yaml
 
-Passwords are new ones, but for those that the environment has: <SERVICE>_PASSWORD of a role in PostgreSQL, as
-deploy/compose/databases.sh takes them, and <SERVICE>_OBJECTS, ACCESS:SECRET of an account of the S3 server. Needs
-nothing but Python. Keep the file: a second run makes other keys, with which stored secrets cannot be read.
+Passwords are new unless the environment sets them: <SERVICE>_PASSWORD is that of a role in PostgreSQL, as for
+deploy/compose/databases.sh, and <SERVICE>_OBJECTS the ACCESS:SECRET of an S3 account. Needs only Python. Keep the
+file: a second run makes other keys, which can't decrypt stored secrets.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings in the environment of whoever calls `aes up`: checked, and compared with those of the running stack."""
+"""Checks the settings in the environment of `aes up` and compares them with those of the running stack."""
 
 import re
 from collections.abc import Mapping

@@ -125,7 +125,7 @@ def parts_of(home: Home, names: Sequence[str]) -> list[str]:
         found = [part for part in known if part == name or parts[part].service == name]
         found = found or [part for part in known if part == first]
         if not found and names:
-            raise StackError(f"{name!r} is no service of the stack.", f"Name some of: {', '.join(known)}.")
+            raise StackError(f"The stack has no service {name!r}.", f"Choose from: {', '.join(known)}.")
         chosen.update(found)
     return [part for part in known if part in chosen]
 

@@ -96,9 +96,8 @@ def _fetch_once(maven: Any, jar: Jar, directory: Path) -> None:
     except Exception as error:
         raise StackError(
             f"Apache Kafka {KAFKA_VERSION} could not be downloaded ({jar.file}): {error}",
-            "The first start needs a network that reaches a Maven repository. Check the connection or the "
-            "proxy (HTTPS_PROXY; for a private CA set SSL_CERT_FILE), or name a mirror in AES_MAVEN_REPOSITORY, "
-            "and run the command again.",
+            "The first start downloads from a Maven repository. Check the connection and the proxy (HTTPS_PROXY; "
+            "SSL_CERT_FILE for a private CA), or set AES_MAVEN_REPOSITORY to a mirror. Then run the command again.",
         ) from error
     if _sha256(downloaded) != jar.sha256:
         # A download that broke off is trusted as long as it is there.

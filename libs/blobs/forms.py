@@ -43,7 +43,7 @@ async def body_of(request: Request) -> AsyncIterator[bytes]:
 
 
 def boundary_of(content_type: str) -> str:
-    """The separator of the parts. Raises ``UnsupportedMediaType`` when the body is no multipart form."""
+    """The separator of the parts. Raises ``UnsupportedMediaType`` unless the body is a multipart form."""
     media_type, options = parse_options_header(content_type)
     boundary = str(options.get("boundary", ""))
     is_readable = 0 < len(boundary) <= _BOUNDARY_BYTES and boundary.isascii() and boundary.isprintable()
@@ -123,7 +123,7 @@ def _file_name(segment: MultipartSegment) -> str:
         name = (segment.name or "")[:100]
         raise _invalid(name, "extra_forbidden", "there is no such field", f"send files in fields named '{FIELD}'")
     if not segment.filename:
-        raise _invalid(FIELD, "file_name_missing", "the field is no file", 'give it a filename="…"')
+        raise _invalid(FIELD, "file_name_missing", "the field isn't a file", 'give it a filename="…"')
     return _given_name(segment)
 
 

@@ -25,7 +25,7 @@ class JobRefused(Exception):
 
 
 class OutOfMemory(Exception):
-    """The limit of memory is reached. It is no refusal: the process must be killed."""
+    """The memory limit was hit. The job didn't refuse its input: its process must be killed."""
 
     def __init__(self) -> None:
         super().__init__("Reading it takes too much memory.")

@@ -25,8 +25,8 @@ class PoolClosed(Exception):
 class ConfinedPool:
     """At most ``size`` jobs of a company run at once; processes start when first needed.
 
-    One more is for another company: whoever keeps all the others busy for minutes keeps nobody waiting. Companies that
-    wait take turns. Cancelling a call ends the process that works on it.
+    One more process is kept for other companies, so that long jobs of one company block nobody else. Waiting companies
+    take turns. Cancelling a call ends its process.
     """
 
     def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:

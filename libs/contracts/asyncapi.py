@@ -3,21 +3,23 @@
 import inspect
 import json
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts import commands
+from libs.contracts import registry
 from libs.contracts.asyncapi_headers import CORRELATION_ID_SCHEMA, header_schemas, headers_of
 from libs.contracts.messages import Command, CommandRejected, Message, command_models, event_models
 from libs.contracts.topics import MAX_MESSAGE_BYTES, TOPICS, Topic, TopicKind, topic_of
+from libs.contracts.wire_examples import records
 
 M = TypeVar("M", bound=Message)
 
 EXAMPLES: Final = Path(__file__).parent / "examples"
-_CONTRACTS: Final = (commands.__package__ or "").rpartition(".")[0]
+_CONTRACTS: Final = registry.__package__ or ""
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
 Commands ask a service to do something; exactly one terminal event, whose `ce_causationid` is the command's
@@ -66,9 +68,20 @@ def published_messages() -> dict[str, tuple[type[Message], Topic]]:
 
 
 def examples_of(message_type: str) -> list[dict[str, Any]]:
-    """Reads the published examples of a message: ``<type>.json``, and ``<type>+<name>.json`` for further ones."""
+    """The examples of a message: those that its resource gives, else ``<type>.json`` and ``<type>+<name>.json``."""
+    if given := _given_examples().get(message_type):
+        return given
     files = [EXAMPLES / f"{message_type}.json", *sorted(EXAMPLES.glob(f"{message_type}+*.json"))]
     return [json.loads(file.read_text()) for file in files if file.exists()]
+
+
+@cache
+def _given_examples() -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for resource in registry.RESOURCES:
+        for message_type, record in records(resource.examples()):
+            found.setdefault(message_type, []).append(record)
+    return found
 
 
 def _of_contracts(models: Iterable[type[M]]) -> list[type[M]]:

@@ -263,14 +263,14 @@ def error_from(info: ErrorInfo) -> ServiceError:
 def quota_exceeded(name: str, limit: int, used: int) -> QuotaExceeded:
     """The refusal of what would exceed an amount."""
     what = name.replace("_", " ")
-    message = f"the company's limit of {limit} {what} is reached: {used} are used"
+    message = f"The company's limit of {limit} {what} is reached: {used} are used."
     return QuotaExceeded(message, details=[_of_limit(name, limit, used, message)])
 
 
 def rate_exceeded(name: str, limit: int, used: int, retry_after: int) -> RateLimited:
     """The refusal of what comes too often, or of too much at the same time."""
     what = name.replace("_per_minute", " a minute").replace("_", " ")
-    message = f"the company's limit of {limit} {what} is reached"
+    message = f"The company's limit of {limit} {what} is reached."
     return RateLimited(message, details=[_of_limit(name, limit, used, message)], retry_after=retry_after)
 
 

@@ -39,7 +39,7 @@ _REQUIRED = frozenset({"id", "type", "source", "subject", "time", "correlation_i
 
 
 class MalformedEnvelope(ValueError):
-    """The headers of a record are no valid envelope."""
+    """The headers of a record aren't a valid envelope."""
 
 
 # One is made for every message that is read: a frozen one would take two and a half times as long.
@@ -47,10 +47,10 @@ class MalformedEnvelope(ValueError):
 class Envelope:
     """The attributes of a message, readable without decoding its value.
 
-    ``subject`` is the id of the entity that the message is about; ``sequence`` counts the events of one
-    subject from 1 (0 on commands; on deltas that of the event which their text comes after). ``identity`` is the
-    gateway-signed caller, which ``signature`` binds to this one command (commands only). ``owner_id`` is the only
-    user who may see the event, apart from those who read the whole company; without it everybody of the company may.
+    ``subject`` is the id of the entity that the message is about. ``sequence`` counts the events of a subject from 1;
+    it is 0 on commands, and deltas have that of the preceding event. ``identity`` is the gateway-signed caller, which
+    ``signature`` binds to this one command (commands only). ``owner_id`` is the only user who may see the event, apart
+    from those who read the whole company; without it the whole company may.
     ``data_ref`` and ``data_hash`` replace a payload too large for the bus: a path of the owner's internal
     API and the SHA-256 of the bytes there.
     """
@@ -133,7 +133,7 @@ class Message(BaseModel):
 
 
 class Event(Message):
-    """Something that happened, in past tense.
+    """An event, named in the past tense.
 
     ``type`` is ``aes.<service>.<name>.v<version>``; ``topic`` is by default the events topic of that service.
     """
@@ -147,18 +147,28 @@ class Event(Message):
 class Command(Message):
     """A request to a service, which answers it with exactly one of the ``outcomes`` or a rejection.
 
-    ``type`` and ``topic`` as for events.
+    ``type`` and ``topic`` as for events. ``subject`` names the field with the id of the entity that the command is
+    about; without it the command makes one, which gets the command's id.
     """
 
     OUTCOMES: ClassVar[tuple[type[Event], ...]] = ()
+    SUBJECT: ClassVar[str] = ""
 
     def __init_subclass__(
-        cls, type: str = "", outcomes: "tuple[type[Event], ...]" = (), topic: Topic | None = None
+        cls,
+        type: str = "",
+        outcomes: "tuple[type[Event], ...]" = (),
+        topic: Topic | None = None,
+        subject: str = "",
     ) -> None:
         super().__init_subclass__()
         if type:
             cls.TYPE, cls.TOPIC = type, topic or topic_of(_service(type), TopicKind.COMMANDS)
-            cls.OUTCOMES = outcomes
+            cls.OUTCOMES, cls.SUBJECT = outcomes, subject
+
+    def subject(self) -> str | None:
+        """The id of the entity that it is about, None for the command's own."""
+        return getattr(self, self.SUBJECT) if self.SUBJECT else None
 
     @classmethod
     def rejected_type(cls) -> str:

@@ -13,7 +13,7 @@ def format_time(moment: datetime) -> str:
 
 
 def parse_time(text: str) -> datetime:
-    """Returns an aware datetime. Raises ``ValueError`` for text that is no timestamp with a time zone."""
+    """Returns an aware datetime. Raises ``ValueError`` unless the text is a timestamp with a time zone."""
     moment = datetime.fromisoformat(text)
     if moment.tzinfo is None:
         raise ValueError("a timestamp needs a time zone")

@@ -27,7 +27,7 @@ class Health:
 async def ask_health(url: str, service: str) -> Health | None:
     """Asks the process at this base URL; returns None when another program answers.
 
-    Raises OSError when nobody answers, ValueError for what is no URL; the caller limits the time.
+    Raises OSError when the connection fails and ValueError for an invalid URL. The caller sets the timeout.
     """
     status, body = await get(url, "/health/ready")
     try:
@@ -42,10 +42,10 @@ async def ask_health(url: str, service: str) -> Health | None:
 
 
 async def get(url: str, path: str) -> tuple[int, bytes]:
-    """Status and beginning of the answer's body; the status is 0 when the answer is no HTTP."""
+    """Returns the status and the beginning of the body. The status is 0 for a response that isn't HTTP."""
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ValueError(f"{url!r} is no address of a service")
+        raise ValueError(f"invalid service URL {url!r}")
     secured = ssl.create_default_context() if parts.scheme == "https" else None
     port = parts.port or (443 if secured else 80)
     shutdown_seconds = 1.0 if secured else None

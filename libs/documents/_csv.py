@@ -21,7 +21,7 @@ csv.field_size_limit(2**31 - 1)
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """``declared``: the first line tells the separator and is no row."""
+    """``declared``: the first line names the separator and isn't a row."""
 
     delimiter: str
     declared: bool = False
@@ -54,7 +54,7 @@ class CsvDialect:
         except csv.Error as problem:
             raise DocumentUnreadable(f"The file is not valid CSV: {problem}.") from None
         except UnicodeError:
-            raise DocumentUnreadable("The file is not valid CSV: it has bytes that are no text.") from None
+            raise DocumentUnreadable("The file isn't valid CSV: it contains bytes that aren't text.") from None
 
 
 @dataclass(frozen=True, slots=True)

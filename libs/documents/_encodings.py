@@ -22,7 +22,7 @@ _BINARY = 0.02
 
 
 def decode(raw: bytes, *, declares: bool = False) -> str:
-    """The text, with line ends as newlines. Raises DocumentUnreadable for bytes that are no text.
+    """The text, with line ends as newlines. Raises DocumentUnreadable for bytes that aren't text.
 
     `declares`: the file may name its encoding itself, as HTML does.
     """

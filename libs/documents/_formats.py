@@ -49,7 +49,7 @@ class Table:
 
 
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
-    """The tables of a CSV, JSON or Excel file, None for JSON that is no array of objects.
+    """The tables of a CSV, JSON or Excel file, None for JSON other than an array of objects.
 
     Raises ``DocumentUnreadable``, also while tables and rows are taken.
     """

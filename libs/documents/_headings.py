@@ -19,9 +19,9 @@ def is_empty(cell: Any) -> bool:
 
 
 def is_heading(row: Sequence[Any]) -> bool:
-    """Whether the row names columns: texts that are no numbers, dates or times, in at least half of its cells.
+    """Whether the row names columns: at least half of its cells hold text other than numbers, dates and times.
 
-    Years that follow each other are names, too, beside one of those.
+    Consecutive years next to such a cell count as names, too.
     """
     filled = [cell for cell in row if not is_empty(cell)]
     others = [cell for cell in filled if not _is_name(cell)]

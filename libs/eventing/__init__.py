@@ -1,8 +1,8 @@
 """Commands and events over a broker: outbox, inbox, consumers, request and reply.
 
-Beside these, ``bus`` is the port of the broker, ``messages`` what the outbox stores, ``batches`` reads in order, and
-``event_queue`` holds the events of one reader;
-``administration``, ``dead_letters``, ``lag`` and ``schema`` are for operators.
+``bus`` is the port of the broker and ``messages`` has the outbox's records. ``batches`` reads in order, and
+``event_queue`` holds the events of one reader. ``administration``, ``dead_letters``, ``lag`` and ``schema`` are for
+operators.
 """
 
 from libs.eventing._commands import CommandRouter, RevokedKeys

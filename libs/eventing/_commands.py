@@ -154,7 +154,9 @@ class CommandRouter:
                 async with asyncio.timeout(seconds):
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
-                raise ServiceUnavailable("a service that this needs did not answer in time", retry_after=2) from problem
+                raise ServiceUnavailable(
+                    "A service that this needs did not answer in time.", retry_after=2
+                ) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
                 _check_outcome(command_type, transaction)
@@ -232,7 +234,7 @@ class CommandRouter:
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, cause=cause)
             metrics.given_up(envelope.type)
             command_type, _ = self._routes[envelope.type]
-            given_up = InternalError("the command could not be carried out", cause=cause)
+            given_up = InternalError("The command could not be carried out.", cause=cause)
             await self._reject(command_type, context, given_up)
 
     def _context(self, envelope: Envelope, payload: bytes) -> CommandContext:
@@ -250,10 +252,10 @@ class CommandRouter:
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
         """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
         if _is_expired(envelope):
-            expired = TimedOut("the command expired before it was accepted; nothing was done")
+            expired = TimedOut("The command expired before it was accepted; nothing was done.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed("the key was revoked before this was asked for; nothing was done")
+            revoked = AuthenticationFailed("The key was revoked before this was asked for; nothing was done.")
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:

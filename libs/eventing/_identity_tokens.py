@@ -57,16 +57,16 @@ class IdentitySigner:
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
-            raise AuthenticationFailed("the command carries no signature")
+            raise AuthenticationFailed("The command carries no signature.")
         if not any(hmac.compare_digest(_signature(key, envelope, token, payload), given) for key in self._command_keys):
-            raise AuthenticationFailed("the command is not the one that was signed")
+            raise AuthenticationFailed("The command is not the one that was signed.")
         return identity
 
     def verify_call(self, token: str) -> Identity:
         """The identity in an internal call's token, which must expire. Raises ``AuthenticationFailed``."""
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():
-            raise AuthenticationFailed("the identity token is not valid any more")
+            raise AuthenticationFailed("The identity token is not valid any more.")
         return identity
 
     def _decode(self, token: str) -> Identity:
@@ -87,14 +87,14 @@ class IdentitySigner:
                     continue
             return jwt.decode(token, last, algorithms=[_ALGORITHM], options=options)
         except jwt.InvalidTokenError as problem:
-            raise AuthenticationFailed("the identity token is not valid") from problem
+            raise AuthenticationFailed("The identity token is not valid.") from problem
 
 
 def _identity(claims: Mapping[str, Any]) -> Identity:
     try:
         return Identity.model_validate(claims)
     except ValueError as problem:
-        raise AuthenticationFailed("the identity token is not valid") from problem
+        raise AuthenticationFailed("The identity token is not valid.") from problem
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:

@@ -17,7 +17,7 @@ _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
 _POSITIONS_SECONDS: Final = 0.05
-# How much longer than it was told to a fetch may take before its poll ends without it.
+# Seconds by which a fetch may exceed its timeout before the poll returns without it.
 _FETCH_SECONDS: Final = 0.1
 # Longer than any fetch takes.
 _WATCH_SECONDS: Final = 10.0

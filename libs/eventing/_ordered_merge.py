@@ -46,10 +46,10 @@ class _Queue(Generic[T]):
 class OrderedMerge(Generic[T]):
     """Merges the partitions of each number by the time of publishing, each partition in its order.
 
-    A key is in partitions of the same number of all topics, which have as many. A record waits while another partition
-    of its number could hold one that was published earlier: until that one shows its next record, or was found to have
-    no more half a second before the waiting record was fetched, or later. So what was published a second before
-    something else comes before it.
+    All topics have equally many partitions, and a key has the same partition number in each. A record waits while
+    another partition of its number could hold an earlier one. The wait ends when that partition shows its next record,
+    or was seen to be empty at most half a second before the waiting record was fetched. So a record that was published
+    a second before another one always precedes it.
     """
 
     def __init__(self) -> None:

@@ -116,7 +116,7 @@ class Outbox:
                 yield transaction
                 if transaction.drafts:
                     stored = await (await _insert(connection, transaction.drafts)).messages()
-            # Before the connection goes back: another transaction that waits for it may go on with the subject.
+            # Before the connection is returned: the next transaction on it may write events of the same subject.
             self.publish(stored)
 
     @asynccontextmanager

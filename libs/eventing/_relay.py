@@ -390,7 +390,7 @@ class Relay:
             await self._database.execute(_PARK, {"id": message.id})
         else:
             command = next(model for model in command_models().values() if message.type in model.outcome_types())
-            error = ErrorInfo(type=ErrorKind.INTERNAL, message=f"the outcome could not be published: {reason}")
+            error = ErrorInfo(type=ErrorKind.INTERNAL, message=f"The outcome could not be published: {reason}.")
             substitute = {
                 "id": message.id,
                 "event_id": new_id(),

@@ -296,7 +296,7 @@ class CommandSender:
         Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
         """
         if not self._producer.healthy:
-            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
+            raise ServiceUnavailable("The message bus cannot be reached; nothing was done.", retry_after=2)
         now = datetime.now(UTC)
         envelope = Envelope(
             id=command_id,
@@ -320,12 +320,12 @@ class CommandSender:
                 await (await self._producer.send(topic.name, envelope.correlation_id, payload, envelope.headers()))
         except (TimeoutError, BusUnavailable) as problem:
             raise ServiceUnavailable(
-                "the message bus did not confirm in time; the request may still be carried out", retry_after=2
+                "The message bus did not confirm in time; the request may still be carried out.", retry_after=2
             ) from problem
         except MessageRefused as problem:
             # The broker's words are for operators.
             _log.error("command.refused_by_broker", topic=topic.name, problem=str(problem))
-            raise ServiceUnavailable("the message bus refused the request") from problem
+            raise ServiceUnavailable("The message bus refused the request.") from problem
 
     def _on_record(self, record: Record) -> None:
         try:
@@ -343,7 +343,7 @@ class CommandSender:
 
     def _tell_waiters(self, envelope: Envelope, payload: bytes) -> None:
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
-            # A command id is no secret; guessing one must not give another company's events.
+            # Command ids aren't secret: guessing one must not reveal another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, payload))
 

@@ -176,7 +176,7 @@ class _Progress:
         self.at, self._kept_none = self.gone_up_to, True
 
     def advance(self, batch: PurgedBatch, *, by_age: bool) -> None:
-        """Goes on after a batch. ``by_age``: no row appears before one that was deleted."""
+        """Moves past a batch. ``by_age``: no row appears before one that was deleted."""
         self.at = batch.last or self.at
         self._kept_none = self._kept_none and not batch.kept
         if by_age and self._kept_none:
@@ -186,8 +186,8 @@ class _Progress:
 class Retention:
     """Goes through the tables in batches of ``rows``, in slices of time, so that other work is not kept waiting.
 
-    Outbox and inbox are not partitioned by day: the unique indexes that make effects happen once, of a subject's
-    sequence, of a command's outcome and of a consumer's message, would hold within a day only.
+    Outbox and inbox aren't partitioned by day, since unique indexes would then hold within a day only. These guarantee
+    one effect of a subject's sequence number, a command's outcome and a consumer's message.
     """
 
     def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:

@@ -124,7 +124,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         await self._flush(consumer)
 
     async def _begin(self, consumer: Consumer) -> None:
-        """Goes on where the partitions of this member are stored to."""
+        """Resumes this member's partitions at their stored offsets."""
         assignment = self._assignments
         try:
             stored = dict(await self._handler.offsets(self._topics))

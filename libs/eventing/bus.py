@@ -28,7 +28,7 @@ class Partition(NamedTuple):
 
 
 class Overtaken(Exception):
-    """Another process has handled what follows an offset; this one has to go on where that one has ended."""
+    """Another process has already handled later offsets; this one has to resume after them."""
 
 
 class OffsetMove(NamedTuple):

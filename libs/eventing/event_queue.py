@@ -18,7 +18,9 @@ class ReadTooSlowly(ServiceUnavailable):
     """A reader left so many events unread that it was ended."""
 
     def __init__(self) -> None:
-        super().__init__("The events were read too slowly; go on after the last one that you have.", retry_after=1)
+        super().__init__(
+            "The events were read too slowly. Reconnect with the id of the last event that you received.", retry_after=1
+        )
 
 
 class EventQueue(Generic[T]):

@@ -14,7 +14,7 @@ _OF_ITEMS: Final = ("items", "prefixItems", "additionalItems")
 _EVALUATED_AGAIN: Final = ("unevaluatedProperties", "unevaluatedItems")
 # What these refer to is not looked for.
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
-# Further references count as one alternative each: a chain of them is no cost, and Python's stack is bounded.
+# References beyond it count as one alternative each: chains are cheap to check, but Python's stack is bounded.
 _LONGEST_CHAIN: Final = 100
 
 

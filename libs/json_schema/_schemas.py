@@ -33,8 +33,8 @@ class CompiledSchema:
     async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
         """Findings with their places, none for a value that fits. ``name`` stands for the whole value.
 
-        What may take long is done in a process of its own: a few kilobytes of alternatives within alternatives, for a
-        value of twenty levels, would keep this one busy for minutes.
+        Expensive checks run in a separate process: a few kilobytes of nested alternatives and a value of twenty levels
+        would block this one for minutes.
         """
         if self.effort.of(value) > _EFFORT_HERE:
             return await findings_apart(self.schema, value, name=name, most=most)
@@ -42,10 +42,10 @@ class CompiledSchema:
 
 
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
-    """Draft 4 to 2020-12, by ``$schema``; the newest without one. References lead into the schema itself.
+    """Compiles draft 4 to 2020-12, by ``$schema``; the newest without one. References stay within the schema.
 
-    Raises ``SchemaInvalid``, also for a schema of more than 64 KiB or 32 levels, and for one with more than a thousand
-    alternatives for a single value: a few kilobytes of references to references would keep the process busy for days.
+    Raises ``SchemaInvalid``, also for more than 64 KiB, 32 levels or a thousand alternatives for a single value. A few
+    kilobytes of chained references would keep the process busy for days.
     """
     if any(True for _ in _below(schema, MAX_DEPTH)):
         raise SchemaInvalid(f"the schema is nested deeper than {MAX_DEPTH} levels")

@@ -68,7 +68,7 @@ def _refused(name: str) -> NoReturn:
 
 
 def write_json(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Raises TypeError for what is no JSON."""
+    """Raises TypeError for values that JSON can't represent."""
     option = orjson.OPT_SORT_KEYS if sort_keys else None
     try:
         return orjson.dumps(value, option=option)

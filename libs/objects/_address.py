@@ -24,7 +24,7 @@ def open_store(url: str) -> ObjectStore:
     unknown = options.keys() - {"secure", "region", "public"}
     if unknown:
         raise ValueError(f"an S3 object store has no option {min(unknown)!r}")
-    # Whoever keeps files in a directory does without the client's import.
+    # Imported here, since directory stores don't need the client.
     from libs.objects.s3 import S3Objects, S3Settings
 
     return S3Objects(

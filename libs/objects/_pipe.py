@@ -6,7 +6,7 @@ from hashlib import sha256
 
 
 class PipeCancelled(Exception):
-    """The reader is told that the stream was cancelled."""
+    """Raised in the reader when the stream was cancelled."""
 
 
 class Pipe:

@@ -59,7 +59,7 @@ class GuardedHttp:
         await self._pools.close()
 
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
-        """The first answer that is no redirect. Raises FetchRefused, also for a server that cannot be reached."""
+        """Follows redirects to the final response. Raises FetchRefused, also for an unreachable server."""
         return self.request("GET", address)
 
     @asynccontextmanager
@@ -72,11 +72,11 @@ class GuardedHttp:
         body: bytes | None = None,
         pool: Hashable | None = None,
     ) -> AsyncIterator[aiohttp.ClientResponse]:
-        """The first answer that is no redirect, as for ``get``.
+        """Follows redirects to the final response, like ``get``.
 
-        Without a ``pool`` the request has a connection of its own and is sent once. Those of one pool keep their
-        connections for each other, each to an address that was checked when it was made; a request over a connection
-        that had just ended is sent again, so that only calls that are safe to repeat may name one.
+        Without a ``pool`` the request gets a new connection and is sent once. Requests of one pool reuse connections;
+        addresses are checked when a connection is made. A request on a connection that was just closed is sent again,
+        so only idempotent calls may name a pool.
         """
         sent = _Request(method, self._checked(address), dict(headers or {}), body)
         try:

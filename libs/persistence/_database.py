@@ -195,8 +195,8 @@ def as_json(value: Any) -> str:
 def embedded_json(document: bytes) -> orjson.Fragment | str:
     """The document as a value within a JSON parameter of many rows: a column of type ``text`` reads it as it is.
 
-    PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped. Documents that
-    are no objects would lose their quotes.
+    PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped. Documents other
+    than objects would lose their quotes.
     """
     return orjson.Fragment(document) if document.startswith(b"{") and _NUL not in document else document.decode()
 

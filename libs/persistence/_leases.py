@@ -24,9 +24,9 @@ _RELEASE: Final = "UPDATE task_leases SET ends_at = '-infinity' WHERE task = %s 
 class TaskLease:
     """A row of ``task_leases``, which keeps processes from doing the same task at the same time.
 
-    A lock of a session would do that, too, but not behind a pooler that lends connections for single transactions. A
-    process that stops without a release keeps the others waiting until the lease ends; one that goes on past its end
-    is not stopped, so the task has to allow two at once.
+    A session lock wouldn't work behind a pooler that lends connections for single transactions. After a crash the
+    others wait until the lease expires. A process that works past that isn't stopped, so the task must tolerate two at
+    once.
     """
 
     def __init__(self, database: Database, task: str, seconds: float) -> None:

@@ -45,7 +45,7 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class Attendance:
-    """Judges by looks that it is told of, between ``begin`` and ``end``. Times are in seconds of any one clock.
+    """Decides which processes are gone from the checks between ``begin`` and ``end``. Times are seconds of one clock.
 
     ``grace``: time for which a lock is missing before its process is gone.
     """
@@ -103,8 +103,8 @@ class Presence:
     A pooler lends its connections to others, and the lock would stay with them. Behind one no process has a lock or
     counts as gone, so that leases decide alone.
 
-    Whoever has just lost his own lock knows nothing about the others: it may have been the database that was away. For
-    ``distrust`` seconds after he has it again nobody counts as gone.
+    A process that has just lost its own lock knows nothing about the others, since the database may have been down.
+    For ``distrust`` seconds after it has regained the lock, no process counts as gone.
 
     ``grace``: seconds for which a lock is missing before its process is gone. One that only lost its connection is
     back sooner.
@@ -228,7 +228,7 @@ class Holders(Protocol):
     """Processes that hold leases, by the numbers that they have announced."""
 
     async def numbers(self) -> list[int]:
-        """All that hold anything."""
+        """The processes that hold something."""
 
     async def free(self, numbers: Collection[int]) -> int:
         """Ends the leases of these and queues what they held at once, as attempts that count; returns of how many."""

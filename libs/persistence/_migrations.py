@@ -50,9 +50,9 @@ class IncompatibleSchema(Exception):
 def migrate(url: str, migrations: Path) -> None:
     """Brings the database to the newest revision in ``migrations/versions``. Raises IncompatibleSchema.
 
-    Blocks the calling thread. Concurrent callers wait for each other by an advisory lock (60 s at most), and a revision
-    for locks of tables 2 s at a time, so that nobody has to wait for long behind it. A database that is current, or
-    ahead because a newer release is being rolled out, is left alone without loading alembic.
+    Blocks the calling thread. An advisory lock serializes concurrent callers (60 s at most). A revision waits for table
+    locks 2 s at a time, so that queries behind it aren't blocked for long. A database that is current, or ahead
+    because a newer release is being rolled out, is left alone without loading alembic.
     """
     with psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
         if _is_current(connection, migrations):

@@ -73,7 +73,7 @@ async def fetch_page(
 
     ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. ``count``: how
     many are counted at most, None for all; a list that had more is not counted again for half a minute. Raises
-    ``ValidationFailed`` for a text that is no cursor of the list.
+    ``ValidationFailed`` for an invalid cursor.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
@@ -120,7 +120,7 @@ def _values(cursor: str, types: tuple[str, ...]) -> list[str]:
         for value, kind in zip(values, types, strict=True):
             _CHECKS[kind](value)
     except (ValueError, TypeError, binascii.Error) as problem:
-        message = "after is no cursor of this list: it is `next` of the page before."
+        message = "after isn't a cursor of this list. Pass `next` of the previous page."
         raise ValidationFailed(
             message, details=[ErrorDetail(loc=["after"], type="invalid_cursor", message=message)]
         ) from problem

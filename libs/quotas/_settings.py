@@ -65,7 +65,7 @@ def _parse(text: str) -> dict[str, dict[str, int | None]]:
     try:
         given = orjson.loads(text)
     except orjson.JSONDecodeError:
-        raise ValueError("the limits of companies are no JSON") from None
+        raise ValueError("the limits of companies aren't valid JSON") from None
     if not isinstance(given, dict) or not all(isinstance(limits, dict) for limits in given.values()):
         raise ValueError('limits of companies look like {"<company id>": {"sessions": 500}}')
     for limits in given.values():
@@ -73,5 +73,5 @@ def _parse(text: str) -> dict[str, dict[str, int | None]]:
             if name not in LIMITS:
                 raise ValueError(f"there is no limit named {name}; there are {', '.join(LIMITS)}")
             if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-                raise ValueError(f"the limit {name} is no whole number of 0 or more")
+                raise ValueError(f"the limit {name} must be a whole number of 0 or more")
     return {company: {name: limit or None for name, limit in limits.items()} for company, limits in given.items()}

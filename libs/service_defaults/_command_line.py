@@ -60,12 +60,12 @@ def serve(
 
 
 def _tune_garbage_collection() -> None:
-    """Leaves the objects that imports made out of all later collections.
+    """Excludes the objects that imports made from all later collections.
 
-    These 160,000 objects live as long as the process, and a pass over them stops everything for a tenth of a second;
-    the passes while they were made would take a quarter of the start, so a service's main module turns them off.
-    What hundreds of open requests hold survives passes: with the middle age of Python's own rhythm a pass over it
-    stopped a busy gateway for 160 ms, and with a fifth of the objects, more often, for 25.
+    These 160,000 objects live as long as the process, and a pass over them pauses it for a tenth of a second. Passes
+    during the imports would take a quarter of the start, so a service's main module turns them off. The objects of
+    hundreds of open requests survive passes: with Python's default threshold a pass paused a busy gateway for 160 ms,
+    with a fifth of it for 25 ms, more often.
     """
     gc.collect()
     gc.freeze()

@@ -36,6 +36,8 @@ STATUSES: Final[dict[ErrorKind, int]] = {
     ErrorKind.TIMEOUT: 504,
 }
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
+# In place of the framework's names of statuses.
+_SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path does not take this method."}
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
 """Errors whose answers say when to come back."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
@@ -44,7 +46,7 @@ _DEFAULT_RETRY_SECONDS: Final = 2
 
 
 def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | None = None) -> Response:
-    """The HTTP answer for an error, with a body and a status of one's own if need be."""
+    """The HTTP response for an error. ``body`` and ``status`` override the defaults."""
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
@@ -82,12 +84,13 @@ async def _service_error(_request: Request, problem: ServiceError) -> Response:
 
 async def _request_invalid(_request: Request, problem: RequestValidationError) -> Response:
     details = validation_details(problem.errors())
-    return error_response(ErrorInfo(type=ErrorKind.VALIDATION, message="the request is not valid", details=details))
+    return error_response(ErrorInfo(type=ErrorKind.VALIDATION, message="The request is not valid.", details=details))
 
 
 async def _http_exception(_request: Request, problem: HTTPException) -> Response:
     kind = _KINDS.get(problem.status_code, ErrorKind.INVALID_REQUEST)
-    response = error_response(ErrorInfo(type=kind, message=str(problem.detail)))
+    message = _SENTENCES.get(problem.status_code, str(problem.detail))
+    response = error_response(ErrorInfo(type=kind, message=message))
     response.headers.update(problem.headers or {})
     return response
 
@@ -120,6 +123,8 @@ class _Unexpected:
 def _unexpected(scope: Scope, problem: Exception) -> Response:
     if is_outage(problem):
         _log.warning("request.store_unavailable", path=scope["path"], problem=repr(problem))
-        return error_response(ErrorInfo(type=ErrorKind.UNAVAILABLE, message="a store of the service cannot be reached"))
+        return error_response(
+            ErrorInfo(type=ErrorKind.UNAVAILABLE, message="A store of the service cannot be reached.")
+        )
     _log.error("request.failed", method=scope["method"], path=scope["path"], exc_info=problem)
-    return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="something went wrong on our side"))
+    return error_response(ErrorInfo(type=ErrorKind.INTERNAL, message="Something went wrong on our side."))

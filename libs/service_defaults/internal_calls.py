@@ -56,7 +56,7 @@ class UpstreamAddresses:
         """The addresses to try, best first. Raises ``ServiceUnavailable`` when the service is not installed."""
         addresses = self.by_service.get(upstream)
         if not addresses:
-            raise ServiceUnavailable(f"this installation has no {upstream} service")
+            raise ServiceUnavailable(f"This installation has no {upstream} service.")
         if len(addresses) == 1:
             # Several processes may be behind it, so a second try may reach another one.
             return addresses * 2
@@ -132,10 +132,10 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
         once: bool = False,
     ) -> UpstreamResponse:
-        """The upstream's answer, whatever its status. Raises ``ServiceUnavailable`` when there is none.
+        """Returns the upstream's response of any status. Raises ``ServiceUnavailable`` when there is none.
 
-        The call must be safe to repeat, as all reads are, unless ``once`` says that it is made at most once: another
-        process is asked only when the one before could not be connected to. ``deadline`` in seconds, for all tries.
+        The call must be idempotent unless ``once`` is set: then another process is tried only if connecting to the
+        previous one failed. ``deadline`` in seconds, for all attempts.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -242,14 +242,14 @@ class UpstreamClient:
         if response.status == 200:
             return LookUp(ReplyState.ANSWERED, decode_event(response.body))
         if response.status not in (202, 404):
-            raise ServiceUnavailable(f"the {upstream} service answered {response.status}")
+            raise ServiceUnavailable(f"The {upstream} service answered {response.status}.")
         return LookUp(ReplyState.ACCEPTED if response.status == 202 else ReplyState.WAITING)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
         """A payload too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
         response = await self.get(upstream, path, _service(company_id))
         if response.status != 200:
-            raise ServiceUnavailable(f"the {upstream} service answered {response.status} for a payload")
+            raise ServiceUnavailable(f"The {upstream} service answered {response.status} for a payload.")
         return response.body
 
     def _headers(self, identity: Identity) -> dict[str, str]:
@@ -296,7 +296,7 @@ def checked(answer: UpstreamResponse) -> bytes:
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
     """The error of a bad answer.
 
-    An upstream that refuses the service's own token is misconfigured, which is no fault of the caller. With
+    An upstream that refuses the service's own token is misconfigured, so the caller gets a 5xx. With
     ``judges_caller`` it refuses the caller's own credentials.
     """
     if status != 401 or judges_caller:
@@ -338,7 +338,7 @@ def _named(upstream: str) -> Iterator[None]:
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:
-        raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2) from problem
+        raise ServiceUnavailable(f"The {upstream} service cannot be reached.", retry_after=2) from problem
 
 
 async def _piece(content: bytes) -> AsyncIterator[bytes]:

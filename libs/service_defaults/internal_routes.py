@@ -23,7 +23,7 @@ async def caller(request: Request) -> Identity:
     """The identity in the token of an internal call (a FastAPI dependency). Raises ``AuthenticationFailed``."""
     token = request.headers.get("Authorization", "")
     if not token.startswith(BEARER):
-        raise AuthenticationFailed("an internal call needs a service token")
+        raise AuthenticationFailed("An internal call needs a service token.")
     signer: IdentitySigner = request.app.state.signer
     return signer.verify_call(token.removeprefix(BEARER))
 
@@ -49,21 +49,21 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
             else outcome.company_id == identity.company_id
         )
         if not known:
-            raise NotFound("this command is not known")
+            raise NotFound("This command is not known.")
         return _state(outcome, source)
 
     @router.get("/internal/events/{event_id}/payload")
     async def payload(event_id: str, identity: Caller) -> Response:
         found = await outbox.payload(event_id, identity.company_id)
         if found is None:
-            raise NotFound("this event is not known")
+            raise NotFound("This event is not known.")
         return Response(found, media_type="application/json")
 
     @router.get(FAILURES_PATH)
     async def failures(identity: Caller, correlation_id: str | None = None, limit: Limit = 50) -> Response:
         """Internal errors that events of this service have reported, with their causes, newest first."""
         if not identity.allows(Scope.INSTALLATION_READ):
-            raise PermissionDenied("the credential lacks the scope installation:read")
+            raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await outbox.failures(correlation_id, limit)), media_type="application/json")
 
     return router

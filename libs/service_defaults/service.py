@@ -188,7 +188,7 @@ class Service:
         self.background("amounts.fold", amounts.run, role=API)
 
     def reclaim(self, holders: Holders, seconds: float, *, role: str = WORKER) -> None:
-        """Queues what ended processes held as soon as one is seen to be gone, and looks every ``seconds`` besides."""
+        """Requeues the work of ended processes as soon as one is gone, and also checks every ``seconds``."""
         woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
         self.presence.on_change(woken.set)
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)

@@ -21,7 +21,7 @@ from services.gateway.adapters.postgres.idempotency import PostgresIdempotency
 from services.gateway.adapters.postgres.keys import PostgresKeys
 from services.gateway.adapters.postgres.limits import PostgresSharedLimits
 from services.gateway.adapters.timeline_http import HttpTimeline
-from services.gateway.adapters.tokens import JwtTokens
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.door.metrics import SLOW_READERS
 from services.gateway.entrypoints.door.routes import PREFIX
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi

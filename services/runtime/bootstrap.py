@@ -6,10 +6,11 @@ from functools import partial
 from pathlib import Path
 
 import structlog
+from fastapi import FastAPI
 
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
-from libs.eventing import Outbox
+from libs.eventing import CommandRouter, Outbox
 from libs.persistence import Database, Presence
 from libs.quotas import CompanyAmounts
 from libs.service_defaults import Service
@@ -57,6 +58,8 @@ from services.runtime.entrypoints.commands import Handlers, register_commands
 from services.runtime.entrypoints.http.catalogues import catalogues_router
 from services.runtime.entrypoints.http.reads import reads_router
 from services.runtime.entrypoints.maintenance import keep_retention
+from services.runtime.entrypoints.resources.budgets import serve_budgets
+from services.runtime.entrypoints.resources.retention import serve_retention
 from services.runtime.settings import RuntimeSettings
 from services.runtime.use_cases.admit_turn import AdmitTurn
 from services.runtime.use_cases.agent.agent_loop import AgentRunner
@@ -160,16 +163,9 @@ def build_worker(
         cancel=CancelTurn(open_writer, reconcile_soon),
         resolve=ResolveWait(open_writer, PostgresWaits, reconcile_soon),
         deletion=deletion,
-        budgets=Budgets(PostgresBudgetWriter),
-        retention=_retention(settings, database),
     )
     keeper = LeaseKeeper(lease, interval=lease_time / _RENEWALS_PER_LEASE)
     return Worker(worker_id, engine, reconciler, lease, keeper, handlers, open_writer, prices, amounts)
-
-
-def _retention(settings: RuntimeSettings, database: Database) -> SessionRetention:
-    reads, default = PostgresRetentionReads(database), settings.session_retention_days or None
-    return SessionRetention(PostgresRetentionWriter, reads, default)
 
 
 def _admission_policy(settings: RuntimeSettings, models: ModelCatalogue) -> AdmissionPolicy:
@@ -219,9 +215,11 @@ def build(settings: RuntimeSettings) -> Service:
         addresses=resolver,
     )
     _include_reads(service, worker)
+    retention = session_retention(settings, service.database)
+    serve_resources(service.commands, service.http, service.database, retention)
     toolsets = TryToolset(connectors, tries, ArgumentSchemas())
     service.http.include_router(catalogues_router(models, toolbox, toolsets))
-    _run_in_background(service, worker)
+    _run_in_background(service, worker, retention)
     service.background("runtime.deltas", deltas.run)
     # The last third is for handing back what has not ended.
     service.on_stop(lambda: worker.stop(min(settings.drain_seconds, service.seconds_to_stop() * 0.65)))
@@ -235,11 +233,20 @@ def _include_reads(service: Service, worker: Worker) -> None:
     register_commands(service.commands, worker.handlers, reads)
     watched = PostgresWatchedTurns(service.database, service.outbox, source=service.source)
     streams = ReadTurnStream(watched, service.source, worker.engine.watch)
-    budgets = PostgresBudgetReads(service.database)
-    service.http.include_router(reads_router(reads, streams, budgets, worker.handlers.retention))
+    service.http.include_router(reads_router(reads, streams))
 
 
-def _run_in_background(service: Service, worker: Worker) -> None:
+def session_retention(settings: RuntimeSettings, database: Database) -> SessionRetention:
+    default = settings.session_retention_days or None
+    return SessionRetention(PostgresRetentionWriter, PostgresRetentionReads(database), default)
+
+
+def serve_resources(commands: CommandRouter, http: FastAPI, database: Database, retention: SessionRetention) -> None:
+    serve_budgets(commands, http, Budgets(PostgresBudgetWriter), PostgresBudgetReads(database))
+    serve_retention(commands, http, retention)
+
+
+def _run_in_background(service: Service, worker: Worker, retention: SessionRetention) -> None:
     begin, open_writer = service.outbox.transaction, worker.open_writer
     service.background("runtime.lease", worker.lease_keeper.run)
     service.background("runtime.reconciler", worker.reconciler.run)
@@ -249,5 +256,5 @@ def _run_in_background(service: Service, worker: Worker) -> None:
     on_removed = partial(service.retention.count_removed, "sessions")
     expire_sessions = ExpireSessions(begin, open_writer, on_removed)
     service.background("runtime.expiry", lambda: repeat_while_busy(expire_sessions, _EXPIRY_SECONDS))
-    remove = RemoveOldSessions(begin, open_writer, worker.handlers.retention, on_removed=on_removed)
+    remove = RemoveOldSessions(begin, open_writer, retention, on_removed=on_removed)
     service.background("runtime.retention", lambda: keep_retention(remove))

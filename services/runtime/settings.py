@@ -3,7 +3,7 @@
 from pydantic import Field
 from pydantic_settings import SettingsConfigDict
 
-from libs.contracts.api.retention import MOST_DAYS
+from libs.contracts.resources.retention import MOST_DAYS
 from libs.outbound import OutboundSettings
 from libs.quotas import QuotaSettings
 from libs.secrets import SecretsSettings

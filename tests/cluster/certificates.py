@@ -77,7 +77,7 @@ def _general_name(address: str) -> x509.GeneralName:
 
 
 def make_all(directory: Path, node: str, address: str, service_address: str) -> None:
-    """Everything that the node's processes and `kubectl` prove themselves with."""
+    """Issues the certificates of the node's processes and of `kubectl`."""
     directory.mkdir(parents=True, exist_ok=True)
     authority, front = Authority(directory, "ca"), Authority(directory, "front-ca")
     names = ("kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")

@@ -30,7 +30,7 @@ Say = Callable[[str], None]
 
 
 class ScenarioFailed(Exception):
-    """Something that the project promises did not hold in the cluster."""
+    """A promise of the project did not hold in the cluster."""
 
 
 def ask(*arguments: str, given: str | None = None, seconds: float = _ASKED_SECONDS) -> str:

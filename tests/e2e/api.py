@@ -55,7 +55,7 @@ class Api:
     problems: list[str] = field(default_factory=list)
 
     async def create(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
-        """Something that a test needs, as soon as a busy or a restarting service makes it."""
+        """Creates a resource, and retries while a service is busy or restarts."""
         reply = await self.persistently("POST", path, json=body, headers={"idempotency-key": unique()})
         assert reply.status_code == 201, reply.text
         made: dict[str, Any] = reply.json()

@@ -159,7 +159,7 @@ async def sent(stack: RunningStack) -> str:
 
 
 async def exported(spans: OtlpReceiver, correlation_id: str, last: str) -> str:
-    """Everything that the services told a collector of traces, once the span ``last`` of a correlation is there."""
+    """The traces that the services exported, once the span ``last`` of a correlation is among them."""
 
     async def complete() -> bool:
         return last in [span.name for span in list(spans.traces[trace_id_of(correlation_id)])]

@@ -51,7 +51,7 @@ async def printed(process: asyncio.subprocess.Process) -> list[str]:
 
 @pytest.fixture
 async def owner(stack: RunningStack) -> AsyncIterator[Api]:
-    """The owner of a webhook, in a separate company: a webhook gets the turns of all colleagues."""
+    """A caller with a company of its own, since a webhook gets the turns of the whole company."""
     caller = make_caller(stack, make_company(stack), "owner", ALL_SCOPES)
     async with new_client(stack.base_url, caller.secret) as client:
         yield Api(client)

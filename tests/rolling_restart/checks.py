@@ -15,7 +15,7 @@ _CALLED = ("turn.tool_call.completed", "turn.tool_call.failed")
 
 
 async def problems(load: Load, kafka: KafkaConnection | str | None, *, killed: bool) -> list[str]:
-    """Everything that was lost or happened twice, in words."""
+    """Describes each loss and each duplicate."""
     found = list(load.losses)
     found += await _histories(load.client, load.turns)
     found += await _artifacts(load)

@@ -20,7 +20,7 @@ _TERMINAL: Final = frozenset({"turn.completed", "turn.failed", "turn.cancelled"}
 
 
 class Lost(Exception):
-    """Something that a client relies on did not hold."""
+    """A guarantee to clients did not hold."""
 
 
 @dataclass

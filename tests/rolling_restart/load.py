@@ -19,7 +19,7 @@ _ENDED: Final = ("completed", "failed", "cancelled")
 
 @dataclass(frozen=True)
 class Turn:
-    """One that was carried out; ``question`` is its correlation id as well."""
+    """A finished turn; ``question`` is also its correlation id."""
 
     session_id: str
     question: str

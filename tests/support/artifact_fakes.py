@@ -153,14 +153,14 @@ class FakeArtifacts:
 
     def _answer(self, what: str) -> None:
         if self.down:
-            raise ServiceUnavailable("the artifacts service cannot be reached")
+            raise ServiceUnavailable("The artifacts service cannot be reached.")
         self.asked.append(what)
 
     def _find(self, what: str, session_id: str, artifact_id: str, caller: Identity) -> Stored:
         self._answer(what)
         stored = self.stored.get(artifact_id)
         if stored is None or stored.session_id != session_id or self.owner not in (None, caller.user_id):
-            raise NotFound("there is no such artifact")
+            raise NotFound("There is no such artifact.")
         return stored
 
     def _ready(self, what: str, session_id: str, artifact_id: str, caller: Identity) -> Stored:

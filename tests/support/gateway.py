@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, Protocol
 
 import httpx
 import orjson
@@ -16,14 +16,13 @@ from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Envelope, Event, Received, public_name
 from libs.contracts.timestamps import now_text
-from libs.contracts.topics import TIMELINE_COMMANDS
 from libs.eventing import LookUp, Replies, ReplyState
 from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_routes import encode_events
-from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.accounts import ApiKey
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState
 from tests.support.gateway_stores import FakeConnections, FakeIdempotency, FakeKeys
@@ -69,6 +68,18 @@ class Sent:
     correlation_id: str
     identity: Identity
     traceparent: str | None
+    subject: str = ""
+
+
+class Owner(Protocol):
+    """A service, or a part of it, in this process."""
+
+    async def answer(
+        self, method: str, path: str, identity: Identity, params: dict[str, Any] | None, body: bytes | None, /
+    ) -> UpstreamResponse: ...
+
+    async def dispatch(self, command: Command, command_id: str, correlation_id: str, identity: Identity, /) -> Event:
+        """Returns the command's terminal event."""
 
 
 @dataclass
@@ -87,8 +98,8 @@ class FakeBus:
     outcomes: dict[str, Received] = field(default_factory=dict)
     deleted: int = 0
     """Recorded events up to this sequence are not kept any more."""
-    timeline: TimelineService | None = None
-    """Carries out commands to it, unless ``upstream`` does."""
+    owners: dict[str, Owner] = field(default_factory=dict)
+    """Services by name that carry out commands which ``upstream`` leaves alone, and answer reads."""
 
     def fresh(self) -> bool:
         return self.is_fresh
@@ -121,12 +132,12 @@ class FakeBus:
         traceparent: str | None = None,
     ) -> None:
         if self.down:
-            raise ServiceUnavailable("the message bus cannot be reached; nothing was done", retry_after=2)
-        sent = Sent(command, command_id, correlation_id, identity, traceparent)
+            raise ServiceUnavailable("The message bus cannot be reached; nothing was done.", retry_after=2)
+        sent = Sent(command, command_id, correlation_id, identity, traceparent, subject)
         self.sent.append(sent)
         events = list(self.upstream(sent))
-        if self.timeline is not None and not events and command.TOPIC == TIMELINE_COMMANDS:
-            events.append(await self.timeline.dispatch(command, command_id, correlation_id, identity))
+        if not events and (owner := self.owners.get(command.TOPIC.owner)) is not None:
+            events.append(await owner.dispatch(command, command_id, correlation_id, identity))
         for event in events:
             self.publish(sent, event)
 
@@ -241,13 +252,13 @@ class FakeUpstreams:
         once: bool = False,
     ) -> UpstreamResponse:
         if self.down:
-            raise ServiceUnavailable(f"the {upstream} service cannot be reached", retry_after=2)
+            raise ServiceUnavailable(f"The {upstream} service cannot be reached.", retry_after=2)
         self.asked_as.append(identity)
         self.asked.append((method, upstream, path, params if body is None else orjson.loads(body)))
         if (turn := self.bus.turn(path, params)) is not None:
             return turn
-        if upstream == "timeline" and self.bus.timeline is not None and (method, upstream, path) not in self.answers:
-            return await self.bus.timeline.answer(method, path, identity, params, body)
+        if upstream in self.bus.owners and (method, upstream, path) not in self.answers:
+            return await self.bus.owners[upstream].answer(method, path, identity, params, body)
         missing = (404, {"error": {"type": "not_found_error", "message": "there is none"}})
         status, answer = self.answers.get((method, upstream, path), missing)
         return UpstreamResponse(status, orjson.dumps(answer), "application/json")
@@ -307,7 +318,7 @@ async def gateway(*, cipher: SecretCipher | None = CIPHER, limits: CompanyLimits
     upstreams = FakeUpstreams(bus)
     keys, connections = FakeKeys(idempotency), FakeConnections(idempotency)
     usage, webhooks, endpoints = FakeUsage(), FakeWebhooks(timeline), FakeEndpoints()
-    bus.timeline = TimelineService(timeline, usage, webhooks, endpoints, clock.now)
+    bus.owners["timeline"] = TimelineService(timeline, usage, webhooks, endpoints, clock.now)
     operations = FakeServiceHealth(), FakeConsumerGroups(), FakeDeadLetters()
     api = PublicApi(
         Dependencies(

@@ -59,7 +59,7 @@ class Killable:
         await asyncio.to_thread(shutil.copytree, self._data, self._kept)
 
     async def lose(self) -> None:
-        """All that is stored; only while it does not run."""
+        """Deletes the stored data; only while the server does not run."""
         await asyncio.to_thread(shutil.rmtree, self._data)
 
     async def take_back(self) -> None:

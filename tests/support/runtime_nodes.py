@@ -24,14 +24,15 @@ from libs.contracts.commands.runtime import (
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, Envelope, Event, envelope_from
+from libs.contracts.messages import Command, CommandRejected, Envelope, Event, envelope_from, event_models
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, Relay
 from libs.eventing.bus import Record
+from libs.eventing.messages import OutboxMessage
 from libs.persistence import Connection, Database, Presence
 from services.runtime.adapters.postgres.conversations import PostgresConversations
 from services.runtime.adapters.postgres.session_reads import PostgresSessionReads
-from services.runtime.bootstrap import build_worker
+from services.runtime.bootstrap import build_worker, serve_resources, session_retention
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import ModelAnswer, UserMessage
 from services.runtime.domain.models import ModelInfo, ModelRequest, OnText, ProviderInfo, VisionNotSupported
@@ -44,6 +45,7 @@ from services.runtime.use_cases.agent.context_builder import ContextBuilder
 from services.runtime.use_cases.agent.inherited_artifacts import InheritedArtifacts
 from services.runtime.use_cases.agent.turn_tools import AgentTools
 from tests.support.agent_fakes import answering
+from tests.support.internal_api import InternalApi
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import until
 
@@ -165,6 +167,10 @@ class Node:
             self.settings, self.database, self.outbox, self.presence, agent, model, self.deltas, artifacts=artifacts
         )
         register_commands(self.router, self.worker.handlers, self.reads)
+        internal = InternalApi(self.signer)
+        self.answer = internal.answer
+        retention = session_retention(self.settings, self.database)
+        serve_resources(self.router, internal.app, self.database, retention)
         self._tasks: list[asyncio.Task[None]] = []
 
     async def start(self, *, reconciling: bool = True, present: bool = True) -> None:
@@ -311,8 +317,16 @@ class Node:
 
     async def outcome(self, command_id: str) -> tuple[str, dict[str, Any]]:
         """The terminal event of a command, waited for."""
-        found = await until(lambda: self.outbox.outcome(command_id), "no outcome")
+        found = await self._outcome(command_id)
         return found.type.split(".", 2)[2].rsplit(".", 1)[0], orjson.loads(found.payload)
+
+    async def dispatch(self, command: Command, command_id: str, label: str, caller: Identity) -> Event:
+        """The terminal event of a command from the gateway."""
+        found = await self._outcome(await self.deliver(command, caller, command_id, label=label))
+        return event_models().get(found.type, CommandRejected).decode(found.payload)
+
+    async def _outcome(self, command_id: str) -> OutboxMessage:
+        return await until(lambda: self.outbox.outcome(command_id), "no outcome")
 
     async def history(self, session_id: str) -> list[tuple[str, str]]:
         page = await self.reads.messages(session_id, person("alice"), limit=200, offset=0)

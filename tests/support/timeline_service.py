@@ -1,25 +1,20 @@
 """The timeline's API and commands on stores in memory, behind the bus and the upstreams of the gateway's tests."""
 
-import time
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any
-
-import httpx
-from fastapi import FastAPI
 
 from libs.contracts.errors import ServiceError
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandContext, CommandRejected, Event, MessageContext
 from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner, Transaction
-from libs.service_defaults import UpstreamResponse
-from libs.service_defaults.errors import install_error_handlers
 from services.timeline.entrypoints.commands import register_commands
 from services.timeline.entrypoints.http.events import events_router
 from services.timeline.entrypoints.http.usage import usage_router
 from services.timeline.entrypoints.http.webhooks import webhooks_router
 from services.timeline.use_cases.webhooks import Webhooks
+from tests.support.internal_api import InternalApi
 from tests.support.timeline import FakeTimeline
 from tests.support.usage import FakeUsage
 from tests.support.webhook_fakes import FakeEndpoints, FakeWebhooks
@@ -55,27 +50,10 @@ class TimelineService:
         self._now = now
         self._handlers = _Handlers()
         register_commands(self._handlers, self.use_cases)  # type: ignore[arg-type]
-        self._signer = IdentitySigner("k" * 40)
-        self._app = FastAPI()
-        self._app.state.signer = self._signer
-        install_error_handlers(self._app)
+        internal = InternalApi(IdentitySigner("k" * 40))
+        self.answer = internal.answer
         for router in (events_router(timeline), usage_router(usage), webhooks_router(self.use_cases)):
-            self._app.include_router(router)
-
-    async def answer(
-        self, method: str, path: str, identity: Identity, params: dict[str, Any] | None, body: bytes | None
-    ) -> UpstreamResponse:
-        token = self._signer.sign(identity, expires_at=time.time() + 60)
-        transport = httpx.ASGITransport(self._app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://timeline") as client:
-            reply = await client.request(
-                method,
-                path,
-                params=params,
-                content=body,
-                headers={"Authorization": f"Bearer {token}", "Content-Type": "application/json"},
-            )
-        return UpstreamResponse(reply.status_code, reply.content, reply.headers.get("content-type", ""))
+            internal.app.include_router(router)
 
     async def dispatch(self, command: Command, command_id: str, correlation_id: str, identity: Identity) -> Event:
         """Returns the command's terminal event."""

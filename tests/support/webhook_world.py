@@ -169,5 +169,5 @@ def verified(received: Received, secret: str) -> dict[str, Any]:
 
 
 async def settled() -> None:
-    """All that was to be done at once is done, and the rest waits."""
+    """Lets immediate work finish; delayed work still waits."""
     await elapse(0.01)

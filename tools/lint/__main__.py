@@ -2,9 +2,9 @@
 
 from pathlib import Path
 
-from tools.lint import private_members, sleeps, structure, vocabulary
+from tools.lint import private_members, prose, sleeps, structure, vocabulary
 
-_RULES = (private_members.findings, sleeps.findings, structure.findings, vocabulary.findings)
+_RULES = (private_members.findings, prose.findings, sleeps.findings, structure.findings, vocabulary.findings)
 
 
 def main() -> int:

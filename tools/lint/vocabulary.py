@@ -6,11 +6,12 @@ import re
 import tokenize
 import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 _ROOMS: Final = ("services", "libs", "cli", "deploy", "benchmarks", "examples", "clients", "tests", "tools")
-_FIRST_WORD: Final = re.compile(r"\s*(\w+)")
+_NAME: Final = re.compile(r"[^\W\d]\w*")
 _WORD: Final = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 # Ordinary words, or words of a standard, that are right as parts of other names, such as `lease_keeper`, `is_origin` or
 # `dead_letters`. Names in strings are not looked at: states, columns and keys that databases and topics hold stay.
@@ -20,8 +21,10 @@ _WHOLE_ONLY: Final = frozenset(
     | {"WatchTurns", "_replacements", "_tell", "_told", "neighbours", "one_of", "outlast", "strangers", "translated"}
 )
 # These begin a relative clause, which leaves out what the thing is.
-_OPENINGS: Final = frozenset(
-    {"How", "Of", "That", "Those", "What", "Whatever", "Where", "Which", "Who", "Whoever", "Whom", "Whose"}
+_OPENING: Final = re.compile(
+    r"\s*(?:(?:How|Of|That|Those|What|Whatever|Where|Which|Who|Whoever|Whom|Whose)\b"
+    r"|(?:All|Any|Anybody|Anyone|Anything|Everybody|Everyone|Everything|Nothing|One|Ones|Somebody|Something|The ones?)"
+    r" (?:that|which|who|whom|whose)\b)"
 )
 
 
@@ -38,9 +41,13 @@ def findings(root: Path) -> Iterator[str]:
 
 def _retired_names(place: Path, source: str, retired: Mapping[str, str]) -> Iterator[str]:
     by_words = {_words(name): instead for name, instead in retired.items() if name not in _WHOLE_ONLY}
+    found = {name: instead for name in set(_NAME.findall(source)) if (instead := _instead(name, retired, by_words))}
+    if not found:
+        return
+    # Tells names from the words of strings and comments, at many times the price.
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.NAME and (instead := _instead(token.string, retired, by_words)):
-            yield f"{place}:{token.start[0]}: {token.string}: {instead}"
+        if token.type == tokenize.NAME and token.string in found:
+            yield f"{place}:{token.start[0]}: {token.string}: {found[token.string]}"
 
 
 def _instead(name: str, retired: Mapping[str, str], by_words: Mapping[tuple[str, ...], str]) -> str | None:
@@ -52,6 +59,7 @@ def _instead(name: str, retired: Mapping[str, str], by_words: Mapping[tuple[str,
     return next((by_words[part] for part in parts if part in by_words), None)
 
 
+@cache
 def _words(name: str) -> tuple[str, ...]:
     """The words of a snake_case or CamelCase name in lower case, the last letter ``s`` of each left out."""
     return tuple(word.lower().removesuffix("s") for word in _WORD.findall(name))
@@ -61,5 +69,5 @@ def _relative_clauses(place: Path, source: str) -> Iterator[str]:
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             text = node.value.value
-            if (first := _FIRST_WORD.match(text)) and first[1] in _OPENINGS:
+            if _OPENING.match(text):
                 yield f"{place}:{node.lineno}: begins with a relative clause: {text.strip()[:60]}"

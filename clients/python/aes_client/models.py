@@ -253,8 +253,8 @@ class Reply(Model):
 class ExecuteReply(Attribution):
     """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
 
-    ``finish_reason`` is left out for a reply that the model ended by itself: ``length`` for one that was cut,
-    ``content_filter``, or ``tool_calls`` when the turn has ended with calls that the caller runs.
+    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
+    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
     """
 
     success: bool = True

@@ -16,6 +16,7 @@ BudgetPeriod = Literal["day", "month", "total"]
 BulkOperation = Literal["delete", "update_tags", "change_status"]
 Engine = Literal["pgvector", "weaviate"]
 FileStatus = Literal["active", "inactive"]
+ImageDetail = Literal["auto", "low", "high", "original"]
 SearchMode = Literal["hybrid", "semantic", "keyword"]
 SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "character"]
 Strategy = Literal["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"]
@@ -145,6 +146,7 @@ class TextBlock(TypedDict, total=False):
 
 class ImageUrl(TypedDict, total=False):
     url: Required[str]
+    detail: ImageDetail | None
 
 
 class ImageUrlBlock(TypedDict, total=False):
@@ -163,6 +165,7 @@ class FileBlock(TypedDict, total=False):
 
     type: Required[Literal["file"]]
     source: Required[ArtifactSource]
+    detail: ImageDetail | None
 
 
 class ImageBlock(TypedDict, total=False):
@@ -170,6 +173,7 @@ class ImageBlock(TypedDict, total=False):
 
     type: Required[Literal["image"]]
     url: Required[str]
+    detail: ImageDetail | None
 
 
 class NamedTool(TypedDict, total=False):

@@ -1,9 +1,8 @@
 """``python -m deploy.images.fallback_images [NAME …] [--replace]`` builds images where none can be pulled.
 
-They carry the names that the Dockerfile and docker-compose.yml use, and are stand-ins: the same programs, built from
-Debian's packages, wheels, Maven's jars and Go modules, not the images that the names stand for elsewhere. Needs
-the project's environment, root (debootstrap), a Docker engine, and Go for the programs written in it. Images that are
-there already are left alone.
+They have the names that the Dockerfile and docker-compose.yml use, and contain the same programs, built from Debian's
+packages, wheels, Maven's jars and Go modules. Needs the project's environment, root (debootstrap), a Docker engine,
+and Go for the programs written in it. Existing images are kept.
 """
 
 import argparse

@@ -13,7 +13,7 @@ Other = TypeVar("Other")
 
 
 class ListPage(BaseModel):
-    """A page of a list; ``next``, as ``after``, goes on behind it.
+    """A page of a list. Pass ``next`` as ``after`` to get the following page.
 
     ``total`` is exact up to 10,000 entries; a longer list says 10,000, and that it is not exact.
     """

@@ -71,8 +71,13 @@ class TextBlock(StrictModel):
     text: Annotated[str, Field(min_length=1)]
 
 
+ImageDetail = Literal["auto", "low", "high", "original"]
+"""The resolution at which a model looks at an image. Providers without such a choice ignore it."""
+
+
 class ImageUrl(StrictModel):
     url: Annotated[str, Field(min_length=1, max_length=4000)]
+    detail: ImageDetail | None = Field(default=None, exclude_if=_is_none)
 
 
 class ImageUrlBlock(StrictModel):
@@ -91,6 +96,7 @@ class FileBlock(StrictModel):
 
     type: Literal["file"]
     source: ArtifactSource
+    detail: ImageDetail | None = Field(default=None, exclude_if=_is_none)
 
 
 class ImageBlock(StrictModel):
@@ -98,6 +104,7 @@ class ImageBlock(StrictModel):
 
     type: Literal["image"]
     url: Annotated[str, Field(min_length=1, max_length=4000)]
+    detail: ImageDetail | None = Field(default=None, exclude_if=_is_none)
 
 
 ContentBlock = Annotated[TextBlock | ImageUrlBlock | FileBlock | ImageBlock, Field(discriminator="type")]
@@ -247,8 +254,8 @@ class Reply(WireModel):
 class ExecuteReply(Attribution):
     """The answer to execute. ``message_id`` is the assistant's message, ``turn_id`` the execution itself.
 
-    ``finish_reason`` is left out for a reply that the model ended by itself: ``length`` for one that was cut,
-    ``content_filter``, or ``tool_calls`` when the turn has ended with calls that the caller runs.
+    ``finish_reason`` is absent when the model finished by itself. It is ``length`` for a truncated reply,
+    ``content_filter``, or ``tool_calls`` when the turn ended with calls for the caller to run.
     """
 
     success: bool = True

@@ -8,7 +8,7 @@ from libs.contracts.timestamps import Timestamp
 
 
 class UsageGroup(StrEnum):
-    """By what usage is told apart."""
+    """The dimension that usage is grouped by."""
 
     DAY = "day"
     AGENT = "agent"

@@ -19,7 +19,7 @@ from libs.contracts.events.ingestion import (
 from libs.contracts.messages import Command
 
 
-class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDeleted,)):
+class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDeleted,), subject="file_id"):
     file_id: str
 
 
@@ -48,24 +48,32 @@ class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outco
     description: str = ""
 
 
-class UpdateCollection(Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,)):
+class UpdateCollection(
+    Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,), subject="collection_id"
+):
     collection_id: str
     name: str | None = None
     description: str | None = None
 
 
-class DeleteCollection(Command, type="aes.ingestion.delete_collection.v1", outcomes=(CollectionDeleted,)):
+class DeleteCollection(
+    Command, type="aes.ingestion.delete_collection.v1", outcomes=(CollectionDeleted,), subject="collection_id"
+):
     """Delete a collection. Its files remain."""
 
     collection_id: str
 
 
-class AddCollectionFiles(Command, type="aes.ingestion.add_collection_files.v1", outcomes=(CollectionFilesAdded,)):
+class AddCollectionFiles(
+    Command, type="aes.ingestion.add_collection_files.v1", outcomes=(CollectionFilesAdded,), subject="collection_id"
+):
     collection_id: str
     file_ids: list[str]
 
 
-class RemoveCollectionFile(Command, type="aes.ingestion.remove_collection_file.v1", outcomes=(CollectionFileRemoved,)):
+class RemoveCollectionFile(
+    Command, type="aes.ingestion.remove_collection_file.v1", outcomes=(CollectionFileRemoved,), subject="collection_id"
+):
     collection_id: str
     file_id: str
 
@@ -77,7 +85,12 @@ class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1"
     settings: dict[str, Any]
 
 
-class UpdateKnowledgeBase(Command, type="aes.ingestion.update_knowledge_base.v1", outcomes=(KnowledgeBaseUpdated,)):
+class UpdateKnowledgeBase(
+    Command,
+    type="aes.ingestion.update_knowledge_base.v1",
+    outcomes=(KnowledgeBaseUpdated,),
+    subject="knowledge_base_id",
+):
     """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are.
 
     ``add_file_ids`` and ``remove_file_ids`` change the list, whatever is in it by then. ``ingest`` begins an ingestion.
@@ -90,11 +103,18 @@ class UpdateKnowledgeBase(Command, type="aes.ingestion.update_knowledge_base.v1"
     ingest: bool = False
 
 
-class DeleteKnowledgeBase(Command, type="aes.ingestion.delete_knowledge_base.v1", outcomes=(KnowledgeBaseDeleted,)):
+class DeleteKnowledgeBase(
+    Command,
+    type="aes.ingestion.delete_knowledge_base.v1",
+    outcomes=(KnowledgeBaseDeleted,),
+    subject="knowledge_base_id",
+):
     knowledge_base_id: str
 
 
-class IngestKnowledgeBase(Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,)):
+class IngestKnowledgeBase(
+    Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,), subject="knowledge_base_id"
+):
     """Index new, changed and failed files; remove files that are no longer in the knowledge base."""
 
     knowledge_base_id: str

@@ -23,14 +23,14 @@ class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentC
     agent: dict[str, Any]
 
 
-class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,)):
+class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
     """Fields left out of ``changes`` (an ``UpdateAgentBody``) stay as they are."""
 
     agent_id: str
     changes: dict[str, Any]
 
 
-class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,)):
+class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,), subject="agent_id"):
     agent_id: str
 
 

@@ -4,17 +4,11 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
 
-from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudgetBody
-from libs.contracts.api.retention import Days
 from libs.contracts.api.sessions import ContentBlock, HistoryMessage, TurnOptions, WireModel
 from libs.contracts.events.runtime import (
     TURN_ENDS,
-    BudgetCreated,
-    BudgetDeleted,
-    BudgetUpdated,
     CancelTurnAccepted,
     ResolveActionAccepted,
-    RetentionUpdated,
     SessionCreated,
     SessionDeleted,
     SessionUpdated,
@@ -49,13 +43,15 @@ NO_AGENT: Final = ""
 """The ``config_hash`` of a session whose agent is still to be set (``UpdateSession``)."""
 
 
-class CreateSession(Command, SessionBeginning, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,)):
+class CreateSession(
+    Command, SessionBeginning, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,), subject="session_id"
+):
     """Open a conversation."""
 
     session_id: str
 
 
-class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(SessionUpdated,)):
+class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(SessionUpdated,), subject="session_id"):
     """Replace a session's ``metadata``, or set the ``agent`` of one that was opened without and has no turns."""
 
     session_id: str
@@ -63,7 +59,7 @@ class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(Ses
     agent: SessionBeginning | None = None
 
 
-class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,)):
+class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,), subject="session_id"):
     """Add to a session's history between its turns, before what is said next: refused while a turn is under way."""
 
     session_id: str
@@ -85,7 +81,7 @@ class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(Session
     expires_after: int | None = Field(default=None, ge=1)
 
 
-class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,)):
+class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,), subject="session_id"):
     """End a session: refuse turns, cancel the running one, remove the history."""
 
     session_id: str
@@ -100,7 +96,7 @@ class ClientCalls(WireModel):
     answered: list[HistoryMessage] = []
 
 
-class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS):
+class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_ENDS, subject="session_id"):
     """Take a message into a session and answer it. The turn's id is the command's id.
 
     ``stream`` asks for deltas of the text while it is made. ``options`` go before the agent's own settings. With
@@ -120,14 +116,16 @@ class ExecuteTurn(Command, type="aes.runtime.execute_turn.v1", outcomes=TURN_END
     whole_history: bool = False
 
 
-class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,)):
+class CancelTurn(Command, type="aes.runtime.cancel_turn.v1", outcomes=(CancelTurnAccepted,), subject="turn_id"):
     """Stop a turn that is queued, runs or waits."""
 
     session_id: str
     turn_id: str
 
 
-class ResolveAction(Command, type="aes.runtime.resolve_action.v1", outcomes=(ResolveActionAccepted,)):
+class ResolveAction(
+    Command, type="aes.runtime.resolve_action.v1", outcomes=(ResolveActionAccepted,), subject="turn_id"
+):
     """Answer an open action of a waiting turn: an approval by ``decision``, a tool's result by ``output`` or ``error``.
 
     Without ``decision`` and ``error`` it is an ``output``, which may be null.
@@ -140,35 +138,3 @@ class ResolveAction(Command, type="aes.runtime.resolve_action.v1", outcomes=(Res
     reason: str | None = None
     output: Any = None
     error: str | None = None
-
-
-class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
-    """Limit what turns of the company, or of one of its users or keys, may take. The budget's id is the command's.
-
-    ``used``: what they took in the present period before. ``owner_id``: the user whose budget it is, or whose key's;
-    empty for the company's.
-    """
-
-    budget: CreateBudgetBody
-    used: BudgetUse = BudgetUse()
-    owner_id: str = ""
-
-
-class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,)):
-    """Fields left out of ``changes`` stay as they are."""
-
-    budget_id: str
-    changes: UpdateBudgetBody
-
-    def encode(self) -> bytes:
-        return self.model_dump_json(exclude_unset=True).encode()
-
-
-class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,)):
-    budget_id: str
-
-
-class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(RetentionUpdated,)):
-    """Sets the retention of the caller's company."""
-
-    session_retention_days: Days | None

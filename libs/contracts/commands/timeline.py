@@ -24,7 +24,7 @@ class CreateWebhook(Command, type="aes.timeline.create_webhook.v1", outcomes=(We
     secret: SealedSecret
 
 
-class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,)):
+class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(WebhookUpdated,), subject="webhook_id"):
     """Change a webhook; what is null stays as it is."""
 
     webhook_id: str
@@ -34,11 +34,13 @@ class UpdateWebhook(Command, type="aes.timeline.update_webhook.v1", outcomes=(We
     status: WebhookStatus | None = None
 
 
-class DeleteWebhook(Command, type="aes.timeline.delete_webhook.v1", outcomes=(WebhookDeleted,)):
+class DeleteWebhook(Command, type="aes.timeline.delete_webhook.v1", outcomes=(WebhookDeleted,), subject="webhook_id"):
     webhook_id: str
 
 
-class RotateWebhookSecret(Command, type="aes.timeline.rotate_webhook_secret.v1", outcomes=(WebhookUpdated,)):
+class RotateWebhookSecret(
+    Command, type="aes.timeline.rotate_webhook_secret.v1", outcomes=(WebhookUpdated,), subject="webhook_id"
+):
     """Sign with another secret; the one before it signs along for ``grace_seconds``."""
 
     webhook_id: str
@@ -46,13 +48,15 @@ class RotateWebhookSecret(Command, type="aes.timeline.rotate_webhook_secret.v1",
     grace_seconds: int
 
 
-class SendTestEvent(Command, type="aes.timeline.send_test_event.v1", outcomes=(WebhookDeliveryRequested,)):
+class SendTestEvent(
+    Command, type="aes.timeline.send_test_event.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"
+):
     """Deliver an event ``webhook.test`` once."""
 
     webhook_id: str
 
 
-class Redeliver(Command, type="aes.timeline.redeliver.v1", outcomes=(WebhookDeliveryRequested,)):
+class Redeliver(Command, type="aes.timeline.redeliver.v1", outcomes=(WebhookDeliveryRequested,), subject="webhook_id"):
     """Begin a delivery anew."""
 
     webhook_id: str

@@ -107,8 +107,8 @@ class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.
 class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.failed.v1"):
     """At least one datasource failed; what was ingested is searchable.
 
-    Or nobody goes on with it (an error of type ``conflict_error``): an ingestion with other settings took its place,
-    or the knowledge base was deleted.
+    An error of type ``conflict_error`` means that it was abandoned: an ingestion with other settings replaced it, or
+    the knowledge base was deleted.
     """
 
     datasource_count: int

@@ -1,4 +1,4 @@
-"""Events of the runtime: sessions, turns and budgets.
+"""Events of the runtime: sessions and turns.
 
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
@@ -8,8 +8,6 @@ from typing import Any, Final, Literal
 
 from pydantic import Field
 
-from libs.contracts.api.budgets import Budget
-from libs.contracts.api.retention import Retention
 from libs.contracts.api.sessions import (
     ActionKind,
     Attribution,
@@ -190,33 +188,3 @@ class OutputTextDone(TurnEvent, type="aes.runtime.turn.output_text.done.v1", top
     attempt: int
     step: int
     length: int
-
-
-class BudgetCreated(Event, type="aes.runtime.budget.created.v1"):
-    budget: Budget
-
-
-class BudgetUpdated(Event, type="aes.runtime.budget.updated.v1"):
-    budget: Budget
-
-
-class BudgetDeleted(Event, type="aes.runtime.budget.deleted.v1"):
-    budget_id: str
-
-
-class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
-    """A turn that ended has brought the use of a budget to its ``warning_percent``."""
-
-    budget: Budget
-
-
-class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
-    """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
-
-    budget: Budget
-
-
-class RetentionUpdated(Event, type="aes.runtime.retention.updated.v1"):
-    """Its subject is the company. The first sessions that are too old go within an hour."""
-
-    retention: Retention

@@ -69,7 +69,7 @@ async def finish_copy(transaction: Transaction, event: FileUploaded, _: Envelope
 
 
 async def finish_removal(transaction: Transaction, event: FileDeleted, envelope: Envelope) -> None:
-    """Handles the end of a file, whoever deleted it."""
+    """Handles the deletion of a file, from any source."""
     writer = PostgresPlatformWriter(transaction)
     copy = await writer.lock_file(event.file_id)
     if copy is None or copy.state == "none":

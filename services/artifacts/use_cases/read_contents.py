@@ -44,7 +44,7 @@ class PreviewTables:
         if artifact.status == "failed":
             raise Conflict(f"'{artifact.name}' could not be read: {_reason(artifact)}")
         if "sheets" not in artifact.metadata:
-            raise UnsupportedMediaType(f"'{artifact.name}' is no array of objects, so it has no rows to show.")
+            raise UnsupportedMediaType(f"'{artifact.name}' isn't an array of objects, so it has no rows to show.")
         try:
             found = ArtifactPreview.model_validate_json(
                 await read_all(self.store, derived_key(artifact.blob_id, "tables", artifact.content_type))
@@ -76,10 +76,10 @@ class ReadText:
     async def __call__(
         self, caller: Identity, artifact_id: str, session_id: str, *, offset: int, limit: int
     ) -> ArtifactText:
-        """Raises ``UnsupportedMediaType`` for what is no document, ``Conflict`` when it has no text (yet)."""
+        """Raises ``UnsupportedMediaType`` unless it is a document, ``Conflict`` when it has no text (yet)."""
         artifact = await self.access.readable(caller, artifact_id, session_id)
         if artifact.strategy != "rag_indexing":
-            raise UnsupportedMediaType(f"'{artifact.name}' is no document.")
+            raise UnsupportedMediaType(f"'{artifact.name}' isn't a document.")
         if artifact.status != "ready":
             raise Conflict(f"'{artifact.name}' has no text: {_reason(artifact)}")
         return await self.documents.text(artifact.id, caller, offset=offset, limit=limit)

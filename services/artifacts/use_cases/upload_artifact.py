@@ -85,7 +85,7 @@ class UploadArtifact:
     def _measure(self, name: str, content_type: str, head: bytes, metadata: dict[str, Any]) -> None:
         found = images.dimensions(content_type, head)
         if found is None:
-            raise UnsupportedMediaType(f"'{name}' is no readable image: it does not say how large it is.")
+            raise UnsupportedMediaType(f"'{name}' isn't a readable image: its size is missing.")
         if found.pixels > self.limits.max_pixels:
             raise invalid_file(
                 f"'{name}' has {found.width} x {found.height} pixels; at most {self.limits.max_pixels} are taken.",

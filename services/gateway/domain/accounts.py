@@ -12,7 +12,7 @@ from libs.contracts.identity import INSTALLATION_SCOPES, Identity, Scope
 from services.gateway.domain.connections import PublicUse
 
 ALL_SCOPES: Final = frozenset(scope.value for scope in Scope if scope not in INSTALLATION_SCOPES)
-"""Everything that a key can do in its own company."""
+"""The scopes of one company."""
 OPERATOR_SCOPES: Final = ALL_SCOPES | frozenset(scope.value for scope in INSTALLATION_SCOPES)
 """All of a company's scopes and those of the whole installation."""
 DEFAULT_RATE_LIMIT: Final = 600

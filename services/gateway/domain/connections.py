@@ -19,7 +19,7 @@ PUBLIC_SCOPES: Final = frozenset(
         Scope.EVENTS_READ,
     )
 )
-"""All that a public key may be given."""
+"""The scopes that a public key can have."""
 _FORM: Final = re.compile(r"pub_[A-Za-z0-9_-]{32}")
 
 

@@ -7,7 +7,7 @@ from typing import Protocol
 from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
 from libs.contracts.timeline import TimelineFilter
-from services.gateway.domain.accounts import ApiKey, KeyOwner, TokenGrant
+from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, Write
 from services.gateway.domain.timeline import TimelineEvent, TimelinePage
@@ -69,15 +69,6 @@ class ConnectionStore(Protocol):
 
     async def delete(self, connection: Connection, write: Write) -> None:
         """Does nothing for a deleted connection."""
-
-
-class TokenCodec(Protocol):
-    """Signs and verifies bearer tokens."""
-
-    def encode(self, grant: TokenGrant) -> str: ...
-
-    def decode(self, text: str) -> TokenGrant:
-        """Does not check the expiry. Raises ``AuthenticationFailed`` for text that is no token of this installation."""
 
 
 class IdempotencyStore(Protocol):

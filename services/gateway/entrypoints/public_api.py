@@ -10,7 +10,8 @@ from libs.quotas import CompanyLimits
 from libs.secrets import SecretCipher
 from libs.service_defaults import UpstreamClient
 from services.gateway.domain.limits import SharedLimits
-from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline, TokenCodec
+from services.gateway.domain.ports import ConnectionStore, IdempotencyStore, KeyStore, Timeline
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.a2a.application import A2AApplication
 from services.gateway.entrypoints.ag_ui.application import AGUIApplication
 from services.gateway.entrypoints.credentials import Credentials
@@ -63,7 +64,7 @@ class Dependencies:
 
     keys: KeyStore
     connections: ConnectionStore
-    tokens: TokenCodec
+    tokens: JwtTokens
     idempotency: IdempotencyStore
     bus: CommandSender
     upstreams: UpstreamClient
@@ -119,7 +120,7 @@ class PublicApi:
             connections=Connections(outside.connections, upstreams, now, self.credentials.changed),
             webhooks=Webhooks(commands, outside.cipher),
             secrets=Secrets(commands, outside.cipher),
-            budgets=Budgets(commands, outside.keys, upstreams, now),
+            budgets=Budgets(outside.keys, upstreams, now),
             limits=Limits(limits, outside.shared_limits, outside.keys, upstreams),
             health=Health(outside.read_replicas, outside.read_lag, now, monotonic),
             dead_letters=VisibleDeadLetters(outside.open_dead_letters, monotonic),

@@ -4,40 +4,30 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody
 from libs.contracts.api.usage import UsageReport
-from libs.contracts.commands.runtime import CreateBudget
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Command, Received
+from libs.contracts.resources.budgets import BudgetUse, CreateBudget, CreateBudgetBody
 from libs.contracts.timestamps import format_time
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
-from services.gateway.domain.idempotency import Write
 from services.gateway.domain.ports import KeyStore
-from services.gateway.use_cases.command_dispatcher import CommandDispatcher
 
 
 @dataclass(frozen=True, slots=True)
 class Budgets:
-    commands: CommandDispatcher
     keys: KeyStore
     upstreams: UpstreamClient
     now: Callable[[], datetime]
 
-    async def create(self, write: Write, body: CreateBudgetBody) -> Received:
+    async def new(self, company_id: str, body: CreateBudgetBody) -> CreateBudget:
         """Raises ``ValidationFailed`` for a user or key that the company does not have.
 
         Raises ``ServiceUnavailable`` while it is not known what a day or month has taken.
         """
-
-        async def make(_: str) -> Command:
-            owner_id = await self._owner(write.identity.company_id, body)
-            used = await self._used(write.identity.company_id, body)
-            return CreateBudget(budget=body, used=used, owner_id=owner_id)
-
-        return await self.commands.create(write, CreateBudget, make)
+        owner_id = await self._owner(company_id, body)
+        return CreateBudget(budget=body, used=await self._used(company_id, body), owner_id=owner_id)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
         """The user whose budget it is, or whose key's; empty for the company's."""

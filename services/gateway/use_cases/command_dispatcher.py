@@ -52,20 +52,18 @@ class CommandDispatcher:
         write: Write,
         command: Command,
         *,
-        subject: str | None = None,
         accepted_within: float | None = None,
     ) -> Received:
         """Returns the command's terminal event; raises the error in it when it is a refusal or a failure.
 
-        ``subject``: the id of the entity that the command is about, by default the command's own id.
         ``accepted_within``: seconds for an upstream that asks others before it accepts the command; ten by default.
         """
-        dispatched = self.dispatch(write, type(command), lambda _: command, subject=subject)
+        dispatched = self.dispatch(write, type(command), lambda _: command)
         return await self._outcome(dispatched, accepted_within)
 
-    async def create(self, write: Write, command: type[Command], make: Make, *, subject: str | None = None) -> Received:
+    async def create(self, write: Write, command: type[Command], make: Make) -> Received:
         """Like ``run``, for an entity that gets the command's id: a repeated creation finds the same one."""
-        return await self._outcome(self.dispatch(write, command, make, subject=subject))
+        return await self._outcome(self.dispatch(write, command, make))
 
     async def _outcome(
         self, dispatched: AbstractAsyncContextManager[Replies], accepted_within: float | None = None
@@ -87,8 +85,6 @@ class CommandDispatcher:
         write: Write,
         command: type[Command],
         make: Make,
-        *,
-        subject: str | None = None,
     ) -> AsyncIterator[Replies]:
         """Sends the command, unless its upstream has it from an earlier request, and listens for its events."""
         if not self.installed(command.TOPIC.owner):
@@ -109,7 +105,7 @@ class CommandDispatcher:
                         if command is ExecuteTurn:
                             await self.rates.take_turn(company_id)
                         made = make(record.command_id)
-                        await self._send(write, record, await made if isawaitable(made) else made, subject)
+                        await self._send(write, record, await made if isawaitable(made) else made)
                     try:
                         yield replies
                     except RateLimited as refusal:
@@ -120,10 +116,10 @@ class CommandDispatcher:
             # Nothing was done, and the upstream goes on refusing this command id: the repeat gets another one.
             record = await self._renewed(write, record)
 
-    async def _send(self, write: Write, record: IdempotencyRecord, command: Command, subject: str | None) -> None:
+    async def _send(self, write: Write, record: IdempotencyRecord, command: Command) -> None:
         await self.bus.send(
             command,
-            subject=subject or record.command_id,
+            subject=command.subject() or record.command_id,
             command_id=record.command_id,
             correlation_id=record.correlation_id,
             identity=write.identity,

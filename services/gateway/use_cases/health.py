@@ -53,7 +53,7 @@ class LagReport:
 
 
 class Health:
-    """Everyone who asks within two seconds gets one answer, about the lag within five: open pages burden nobody."""
+    """Caches the answer for two seconds and the lag for five, so that open pages cost next to nothing."""
 
     def __init__(
         self,

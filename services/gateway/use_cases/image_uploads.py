@@ -30,7 +30,10 @@ class ImageUploads:
         blocks: list[ContentBlock] = []
         for block in content:
             artifact = await self._artifact(write, session_id, block)
-            blocks.append(block if artifact is None else FileBlock(type="file", source=_source(artifact)))
+            if artifact is not None and isinstance(block, ImageUrlBlock):
+                blocks.append(_named(artifact, block))
+            else:
+                blocks.append(block)
         return blocks
 
     async def history(
@@ -45,7 +48,10 @@ class ImageUploads:
         blocks: list[Any] = []
         for block in message.content:
             artifact = await self._artifact(write, session_id, block)
-            blocks.append(block if artifact is None else _said(artifact))
+            if artifact is not None and isinstance(block, ImageUrlBlock):
+                blocks.append(_said(artifact, block))
+            else:
+                blocks.append(block)
         return message.model_copy(update={"content": blocks})
 
     async def _artifact(self, write: Write, session_id: str, block: ContentBlock | SaidFile) -> Artifact | None:
@@ -95,14 +101,19 @@ async def _forget(images: InlineImages, url: str) -> None:
         await images.slot.aclose()
 
 
+def _named(artifact: Artifact, image: ImageUrlBlock) -> FileBlock:
+    return FileBlock(type="file", source=_source(artifact), detail=image.image_url.detail)
+
+
 def _source(artifact: Artifact) -> ArtifactSource:
     return ArtifactSource(artifact_id=artifact.artifact_id)
 
 
-def _said(artifact: Artifact) -> SaidFile:
+def _said(artifact: Artifact, image: ImageUrlBlock) -> SaidFile:
     return SaidFile(
         type="file",
         source=_source(artifact),
+        detail=image.image_url.detail,
         name=artifact.name,
         content_type=artifact.content_type,
         processing_strategy=artifact.processing_strategy,

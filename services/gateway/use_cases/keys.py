@@ -15,7 +15,8 @@ from libs.quotas import CompanyLimits
 from services.gateway.domain.accounts import ApiKey, Principal, TokenGrant, check_scopes, limit_within, new_secret
 from services.gateway.domain.idempotency import KeyReused, Write
 from services.gateway.domain.limits import API_KEYS
-from services.gateway.domain.ports import KeyStore, TokenCodec
+from services.gateway.domain.ports import KeyStore
+from services.gateway.domain.tokens import JwtTokens
 
 DEFAULT_LIFETIME: Final = timedelta(days=90)
 _BEYOND: Final = "A key cannot be given scopes that its maker lacks"
@@ -135,7 +136,7 @@ class Keys:
 
 
 def issue_token(
-    tokens: TokenCodec, caller: Principal, scopes: frozenset[str] | None, seconds: int, now: datetime
+    tokens: JwtTokens, caller: Principal, scopes: frozenset[str] | None, seconds: int, now: datetime
 ) -> IssuedToken:
     """Issues a bearer token for an API key. Tokens are not stored: their rights are looked up on the key.
 

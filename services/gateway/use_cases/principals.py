@@ -15,7 +15,8 @@ from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, ApiKey, KeyOwner, Principal, digest_of, has_form
 from services.gateway.domain.connections import PUBLIC_SCOPES, ConnectionOwner, PublicUse, has_connection_form
-from services.gateway.domain.ports import ConnectionStore, KeyStore, TokenCodec
+from services.gateway.domain.ports import ConnectionStore, KeyStore
+from services.gateway.domain.tokens import JwtTokens
 
 CACHE_SECONDS: Final = 30.0
 MISS_SECONDS: Final = 5.0
@@ -33,7 +34,7 @@ class _Known:
 
 
 class Principals:
-    """Everybody who uses a public key shares one identity: a session made with it is open to all who know its id.
+    """All users of a public key share one identity: each can open a session made with it by its id.
 
     An agent's own key works while the agent is public, from the origins that it allows.
     """
@@ -42,7 +43,7 @@ class Principals:
         self,
         keys: KeyStore,
         connections: ConnectionStore,
-        tokens: TokenCodec,
+        tokens: JwtTokens,
         upstreams: UpstreamClient,
         *,
         fresh: Callable[[], bool],

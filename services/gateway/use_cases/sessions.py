@@ -62,7 +62,7 @@ class Sessions:
             given = {**dict(beginning), "messages": list(messages)}
             return CreateSession.model_construct(session_id=session_id or command_id, **given)
 
-        created = await self.commands.create(write, CreateSession, make, subject=session_id)
+        created = await self.commands.create(write, CreateSession, make)
         return SessionCreated.decode(created.payload)
 
     async def open_named(self, write: Write, agent_key: str, name: str, public: PublicUse | None = None) -> str:
@@ -141,7 +141,7 @@ class Sessions:
     ) -> None:
         """Raises ``Conflict`` for the agent of a session that has one already."""
         command = UpdateSession(session_id=id_of(session_id, "session"), metadata=metadata, agent=agent)
-        await self.commands.run(write, command, subject=session_id)
+        await self.commands.run(write, command)
 
     async def add_messages(
         self, write: Write, session_id: str, messages: Sequence[HistoryMessage]
@@ -153,13 +153,13 @@ class Sessions:
         session_id = id_of(session_id, "session")
         history = await self.images.history(write, session_id, messages)
         command = AddMessages(session_id=session_id, messages=list(history))
-        outcome = await self.commands.run(write, command, subject=session_id)
+        outcome = await self.commands.run(write, command)
         return SessionUpdated.decode(outcome.payload).messages
 
     async def delete(self, write: Write, session_id: str) -> None:
         """Deletes a session with its turns; a running one is cancelled first."""
         command = DeleteSession(session_id=id_of(session_id, "session"))
-        await self.commands.run(write, command, subject=session_id)
+        await self.commands.run(write, command)
 
     async def read(self, identity: Identity, session_id: str) -> Session:
         path = f"/internal/sessions/{id_of(session_id, 'session')}"

@@ -214,7 +214,7 @@ class Turns:
             client_calls=client_calls,
             whole_history=whole_history,
         )
-        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command, subject=session_id) as replies:
+        async with self.commands.dispatch(write, ExecuteTurn, lambda _: command) as replies:
             yield SubmittedTurn(replies, session_id, self.reader)
 
     @asynccontextmanager
@@ -323,12 +323,12 @@ class Turns:
             output=answer.output,
             error=answer.error,
         )
-        return await self.commands.run(write, command, subject=turn_id)
+        return await self.commands.run(write, command)
 
     async def cancel(self, write: Write, session_id: str, turn_id: str) -> CancelTurnAccepted:
         """Raises ``Conflict`` for a turn that has ended."""
         command = CancelTurn(session_id=id_of(session_id, "session"), turn_id=id_of(turn_id, "turn"))
-        accepted = await self.commands.run(write, command, subject=turn_id)
+        accepted = await self.commands.run(write, command)
         return CancelTurnAccepted.decode(accepted.payload)
 
     async def _waiting(self, identity: Identity, event: Event, known: Collection[str]) -> Turn | None:

@@ -102,7 +102,7 @@ class Webhooks:
             sealed = secret.sealed(webhook.id)
             return RotateWebhookSecret(webhook_id=webhook.id, secret=sealed, grace_seconds=grace_seconds)
 
-        received = await self.commands.create(write, RotateWebhookSecret, make, subject=webhook.id)
+        received = await self.commands.create(write, RotateWebhookSecret, make)
         text = secret.shown(WebhookUpdated.decode(received.payload).secret_id, "a new secret of this webhook")
         return IssuedWebhookReply(**webhook.model_dump(), secret=text)
 

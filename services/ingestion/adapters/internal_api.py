@@ -59,4 +59,4 @@ def _problem(status: int, body: bytes) -> ServiceError:
     error = refusal(status, body)
     if BYTES_MISSING in {detail.type for detail in error.details or []}:
         return ArtifactBytesMissing(error.message)
-    return ServiceUnavailable(f"the artifacts service answered {status}", retry_after=2)
+    return ServiceUnavailable(f"The artifacts service answered {status}.", retry_after=2)

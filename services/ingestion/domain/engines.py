@@ -134,9 +134,9 @@ class Searching(Protocol):
 class Engine(Protocol):
     """Holds chunks in independent indexes.
 
-    Names, tags, collections and the status of files are not in the index: the caller resolves them to a
-    ``FileSelection``, so that changing them takes effect at once and writes nothing here. Every method raises
-    ``EngineUnavailable`` when the engine does not answer.
+    The index has no names, tags, collections or statuses of files: the caller resolves them to a ``FileSelection``.
+    Changing them takes effect at once and writes nothing here. Every method raises ``EngineUnavailable`` when the
+    engine doesn't answer.
     """
 
     @property

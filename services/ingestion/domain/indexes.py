@@ -9,7 +9,7 @@ from services.ingestion.domain.artifacts import IndexPlace
 
 @dataclass(frozen=True, slots=True)
 class KnownIndex:
-    """An index that its engine should have. ``settled``: no run writes to it, nor has one lately."""
+    """An index that its engine should have. ``settled``: no run writes to it or did so recently."""
 
     id: str
     engine: str

@@ -22,7 +22,7 @@ def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey,
     Hybrid keeps both scores as they are, not as ranks: on three labelled collections reciprocal ranks were worse than
     keywords alone on two, this is better than either on all (docs/decisions/0024).
     """
-    # A chunk found by words only is no closer than the last one found by meaning.
+    # A chunk found by words only counts as far away as the last one found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)
     most_words = max((each.words for each in found if each.words is not None), default=0.0)
 

@@ -1,4 +1,4 @@
-"""Events of the artifacts service: documents of sessions that are to be indexed, and deleted ones."""
+"""Events of the artifacts service: session documents to index, and deleted ones."""
 
 from libs.contracts.events.artifacts import ArtifactDeleted, ArtifactUploaded
 from libs.contracts.messages import Envelope

@@ -1,7 +1,7 @@
 """Faust application that handles the messages of ``ingestion-work``.
 
-The database says which work is done, and messages only point to it: Faust commits past a message that is still being
-handled when the one after it is acknowledged first.
+The database records which work is done; messages only point to it. Faust may commit past a message in progress when a
+later one is acknowledged first.
 """
 
 import asyncio

@@ -29,7 +29,7 @@ class AdvanceRun:
         """Claims whose leases are to be renewed."""
 
     async def __call__(self, key: RunKey) -> None:
-        """Raises only when the database does not answer; the run is then taken up again later."""
+        """Raises only when the database is unavailable; the run is then resumed later."""
         token = new_id()
         self.claims.add(token)
         try:

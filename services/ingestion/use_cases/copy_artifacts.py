@@ -32,7 +32,7 @@ class CopyArtifacts:
             async with self.source.content(command.session_id, command.artifact_id, context.identity) as pieces:
                 return await self.blobs.receive(company_id, name, kind.content_type, pieces)
         except StoreUnavailable as problem:
-            # Whoever waits for the copy is told at once; a command that meets an outage would be retried.
+            # The caller waits for the copy and gets the error at once; StoreUnavailable would retry the command.
             raise ServiceUnavailable("The object store does not answer.", retry_after=2) from problem
 
     async def store(

@@ -91,7 +91,7 @@ class DocumentLoader:
             yield NotLoaded(others, None)
 
     async def claim(self, texts: Sequence[UnparsedText]) -> list[UnparsedText]:
-        """Claims those that are to be parsed ahead; fails those with too many attempts."""
+        """Claims texts to parse ahead, and fails those with too many attempts."""
         if given_up := [text.key for text in texts if text.attempts >= MOST_ATTEMPTS]:
             await self._texts.failed(dict.fromkeys(given_up, _GIVEN_UP))
         wanted = [text.key for text in texts if text.attempts < MOST_ATTEMPTS]

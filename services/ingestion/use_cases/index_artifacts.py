@@ -176,7 +176,7 @@ async def _nothing() -> None:
 
 
 def _is_outage(problem: Exception) -> bool:
-    """Lock contention is no outage: the work itself may cause it, so it counts as an attempt."""
+    """Lock contention isn't an outage: the work itself may cause it, so it counts as an attempt."""
     return isinstance(problem, IndexMissing) or is_unreachable(problem)
 
 

@@ -129,7 +129,7 @@ def require_writable(agent: StoredAgent | None, caller: Identity) -> StoredAgent
     """Raises ``AgentNotFound``, or ``PermissionDenied`` for an agent that the caller may only see."""
     agent = require_visible(agent, caller)
     if not caller.may_write_of(agent.owner_id):
-        raise PermissionDenied("only the owner of an agent, or a key with company:write, may change it")
+        raise PermissionDenied("Only the owner of an agent, or a key with company:write, may change it.")
     return agent
 
 

@@ -18,9 +18,9 @@ def knowledge_base_id(link: str | KnowledgeBaseLink) -> str:
 def normalised(configuration: AgentConfiguration) -> dict[str, Any]:
     """Normal form of a configuration, which is stored and hashed.
 
-    Defaults are written out, what was left open is left out, a tool stands once, and a knowledge base with
-    nothing but defaults is its id: what means the same has the same hash. Policies, client tools and an output schema
-    stand in it only when they say something.
+    Equivalent configurations have the same hash: defaults are filled in, optional fields without a value are dropped,
+    tools are deduplicated, and a knowledge base with defaults only becomes its id. Empty policies, client tools and
+    output schemas are dropped.
     """
     return {
         "name": configuration.name,

@@ -69,12 +69,12 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
         hint = near(provider_name, providers) or f"known: {', '.join(providers)}"
         yield error(_MODEL, "provider_unknown", f"There is no model provider {provider_name!r}", hint)
     elif not provider.configured:
-        usable = [other.name for other in providers.values() if other.configured]
+        usable = "".join(f"{other.name}, " for other in providers.values() if other.configured)
         yield error(
             _MODEL,
             "provider_not_configured",
             f"The model provider {provider_name!r} is not configured in this installation",
-            f"configured: {', '.join(usable)}" if usable else "ask the operator to configure it",
+            f"configured: {usable}or set the provider's API key and restart, as docs/configuration.md says",
         )
     elif model not in provider.models and provider.any_name:
         message = f"{model!r} is not a model known by name; the provider may have it all the same"

@@ -1,4 +1,4 @@
-"""Hints for people how to mend a finding."""
+"""Hints on how to fix a finding."""
 
 import difflib
 from collections.abc import Iterable, Mapping
@@ -45,7 +45,7 @@ _SHAPES: Final = {
 }
 _TYPES: Final = {
     "string_type": "give a text; put quotes around a value that YAML reads as a number, a date or yes/no",
-    "string_unicode": "remove what is not valid Unicode (unpaired surrogates)",
+    "string_unicode": "remove the unpaired surrogates, which aren't valid Unicode",
     "bool_type": "give true or false, without quotes",
     "float_type": "give a number, without quotes",
     "int_type": "give a whole number, without quotes",
@@ -56,7 +56,7 @@ _SHAPE_ERRORS: Final = ("list_type", "model_type", "model_attributes_type", "dic
 _RANGE_ERRORS: Final = ("greater_than", "greater_than_equal", "less_than", "less_than_equal", "finite_number")
 # Names this much less alike than the best one are no longer offered beside it.
 _CLOSE_CALL: Final = 0.15
-# Of names of fields: two letters in common, as of `foo` and `tools`, are no likeness.
+# For names of fields: two common letters, as in `foo` and `tools`, aren't enough.
 _FIELD_LIKENESS: Final = 0.55
 
 Loc = tuple[str | int, ...]
@@ -79,7 +79,7 @@ def near(word: str, known: Iterable[str], prefix: str = "", *, likeness: float =
 def hint_for(
     model: type[BaseModel], loc: Loc, error_type: str, context: Mapping[str, Any], value: object
 ) -> str | None:
-    """Says how to mend pydantic's error at ``loc`` of a document that should have been that model."""
+    """Explains how to fix Pydantic's error at ``loc`` of a document of that model."""
     field = next((step for step in reversed(loc) if isinstance(step, str)), "")
     if error_type == "extra_forbidden":
         return _unknown_field(model, loc)

@@ -14,14 +14,14 @@ _EXAMPLE: Final = 'for example {"type": "object", "properties": {"city": {"type"
 
 
 def schema_errors(schema: dict[str, Any], loc: Loc) -> list[ErrorDetail]:
-    """Finds out why a value is no JSON Schema that stands by itself. References to other documents are not followed."""
+    """Explains why a value isn't a self-contained JSON Schema. References to other documents are not followed."""
     for place in _large_integers(schema, loc):
         message = f"Whole numbers may be at most {_LARGEST_INTEGER}"
         return [found(place, "number_out_of_range", message, "leave the limit out")]
     try:
         compile_schema(schema)
     except SchemaInvalid as problem:
-        message = f"This is no valid JSON Schema: {problem}"
+        message = f"Invalid JSON Schema: {problem}"
         return [found((*loc, *problem.path), "schema_invalid", message)]
     return []
 

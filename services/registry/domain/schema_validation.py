@@ -107,7 +107,7 @@ def _unusable_texts(value: object, loc: Loc) -> Iterator[ErrorDetail]:
 
 
 def _explicit_nulls(model: type[BaseModel], document: object) -> Iterator[ErrorDetail]:
-    """In a change null is no value: what is left out stays."""
+    """A change can't set a field to null; omitted fields stay as they are."""
     for name, value in document.items() if isinstance(document, Mapping) else ():
         if value is None and name in model.model_fields and name not in _NULLABLE:
             hint = "leave the field out to keep what stands, or give the new value"

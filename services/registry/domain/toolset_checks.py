@@ -35,7 +35,7 @@ _OF_THE_CLIENT: Final = frozenset(
 
 
 def toolset_errors(body: ToolsetBody, secrets: Collection[str]) -> list[ErrorDetail]:
-    """Everything that is wrong with a well-formed body; ``secrets``: the names of those that the company has."""
+    """Checks a well-formed body. ``secrets``: the names of the company's secrets."""
     return list(islice(_errors(body, secrets), _MOST_FINDINGS))
 
 
@@ -104,7 +104,7 @@ def _url_errors(url: str, loc: Loc) -> Iterator[ErrorDetail]:
     except ValueError:
         parts, bad_port = None, True
     if parts is None or bad_port or not parts.hostname:
-        yield found(loc, "url_invalid", "This is no http or https URL")
+        yield found(loc, "url_invalid", "This isn't an http or https URL")
         return
     if "@" in parts.netloc:
         message = "A URL may not have credentials: it is shown to everybody who reads the toolset"

@@ -44,7 +44,7 @@ class ChangeAgents:
             if await agents.add(agent):
                 transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
                 return
-        raise Conflict("no free key was found for an agent of this name")
+        raise Conflict("No free key was found for an agent of this name: choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
         """Checks the parts that change, and only these: a tool that has gone since does not prevent a new name.

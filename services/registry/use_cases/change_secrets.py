@@ -20,7 +20,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 async def put_secret(transaction: Transaction, command: PutSecret, context: CommandContext) -> None:
     """A new secret's id is the command's. Raises ``Conflict`` when there are too many."""
     if not _NAME.fullmatch(command.name):
-        raise InvalidRequest("This is no name of a secret")
+        raise InvalidRequest("Invalid name of a secret")
     try:
         ciphertext = base64.b64decode(command.ciphertext, validate=True)
     except (binascii.Error, ValueError):

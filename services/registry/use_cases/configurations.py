@@ -40,7 +40,7 @@ _REFERENCE_FIELDS: Final = frozenset(AgentReference.model_fields)
 
 
 class NotAConfiguration(ValidationFailed):
-    """The body is no object with at least one field of a configuration."""
+    """The body isn't an object with at least one field of a configuration."""
 
 
 class InvalidConfiguration(ValidationFailed):
@@ -78,7 +78,7 @@ class Configurations:
         """Reports everything that is wrong. Raises ``NotAConfiguration`` when there is nothing to report on."""
         if not is_configuration_like(document):
             raise NotAConfiguration(
-                "the body is no agent configuration: give an object with at least name and agent_type"
+                "the body isn't an agent configuration: give an object with at least name and agent_type"
             )
         configuration, errors = parse(AgentConfiguration, document)
         parts: Parts = None

@@ -165,9 +165,9 @@ class AdmissionPolicy:
         caller = submission.caller
         session = batch.sessions.get(submission.session_id)
         if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
-            raise NotFound("there is no such session")
+            raise NotFound("There is no such session.")
         if not session.active:
-            raise Conflict("the session is being deleted")
+            raise Conflict("The session is being deleted.")
         if submission.position not in (None, batch.next_position(session)):
             raise _moved_on()
         if submission.validation_error is not None:
@@ -189,13 +189,13 @@ class AdmissionPolicy:
     def _check_backlog(self, of: str, live: int, limit: int, detail: str | None = None) -> None:
         """``detail``: the type of the refusal's detail, when it has one."""
         if live >= limit:
-            message = f"the {of} has {limit} messages in work already"
+            message = f"The {of} has {limit} messages in work already."
             details = [ErrorDetail(loc=[], type=detail, message=message)] if detail else None
             raise RateLimited(message, details=details, retry_after=self._backlog.retry_after)
 
 
 def _moved_on() -> Conflict:
-    message = "the session has gone on: the turn would not be at this position"
+    message = "The session has gone on: the turn would not be at this position."
     return Conflict(message, details=[ErrorDetail(loc=["position"], type=SESSION_MOVED_ON, message=message)])
 
 

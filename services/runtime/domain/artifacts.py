@@ -47,6 +47,7 @@ class SessionArtifacts(Protocol):
         """
 
 
-def part_of(artifact: Artifact, url: str | None = None) -> ArtifactPart:
+def part_of(artifact: Artifact, url: str | None = None, detail: str | None = None) -> ArtifactPart:
     """The artifact as a part of a message that names it by ``url``, or by its id."""
-    return ArtifactPart(artifact.artifact_id, artifact.name, artifact.content_type, artifact.processing_strategy, url)
+    kind, strategy = artifact.content_type, artifact.processing_strategy
+    return ArtifactPart(artifact.artifact_id, artifact.name, kind, strategy, url, detail)

@@ -64,7 +64,7 @@ def places_of(messages: Sequence[Message]) -> int:
 def valid_new_id(session_id: str) -> str:
     """The id for a session that is created. Raises ValidationFailed."""
     if not is_id(session_id):
-        raise ValidationFailed("the session id is malformed")
+        raise ValidationFailed("The session ID is malformed.")
     return session_id
 
 
@@ -73,7 +73,7 @@ def new_session(beginning: SessionBeginning, session_id: str, caller: Identity) 
     try:
         agent = AgentSpec.from_config(beginning.agent_config)
     except (KeyError, TypeError, AttributeError) as problem:
-        raise ValidationFailed("the agent configuration is not a normalised one") from problem
+        raise ValidationFailed("The agent configuration is not a normalized one.") from problem
     return NewSession(
         id=valid_new_id(session_id),
         company_id=caller.company_id,
@@ -120,11 +120,10 @@ def _parts(message: HistoryMessage, place: int) -> tuple[Part, ...]:
         if isinstance(block, TextBlock):
             parts.append(TextPart(block.text))
         elif isinstance(block, SaidFile):
-            parts.append(
-                ArtifactPart(block.source.artifact_id, block.name, block.content_type, block.processing_strategy)
-            )
+            artifact_id, kind, strategy = block.source.artifact_id, block.content_type, block.processing_strategy
+            parts.append(ArtifactPart(artifact_id, block.name, kind, strategy, detail=block.detail))
         elif block.image_url.url.lower().startswith(("https://", "http://")):
-            parts.append(ImagePart(block.image_url.url))
+            parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
             reason = "an image is given by its http or https URL"
             raise _invalid([place, "content", number, "image_url"], "not_supported", reason)
@@ -141,4 +140,4 @@ def _text(message: HistoryMessage, place: int) -> str:
 
 def _invalid(place: list[str | int], kind: str, reason: str) -> ValidationFailed:
     detail = ErrorDetail(loc=["messages", *place], type=kind, message=reason)
-    return ValidationFailed(f"the messages cannot be taken: {reason}", details=[detail])
+    return ValidationFailed(f"The messages are not valid: {reason}.", details=[detail])

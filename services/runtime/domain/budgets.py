@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
-from libs.contracts.api.budgets import Budget, BudgetPage, BudgetUse, CreateBudgetBody
 from libs.contracts.api.sessions import Usage
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.budgets import Budget, BudgetPage, BudgetUse, CreateBudgetBody
 from libs.contracts.timestamps import format_time
 
 _PERCENT: Final = 100
@@ -76,7 +76,7 @@ class BudgetState:
         whose = "key" if self.key_id is not None else "user" if self.user_id is not None else "company"
         unit = "cost" if self.cost is not None else "tokens"
         until = "" if self.renews_at is None else f"; it renews at {format_time(self.renews_at)}"
-        message = f"a budget of the {whose} is used up: {unit} {used} of {limit}{until}"
+        message = f"A budget of the {whose} is used up: {unit} {used} of {limit}{until}."
         facts = ExceededBudget(
             budget_id=self.id,
             unit=unit,

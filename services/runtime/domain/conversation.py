@@ -20,14 +20,17 @@ class TextPart:
 
 @dataclass(frozen=True, slots=True)
 class ImagePart:
+    """``detail``: how closely the model looks at it; the provider decides unless given."""
+
     url: str
+    detail: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ArtifactPart:
     """A message's reference to a file of the session; ``url`` is the link that named it, if any.
 
-    A model is given the file's contents in its place.
+    A model is given the file's contents in its place. ``detail`` is as in ``ImagePart``.
     """
 
     artifact_id: str
@@ -35,6 +38,7 @@ class ArtifactPart:
     content_type: str
     strategy: str
     url: str | None = None
+    detail: str | None = None
 
     @property
     def is_image(self) -> bool:

@@ -37,9 +37,14 @@ def part_to_json(part: Part) -> JsonObject:
         case TextPart(text):
             return {"type": "text", "text": text}
         case ImagePart(url):
-            return {"type": "image_url", "image_url": {"url": url}}
+            return {"type": "image_url", "image_url": {"url": url, **_detail(part)}}
         case ArtifactPart():
-            return {**_named(part), **{name: getattr(part, field) for name, field in _ARTIFACT_FIELDS.items()}}
+            facts = {name: getattr(part, field) for name, field in _ARTIFACT_FIELDS.items()}
+            return {**_named(part), **_detail(part), **facts}
+
+
+def _detail(part: ImagePart | ArtifactPart) -> JsonObject:
+    return {} if part.detail is None else {"detail": part.detail}
 
 
 def _named(part: ArtifactPart) -> JsonObject:
@@ -54,11 +59,11 @@ def part_from_json(data: Mapping[str, Any]) -> Part:
     if kind in ("file", "image"):
         artifact_id = data["source"]["artifact_id"] if kind == "file" else data["artifact_id"]
         facts = {field: data[name] for name, field in _ARTIFACT_FIELDS.items()}
-        return ArtifactPart(artifact_id=artifact_id, url=data.get("url"), **facts)
+        return ArtifactPart(artifact_id=artifact_id, url=data.get("url"), detail=data.get("detail"), **facts)
     if kind == "text":
         return TextPart(data["text"])
     if kind == "image_url":
-        return ImagePart(data["image_url"]["url"])
+        return ImagePart(data["image_url"]["url"], data["image_url"].get("detail"))
     raise ValueError(f"content block of type {kind!r} cannot be given to a model")
 
 

@@ -132,19 +132,19 @@ class SessionWriter(Protocol):
 def valid_id(name: str, identifier: str) -> str:
     """The id, if it is well-formed; whether there is such an entity is not checked. Raises NotFound."""
     if not is_id(identifier):
-        raise NotFound(f"there is no such {name}")
+        raise NotFound(f"There is no such {name}.")
     return identifier
 
 
 def readable(session: LockedSession | None, caller: Identity) -> LockedSession:
     """The session, if it exists and the caller may see it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_read_of(session.owner_id):
-        raise NotFound("there is no such session")
+        raise NotFound("There is no such session.")
     return session
 
 
 def writable(session: LockedSession | None, caller: Identity) -> LockedSession:
     """The session, if it exists and the caller may change it. Raises NotFound."""
     if session is None or session.company_id != caller.company_id or not caller.may_write_of(session.owner_id):
-        raise NotFound("there is no such session")
+        raise NotFound("There is no such session.")
     return session

@@ -9,10 +9,8 @@ from libs.eventing import AlreadyProcessed, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
 from services.runtime.use_cases.admit_turn import AdmitTurn
-from services.runtime.use_cases.budgets import Budgets
 from services.runtime.use_cases.cancel_turn import CancelTurn
 from services.runtime.use_cases.resolve_wait import ResolveWait
-from services.runtime.use_cases.retention import SessionRetention
 from services.runtime.use_cases.sessions.change import ChangeSession
 from services.runtime.use_cases.sessions.create import CreateSession
 from services.runtime.use_cases.sessions.delete import DeleteSession
@@ -28,8 +26,6 @@ class Handlers:
     cancel: CancelTurn
     resolve: ResolveWait
     deletion: DeleteSession
-    budgets: Budgets
-    retention: SessionRetention
 
 
 def register_commands(router: CommandRouter, handlers: Handlers, reads: SessionReads) -> None:
@@ -46,10 +42,6 @@ def register_commands(router: CommandRouter, handlers: Handlers, reads: SessionR
     router.handle(commands.UpdateSession, handlers.change.update)
     router.handle(commands.AddMessages, handlers.change.add_messages)
     router.handle(commands.CancelTurn, handlers.cancel)
-    router.handle(commands.CreateBudget, handlers.budgets.create)
-    router.handle(commands.UpdateBudget, handlers.budgets.update)
-    router.handle(commands.DeleteBudget, handlers.budgets.delete)
-    router.handle(commands.SetRetention, handlers.retention.set)
     router.handle(commands.ResolveAction, handlers.resolve)
     # The outcome follows when the running turn has stopped.
     router.handle(commands.DeleteSession, handlers.deletion.delete, ends_later=True)

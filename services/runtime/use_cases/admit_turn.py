@@ -119,19 +119,19 @@ class AdmitTurn:
             for place, reason in zip(places, refusals, strict=True)
             if reason is not None
         ]
-        return ValidationFailed("the content cannot be taken", details=errors) if errors else None
+        return ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors) if errors else None
 
     async def _resolve_artifacts(
         self, question: UserMessage, named: Sequence[ArtifactPart], session_id: str, caller: Identity
     ) -> tuple[UserMessage, ServiceError | None]:
         """The question with the facts about its artifacts, or the problem with one of them."""
         if self._artifacts is None:
-            return question, ValidationFailed("artifacts are not available in this installation")
+            return question, ValidationFailed("Artifacts are not available in this installation.")
         try:
             async with asyncio.timeout(_LOOKUP_SECONDS):
                 known = await asyncio.gather(*(_look_up(self._artifacts, part, session_id, caller) for part in named))
         except TimeoutError:
-            return question, ServiceUnavailable("the artifacts service did not answer in time", retry_after=2)
+            return question, ServiceUnavailable("The artifacts service did not answer in time.", retry_after=2)
         except ServiceError as problem:
             return question, problem
         found = dict(zip(named, known, strict=True))
@@ -152,17 +152,17 @@ def question_of(content: str | Sequence[Block]) -> UserMessage:
         if isinstance(block, TextBlock):
             parts.append(TextPart(block.text))
         elif isinstance(block, FileBlock):
-            parts.append(ArtifactPart(block.source.artifact_id, "", "", ""))
+            parts.append(ArtifactPart(block.source.artifact_id, "", "", "", detail=block.detail))
         elif isinstance(block, ImageBlock) and not block.url.lower().startswith("data:"):
-            parts.append(ArtifactPart("", "", "", _IMAGE, block.url))
+            parts.append(ArtifactPart("", "", "", _IMAGE, block.url, block.detail))
         elif isinstance(block, ImageUrlBlock) and block.image_url.url.lower().startswith(("https://", "http://")):
-            parts.append(ImagePart(block.image_url.url))
+            parts.append(ImagePart(block.image_url.url, block.image_url.detail))
         else:
             errors.append(
                 _block_error(place, block.type, "not_supported", "an image is given by its http or https URL")
             )
     if errors:
-        raise ValidationFailed("the content cannot be taken", details=errors)
+        raise ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors)
     return UserMessage(tuple(parts))
 
 
@@ -177,8 +177,9 @@ def _named(question: UserMessage) -> list[ArtifactPart]:
 
 async def _look_up(artifacts: SessionArtifacts, part: ArtifactPart, session_id: str, caller: Identity) -> ArtifactPart:
     if part.url is not None:
-        return part_of(await artifacts.by_url(session_id, part.url, caller), part.url)
-    return part_of(await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller))
+        return part_of(await artifacts.by_url(session_id, part.url, caller), part.url, part.detail)
+    found = await artifacts.get(session_id, valid_id("artifact", part.artifact_id), caller)
+    return part_of(found, detail=part.detail)
 
 
 def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) -> ValidationFailed | None:
@@ -188,7 +189,7 @@ def _kind_error(parts: Sequence[Part], found: dict[ArtifactPart, ArtifactPart]) 
         for place, part in enumerate(parts)
         if isinstance(part, ArtifactPart) and part.url is not None and not found[part].is_image
     ]
-    return ValidationFailed("the content cannot be taken", details=errors) if errors else None
+    return ValidationFailed(f"The content is not valid: {errors[0].message}.", details=errors) if errors else None
 
 
 def _block_error(place: int, block: str, problem: str, message: str) -> ErrorDetail:

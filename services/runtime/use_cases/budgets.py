@@ -4,11 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from libs.contracts.api.budgets import MAX_BUDGETS
-from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
-from libs.contracts.events.runtime import BudgetCreated, BudgetDeleted, BudgetExhausted, BudgetUpdated
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.budgets import (
+    MAX_BUDGETS,
+    BudgetCreated,
+    BudgetDeleted,
+    BudgetExhausted,
+    BudgetUpdated,
+    CreateBudget,
+    DeleteBudget,
+    UpdateBudget,
+)
 from libs.eventing import Transaction
 from services.runtime.domain.budgets import BudgetState, BudgetWriter, NewBudget
 
@@ -19,11 +26,11 @@ OpenBudgets = Callable[[Transaction], BudgetWriter]
 class Budgets:
     open_budgets: OpenBudgets
 
-    async def create(self, transaction: Transaction, command: commands.CreateBudget, context: CommandContext) -> None:
+    async def create(self, transaction: Transaction, command: CreateBudget, context: CommandContext) -> None:
         """Raises Conflict when the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.count(company_id) >= MAX_BUDGETS:
-            raise Conflict(f"the company has {MAX_BUDGETS} budgets already")
+            raise Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first.")
         budget = await writer.add(
             NewBudget(
                 id=context.command_id,
@@ -36,7 +43,7 @@ class Budgets:
         transaction.emit(BudgetCreated(budget=budget.public()), subject=budget.id, owner_id=budget.owner_id)
         _tell_if_exceeded(transaction, budget, was_exceeded=False)
 
-    async def update(self, transaction: Transaction, command: commands.UpdateBudget, context: CommandContext) -> None:
+    async def update(self, transaction: Transaction, command: UpdateBudget, context: CommandContext) -> None:
         writer = self.open_budgets(transaction)
         before = _found(await writer.lock(context.identity.company_id, command.budget_id))
         changes: dict[str, Any] = command.changes.model_dump(exclude_unset=True)
@@ -48,7 +55,7 @@ class Budgets:
         transaction.emit(BudgetUpdated(budget=after.public()), subject=after.id, owner_id=after.owner_id)
         _tell_if_exceeded(transaction, after, was_exceeded=before.is_exceeded)
 
-    async def delete(self, transaction: Transaction, command: commands.DeleteBudget, context: CommandContext) -> None:
+    async def delete(self, transaction: Transaction, command: DeleteBudget, context: CommandContext) -> None:
         writer = self.open_budgets(transaction)
         budget = _found(await writer.lock(context.identity.company_id, command.budget_id))
         await writer.remove(budget.id)
@@ -62,5 +69,5 @@ def _tell_if_exceeded(transaction: Transaction, budget: BudgetState, *, was_exce
 
 def _found(budget: BudgetState | None) -> BudgetState:
     if budget is None:
-        raise NotFound("there is no such budget")
+        raise NotFound("There is no such budget.")
     return budget

@@ -28,9 +28,9 @@ class CancelTurn:
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != command.session_id:
-            raise NotFound("there is no such turn")
+            raise NotFound("There is no such turn.")
         if turn.status not in ("queued", "running", "waiting"):
-            raise Conflict(f"the turn is {turn.status} already")
+            raise Conflict(f"The turn is {turn.status} already.")
         spent = await writer.cancel([turn], _EVENTS)
         transaction.drafts.append(turn.cancelled("cancelled on request", spent[turn.id]))
         transaction.emit(

@@ -34,20 +34,20 @@ class ResolveWait:
         writer, waits = self.open_writer(transaction), self.open_waits(transaction)
         locked = await writer.lock(valid_id("session", command.session_id))
         if locked is None and await writer.was_deleted(command.session_id, context.identity.company_id):
-            raise Conflict("the session was deleted")
+            raise Conflict("The session was deleted.")
         session = readable(locked, context.identity)
         turn = await writer.turn(valid_id("turn", command.turn_id))
         if turn is None or turn.session_id != session.id:
-            raise NotFound("there is no such turn")
+            raise NotFound("There is no such turn.")
         wait = await waits.find(turn.id, valid_id("action", command.action_id))
         if wait is None:
-            raise NotFound("there is no such action")
+            raise NotFound("There is no such action.")
         kind = KINDS[wait.kind]
         _require_permission(kind, session, context.identity)
         answer = kind.answer(command)
         if wait.answer_hash != answer.hash:
             if not session.active:
-                raise Conflict("the session is being deleted")
+                raise Conflict("The session is being deleted.")
             require_open(wait, turn.status)
             if await _resolve(transaction, waits, turn, wait, answer, context.identity.user_id):
                 self.on_resumed()
@@ -108,4 +108,4 @@ def _require_permission(kind: WaitKind, session: LockedSession, caller: Identity
     if not kind.readers_may_answer:
         writable(session, caller)
     if not caller.allows(kind.scope):
-        raise PermissionDenied(f"this takes the scope {kind.scope.value}")
+        raise PermissionDenied(f"This takes the scope {kind.scope.value}.")

@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.contracts.api.retention import Retention
-from libs.contracts.commands import runtime as commands
-from libs.contracts.events.runtime import RetentionUpdated
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.retention import Retention, RetentionUpdated, SetRetention
 from libs.eventing import Transaction
 from services.runtime.domain.retention import RetentionReads, RetentionWriter
 
@@ -21,7 +19,7 @@ class SessionRetention:
     reads: RetentionReads
     default: int | None
 
-    async def set(self, transaction: Transaction, command: commands.SetRetention, context: CommandContext) -> None:
+    async def set(self, transaction: Transaction, command: SetRetention, context: CommandContext) -> None:
         company_id, days = context.identity.company_id, command.session_retention_days
         await self.open_retention(transaction).set_session_days(company_id, days)
         transaction.emit(RetentionUpdated(retention=self._of(days)), subject=company_id)

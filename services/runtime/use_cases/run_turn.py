@@ -170,7 +170,7 @@ class RunTurn:
             return failed(turn, problem, _unrecorded(problem))
         # A library's own TimeoutError is a crash like any other.
         if overdue:
-            return failed(turn, TimedOut("the turn did not end before its deadline"))
+            return failed(turn, TimedOut("The turn did not end before its deadline."))
         _log.error("turn.crashed", turn_id=turn.id, attempt=turn.attempt, exc_info=problem)
         return crashed(turn, "the turn failed because of an error of the service", problem, self.attempts)
 

@@ -35,7 +35,7 @@ class TryToolset:
         tools = {tool.definition.name: tool for tool in connected_tools(self._connector(call.toolset), toolset)}
         tool = tools.get(f"{toolset.name}.{call.tool}")
         if tool is None:
-            raise NotFound(f"toolset {toolset.name!r} has no tool {call.tool[:100]!r}")
+            raise NotFound(f"Toolset {toolset.name!r} has no tool {call.tool[:100]!r}.")
         if problems := await self.schemas.problems(tool.definition, call.arguments):
             details = [ErrorDetail(loc=["arguments"], type="invalid", message=problem) for problem in problems]
             raise ValidationFailed("; ".join(problems), details=details)
@@ -51,5 +51,5 @@ class TryToolset:
     def _connector(self, toolset: ConnectedToolset) -> ToolsetConnector:
         connector = self.connectors.get(toolset.type)
         if connector is None:
-            raise ValidationFailed(f"toolsets of type {toolset.type!r} are not supported here")
+            raise ValidationFailed(f"Toolsets of type {toolset.type!r} are not supported here.")
         return connector

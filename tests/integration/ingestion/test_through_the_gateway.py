@@ -14,7 +14,7 @@ import pytest
 from libs.eventing import IdentitySigner
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults._http_server import HttpServer
-from services.gateway.adapters.tokens import JwtTokens
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.entrypoints.public_api import Dependencies, PublicApi
 from tests.integration.ingestion.conftest import SIGNING_KEY, Ingestion
 from tests.support.company_limits import NO_LIMITS, FakeSharedLimits, FakeSharedState

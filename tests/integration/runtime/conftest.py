@@ -10,6 +10,7 @@ from services.runtime.bootstrap import MIGRATIONS
 from services.runtime.domain.tools import Tool, Toolbox
 from tests.support.agent_fakes import FakeTool
 from tests.support.artifact_fakes import FakeArtifacts
+from tests.support.gateway import Gateway, gateway
 from tests.support.memory_bus import MemoryBus
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import WITHIN
@@ -77,3 +78,11 @@ async def start_node(
 @pytest.fixture
 async def node(start_node: StartNode) -> Node:
     return await start_node()
+
+
+@pytest.fixture
+async def public(node: Node) -> AsyncIterator[Gateway]:
+    """The public API in front of the node."""
+    async with gateway() as public:
+        public.bus.owners["runtime"] = node
+        yield public

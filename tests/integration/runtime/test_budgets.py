@@ -1,21 +1,31 @@
-"""Budgets: turns are refused when one is used up, by every worker alike; what ends is charged in the same moment."""
+"""Budgets, from the public API to the turns that they refuse, by every worker alike; what ends is charged at once."""
 
 import asyncio
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import pytest
 
-from libs.contracts.api.budgets import BudgetUse, CreateBudgetBody, UpdateBudgetBody
-from libs.contracts.commands.runtime import CreateBudget, DeleteBudget, UpdateBudget
+from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
-from services.runtime.adapters.postgres.budgets import PostgresBudgetReads
+from libs.contracts.resources.budgets import (
+    BudgetUse,
+    CreateBudget,
+    CreateBudgetBody,
+    DeleteBudget,
+    UpdateBudget,
+    UpdateBudgetBody,
+)
 from services.runtime.administration import PriceAdministration
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, Usage
 from tests.integration.runtime.conftest import StartNode
+from tests.support.gateway import Gateway
 from tests.support.runtime_nodes import Node, ObedientModel, person
+from tests.support.usage import NOTHING
 
 ADA = person("alice")
+MONTH = {"period": "month", "cost": "250"}
 
 
 async def budget(node: Node, *, used: int = 0, caller: Identity = ADA, **body: Any) -> str:
@@ -143,21 +153,124 @@ async def test_a_new_period_begins_with_nothing(node: Node) -> None:
     assert (await budget_events(node, budget_id)).count("exceeded") == 2
 
 
-async def test_budgets_of_others_cannot_be_changed(node: Node) -> None:
-    budget_id = await budget(node, tokens=15)
-    stranger = person("eve", "company-2")
-    name, payload = await node.outcome(await node.deliver(DeleteBudget(budget_id=budget_id), stranger))
-    assert (name, payload["error"]["type"]) == ("delete_budget.rejected", "not_found_error")
-    assert await state(node, budget_id, "tokens") == 15
+async def make(public: Gateway, **body: Any) -> dict[str, Any]:
+    """The new budget, as the public API shows it."""
+    reply = await public.client.post("/budgets/", json=body)
+    assert reply.status_code == 201, reply.text
+    made: dict[str, Any] = reply.json()
+    assert reply.headers["location"] == f"/api/v1/budgets/{made['id']}/"
+    return made
 
 
-async def test_the_list_goes_on_behind_its_last_entry(node: Node) -> None:
-    made = [await budget(node, tokens=15) for _ in range(3)]
-    reads = PostgresBudgetReads(node.database)
-    first = await reads.budgets(ADA.company_id, limit=2, offset=0)
-    rest = await reads.budgets(ADA.company_id, limit=2, offset=0, cursor=first.next)
-    assert [each.id for each in (*first.budgets, *rest.budgets)] == made[::-1]
-    assert (rest.total, rest.total_is_exact, rest.next) == (3, True, None)
+async def test_a_budget_is_made_changed_and_deleted(public: Gateway) -> None:
+    made = await make(public, **MONTH, description="All agents")
+    assert (made["description"], made["cost"], made["tokens"], made["exceeded"]) == ("All agents", "250", None, False)
+    path = f"/budgets/{made['id']}/"
+    assert (await public.client.get(path)).json() == made
+    changed = (await public.client.patch(path, json={"tokens": 5, "warning_percent": None})).json()
+    assert changed == {
+        **made, "cost": None, "tokens": 5, "warning_percent": None, "updated_at": changed["updated_at"]
+    }  # fmt: skip
+    assert (await public.client.get("/budgets/")).json()["budgets"] == [changed]
+    deleted = await public.client.delete(path)
+    assert (deleted.status_code, deleted.content) == (204, b"")
+    missing = [await public.client.request(method, path) for method in ("GET", "DELETE")]
+    missing.append(await public.client.patch(path, json={"tokens": 5}))
+    assert [reply.status_code for reply in missing] == [404] * 3
+
+
+async def test_a_repeat_finds_the_budget_of_the_first_request(public: Gateway) -> None:
+    replies = [
+        await public.client.post("/budgets/", json=MONTH, headers={"Idempotency-Key": "the same"}) for _ in range(2)
+    ]
+    assert replies[0].json() == replies[1].json()
+    assert (await public.client.get("/budgets/")).json()["total"] == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"period": "month"},
+        {"period": "month", "cost": "1", "tokens": 5},
+        {"period": "week", "cost": "1"},
+        {"period": "day", "cost": 1},
+        {"period": "day", "cost": "0"},
+        {"period": "day", "cost": "NaN"},
+        {"period": "day", "cost": "1e-20"},
+        {"period": "day", "tokens": 0},
+        {**MONTH, "warning_percent": 100},
+        {**MONTH, "user_id": "a", "key_id": "b"},
+        {**MONTH, "user_id": new_id()},
+        {**MONTH, "key_id": "no id"},
+        {**MONTH, "limit": 3},
+    ],
+)
+async def test_what_is_no_budget_is_refused(public: Gateway, body: dict[str, Any]) -> None:
+    reply = await public.client.post("/budgets/", json=body)
+    assert reply.status_code == 422, reply.text
+    assert public.bus.sent == []
+
+
+@pytest.mark.parametrize("change", [{}, {"cost": "1", "tokens": 1}, {"cost": None}, {"period": "day"}])
+async def test_changes_that_make_no_sense_are_refused(public: Gateway, change: dict[str, Any]) -> None:
+    reply = await public.client.patch(f"/budgets/{new_id()}/", json=change)
+    assert reply.status_code == 422, reply.text
+
+
+async def test_budgets_take_their_scope(public: Gateway) -> None:
+    secret, _ = public.keys.issue(scopes=frozenset({"usage:read", "company:write"}))
+    for method, path in (("GET", "/budgets/"), ("POST", "/budgets/"), ("DELETE", f"/budgets/{new_id()}/")):
+        reply = await public.client.request(method, path, headers={"x-api-key": secret})
+        assert reply.status_code == 403, (method, path)
+
+
+async def test_a_month_begins_with_what_it_has_taken(public: Gateway) -> None:
+    public.usage.totals = replace(NOTHING, cost=Decimal("1.50"), input_tokens=100, output_tokens=20)
+    _, key = public.keys.issue()
+    assert (await make(public, **MONTH, key_id=key.id))["used"] == {"cost": "1.5", "tokens": 120}
+    command = public.bus.sent[-1].command
+    assert isinstance(command, CreateBudget)
+    assert command.owner_id == key.user_id
+    [(span, groups)] = public.usage.asked
+    assert (span.key_id, span.user_id, groups) == (key.id, None, ())
+    assert span.begin == public.clock.now().replace(day=1, hour=0, minute=0, second=0, microsecond=0)
+
+
+async def test_a_total_begins_with_nothing(public: Gateway) -> None:
+    assert (await make(public, period="total", tokens=1000))["used"] == {"cost": "0", "tokens": 0}
+    assert public.usage.asked == []
+
+
+async def test_budgets_of_others_cannot_be_seen_or_changed(public: Gateway) -> None:
+    path = f"/budgets/{(await make(public, **MONTH))['id']}/"
+    secret, _ = public.keys.issue(company_id="company-2")
+    for method in ("GET", "DELETE"):
+        assert (await public.client.request(method, path, headers={"x-api-key": secret})).status_code == 404
+    assert (await public.client.get("/budgets/", headers={"x-api-key": secret})).json()["budgets"] == []
+    assert (await public.client.get(path)).status_code == 200
+
+
+async def test_the_list_goes_on_behind_its_last_entry(public: Gateway) -> None:
+    made = [await make(public, **MONTH) for _ in range(3)]
+    first = (await public.client.get("/budgets/", params={"limit": 2})).json()
+    rest = (await public.client.get("/budgets/", params={"limit": 2, "after": first["next"]})).json()
+    assert [*first["budgets"], *rest["budgets"]] == made[::-1]
+    assert (rest["total"], rest["total_is_exact"], rest["next"]) == (3, True, None)
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/event-stream"])
+async def test_a_turn_beyond_a_budget_is_told_which_one_and_when_to_come_back(
+    node: Node, public: Gateway, accept: str
+) -> None:
+    budget_id = await budget(node, tokens=10, used=10)
+    session = await node.create_session(ADA)
+    path = f"/runtime/{session}/execute/"
+    reply = await public.client.post(path, json={"content": "hello"}, headers={"accept": accept})
+    assert reply.status_code == 429, reply.text
+    found = reply.json()["error"]
+    [detail] = found["details"]
+    assert (found["type"], detail["budget"]["budget_id"]) == ("budget_exceeded", budget_id)
+    assert 0 < int(reply.headers["retry-after"]) <= 31 * 86_400
 
 
 def _calls(tool: str) -> ModelAnswer:

@@ -69,7 +69,7 @@ async def test_a_fork_has_the_history_before_a_turn(node: Node, model: ObedientM
     await talk(node, fork, "two")
     assert seen(model) == ["one", "re: one", "two"]
     name, refused = await node.outcome(await node.fork(source, before=new_id()))
-    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "there is no such turn")
+    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "There is no such turn.")
 
 
 async def test_messages_of_the_copy_have_ids_of_their_own_and_keep_times_and_turns(node: Node) -> None:
@@ -104,7 +104,10 @@ async def test_turns_that_failed_were_cancelled_or_run_are_left_out(node: Node, 
         assert (name, refused["error"]["type"]) == ("fork_session.rejected", "conflict_error")
     assert (await node.outcome(await node.fork(source, before=last)))[0] == "session.created"
     name, refused = await node.outcome(await node.fork(source, before=queued))
-    assert (name, refused["error"]["message"]) == ("fork_session.rejected", "a turn before it has not ended yet")
+    assert (name, refused["error"]["message"]) == (
+        "fork_session.rejected",
+        "A turn before it has not ended yet: wait for it, or cancel it.",
+    )
     model.open("last")
     await node.ended(last, queued)
     whole = await node.fork(source, before=queued)
@@ -172,8 +175,8 @@ async def test_unknown_turns_and_sessions_are_not_found(node: Node, turn: str | 
     source, elsewhere = await node.create_session(), await node.create_session()
     [foreign] = await talk(node, elsewhere, "one")
     for command in (await node.fork(source, turn or new_id()), await node.fork(source, foreign)):
-        assert (await node.outcome(command))[1]["error"]["message"] == "there is no such turn"
-    assert (await node.outcome(await node.fork(new_id())))[1]["error"]["message"] == "there is no such session"
+        assert (await node.outcome(command))[1]["error"]["message"] == "There is no such turn."
+    assert (await node.outcome(await node.fork(new_id())))[1]["error"]["message"] == "There is no such session."
     await node.delete(source)
     assert (await node.outcome(await node.fork(source)))[1]["error"]["type"] == "not_found_error"
 

@@ -7,8 +7,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.commands.runtime import SetRetention
 from libs.contracts.identity import Identity
+from libs.contracts.resources.retention import SetRetention
 from libs.eventing import Retention
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter

@@ -27,19 +27,21 @@ def action(number: int, **fields: Any) -> dict[str, Any]:
 
 
 class Service:
-    """Has 250 open actions; takes any answer, or refuses them all with ``refusal``."""
+    """Has 250 open actions, ``open``, of one ``kind``; takes any answer, or refuses them all with ``refusal``."""
 
     def __init__(self) -> None:
         self.asked: list[httpx.Request] = []
         self.refusal: httpx.Response | None = None
         self.left: list[dict[str, Any]] = []
+        self.open, self.kind = 250, "approval"
 
     def __call__(self, request: httpx.Request) -> httpx.Response:
         self.asked.append(request)
         if request.method == "GET":
             offset, limit = int(request.url.params.get("offset", 0)), int(request.url.params["limit"])
-            page = [action(number) for number in range(offset, min(offset + limit, 250))]
-            return httpx.Response(200, json={"actions": page, "total": 250, "has_more": offset + limit < 250})
+            page = [action(number, kind=self.kind) for number in range(offset, min(offset + limit, self.open))]
+            has_more = offset + limit < self.open
+            return httpx.Response(200, json={"actions": page, "total": self.open, "has_more": has_more})
         turn = document(Turn, turn_id="turn-1", status="queued", required_actions=self.left)
         return self.refusal or httpx.Response(200, json=turn)
 
@@ -83,6 +85,7 @@ def test_all_open_actions_are_listed(service: Service) -> None:
     ],
 )
 def test_an_action_is_answered_by_its_id_alone(service: Service, arguments: list[str], body: dict[str, Any]) -> None:
+    service.kind = "approval" if "decision" in body else "tool_result"
     result = run(arguments[0], "action-220", *arguments[1:])
     assert result.code == 0, result.told
     assert service.asked[-1].url.path == "/api/v1/runtime/session-1/turns/turn-1/actions/action-220/"
@@ -101,8 +104,34 @@ def test_it_says_when_the_turn_needs_more(service: Service) -> None:
     [["--output", "x", "--error", "y"], [], ["--output-json", "{"], ["--output", "x", "--output-json", "1"]],
 )
 def test_what_is_no_result_is_refused(service: Service, arguments: list[str]) -> None:
-    assert run("answer", "action-1", *arguments).code == 1
+    refused = run("answer", "action-1", *arguments)
+    assert refused.code == 1
     assert service.asked == []
+    assert arguments or "What to do: For example: ./aes actions answer" in refused.told
+
+
+@pytest.mark.parametrize(
+    ("kind", "arguments", "remedy"),
+    [
+        ("tool_result", ["approve"], "./aes actions answer action-1 --output"),
+        ("tool_result", ["deny"], "./aes actions answer action-1 --output"),
+        ("approval", ["answer", "--output", "12A"], "./aes actions approve action-1"),
+    ],
+)
+def test_an_answer_of_the_other_kind_is_refused_with_the_right_command(
+    service: Service, kind: str, arguments: list[str], remedy: str
+) -> None:
+    service.kind = kind
+    refused = run(arguments[0], "action-1", *arguments[1:])
+    assert (refused.code, remedy in refused.told) == (1, True)
+    assert {request.method for request in service.asked} == {"GET"}
+
+
+def test_without_open_actions_a_word_says_so(service: Service) -> None:
+    service.open = 0
+    shown = run("list")
+    assert (shown.code, shown.out, shown.told.strip()) == (0, "", "There are none.")
+    assert json.loads(run("list", "--json").out) == {"actions": []}
 
 
 def test_what_cannot_be_answered_is_said(service: Service) -> None:

@@ -50,6 +50,14 @@ def test_text_that_overtook_the_call_itself_waits_as_well() -> None:
     assert output.index("calculator") < output.index("→ 42") < output.index("It is 42.")
 
 
+def test_results_of_calls_are_shown_in_the_order_of_the_calls() -> None:
+    other = {"step": 1, "call_id": "c2", "name": "free_seats"}
+    begun = event("turn.tool_call.started", arguments={}, **other)
+    ended = event("turn.tool_call.completed", output="12", **other)
+    output = shown(STARTED, begun, ended, delta("Yes.", step=2), ENDED, completed("Yes."))
+    assert output.index("→ 42") < output.index("→ 12") < output.index("Yes.")
+
+
 def test_lost_pieces_are_made_good_by_the_final_text() -> None:
     assert "The whole reply." in shown(delta("The who"), completed("The whole reply."))
 

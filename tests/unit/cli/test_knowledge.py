@@ -210,4 +210,4 @@ def test_an_address_without_its_scheme_is_told_as_such() -> None:
     result = CliRunner().invoke(command.app, ["list", "--base-url", "localhost:8080", "--api-key", "k"])
 
     assert result.exit_code == 1
-    assert "'localhost:8080' is no address of a service." in result.stderr
+    assert "Invalid service URL 'localhost:8080'." in result.stderr

@@ -302,5 +302,5 @@ def test_prices_are_set_listed_and_removed(runtime: Runtime) -> None:
 def test_a_price_is_a_decimal(runtime: Runtime) -> None:
     wrong = run(prices.app, "set", "openai:*", "--input", "cheap", "--output", "2")
     assert wrong.code == 2
-    assert "no decimal such as 2.50" in wrong.told
+    assert "a decimal such as 2.50" in wrong.told
     assert runtime.kept == {}

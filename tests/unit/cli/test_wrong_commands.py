@@ -1,9 +1,11 @@
 """Messages of the command line about wrong commands."""
 
 import pytest
+from typer.core import TyperCommand
 from typer.testing import CliRunner
 
-from cli.app import app
+from cli.app import COMMANDS, app
+from cli.commands import Commands
 from cli.databases import connection_problem
 
 
@@ -13,6 +15,25 @@ def test_an_unknown_command_is_answered_with_a_similar_one(given: str, hint: str
     assert refused.exit_code == 2
     assert f"There is no command '{given}'" in refused.output
     assert hint in refused.output
+
+
+@pytest.mark.parametrize("group", [name for name, entry in COMMANDS.items() if isinstance(entry.load(), Commands)])
+def test_a_group_answers_an_unknown_command_as_well(group: str) -> None:
+    refused = CliRunner().invoke(app, [group, "frobnicate"], prog_name="aes")
+    assert refused.exit_code == 2
+    assert "There is no command 'frobnicate'" in refused.output
+
+
+def test_every_group_of_commands_is_one_of_those() -> None:
+    assert {type(entry.load()) for entry in COMMANDS.values()} == {Commands, TyperCommand}
+    similar = CliRunner().invoke(app, ["actions", "aprove"], prog_name="aes")
+    assert "Did you mean approve?" in similar.output
+
+
+def test_the_help_of_the_tests_is_that_of_the_command() -> None:
+    told = CliRunner().invoke(app, ["test", "--help"], prog_name="aes")
+    assert told.exit_code == 0
+    assert "./aes test -- --help" in told.output
 
 
 def test_a_database_that_is_not_there_is_told_once_without_its_password() -> None:

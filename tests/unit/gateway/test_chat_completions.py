@@ -36,6 +36,10 @@ def named(name: str) -> dict[str, Any]:
     return {"type": "function", "function": {**CLOCK["function"], "name": name}}  # type: ignore[dict-item]
 
 
+def picture(url: str, **detail: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
+
+
 @pytest.fixture
 async def client(public: Gateway) -> AsyncIterator[AsyncOpenAI]:
     public.upstreams.answers["POST", "registry", "/internal/agents/normalize"] = (200, CONFIGURATION)
@@ -119,10 +123,9 @@ async def test_a_reply_is_a_completion(public: Gateway, client: AsyncOpenAI) -> 
 
 
 async def test_messages_are_the_history_of_a_session_that_nobody_lists(public: Gateway, client: AsyncOpenAI) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}
     messages: list[dict[str, Any]] = [
         {"role": "system", "content": "Be kind."},
-        {"role": "user", "content": [{"type": "text", "text": "Look:"}, picture]},
+        {"role": "user", "content": [{"type": "text", "text": "Look:"}, picture("https://example.org/a.png")]},
         {"role": "assistant", "content": "A ferry."},
         {"role": "developer", "content": [{"type": "text", "text": "Be brief."}]},
         {"role": "user", "content": "And now?"},
@@ -251,9 +254,8 @@ async def test_messages_come_back_as_the_client_parsed_them(
 
 
 async def test_an_image_in_a_message_is_refused_in_words(client: AsyncOpenAI) -> None:
-    picture = {"type": "image_url", "image_url": {"url": "ftp://example.com/cat.png"}}
     for said in (HELLO, []):
-        messages = [{"role": "user", "content": [TEXT, picture]}, *said]
+        messages = [{"role": "user", "content": [TEXT, picture("ftp://example.com/cat.png")]}, *said]
         body = await refused(client, messages=messages)
         assert body["param"] == "messages.0.content.1.image_url.url"
         assert "give a public http(s) URL" in body["message"]
@@ -268,6 +270,63 @@ async def test_messages_may_name_who_says_them(public: Gateway, client: AsyncOpe
     ]
     await create(client, messages=messages)
     assert command_of(public).content[0].model_dump() == TEXT  # type: ignore[union-attr]
+
+
+RULES = {"role": "system", "content": "Solve tasks using your tools."}
+TASK = {"role": "user", "name": "user", "content": "What time is it?"}
+CRITIC = {"role": "user", "name": "critic", "content": "Say it in UTC."}
+WRITER = {"role": "assistant", "content": "It is noon."}
+LOOKED = {
+    "role": "assistant",
+    "tool_calls": [{"id": "c1", "function": {"arguments": '{"zone":"UTC"}', "name": "clock"}, "type": "function"}],
+    "content": "Let me look.",
+}
+NO_RESULT = {"content": "", "role": "tool", "tool_call_id": "c1"}
+SELECTOR = {"role": "system", "content": "Read the conversation. Then select the next role from ['writer', 'critic']."}
+
+
+@pytest.mark.parametrize(
+    ("messages", "before", "question", "after"),
+    [
+        ([RULES, TASK], [], "What time is it?", []),
+        ([RULES, TASK, LOOKED, NO_RESULT], [], "What time is it?", ["Let me look.", ""]),
+        ([RULES, TASK, WRITER, CRITIC], ["What time is it?", "It is noon."], "Say it in UTC.", []),
+        ([RULES, TASK, CRITIC], ["What time is it?"], "Say it in UTC.", []),
+        ([RULES, TASK, WRITER, WRITER], [], "What time is it?", ["It is noon.", "It is noon."]),
+        ([WRITER, TASK], ["It is noon."], "What time is it?", []),
+        ([SELECTOR], [], SELECTOR["content"], []),
+    ],
+    ids=["task", "tool", "two agents", "first answer of the second", "one agent twice", "ledger", "selector"],
+)
+async def test_messages_of_autogens_client_are_taken(
+    public: Gateway, client: AsyncOpenAI, messages: Any, before: list[str], question: str, after: list[str]
+) -> None:
+    """As ``autogen-ext`` 0.7.5 sends them for agents with tools and for teams of them."""
+    await create(client, messages=messages)
+    command = command_of(public)
+    assert command.begins is not None
+    assert command.client_calls is not None
+    assert [message.content for message in command.begins.messages] == before
+    assert command.content == question
+    assert [message.content for message in command.client_calls.answered] == after
+    instructions = None if command.options is None else command.options.instructions
+    assert instructions == (RULES["content"] if RULES in messages else None)
+
+
+@pytest.mark.parametrize("detail", ["low", "high", "original"])
+async def test_the_detail_of_an_image_is_passed_on(public: Gateway, client: AsyncOpenAI, detail: str) -> None:
+    looked_at = {"role": "user", "content": [TEXT, picture("https://example.org/a.png", detail=detail)]}
+    await create(client, messages=[looked_at, looked_at])
+    command = command_of(public)
+    assert command.begins is not None
+    for content in (command.content, command.begins.messages[0].content):
+        assert content[1].model_dump() == picture("https://example.org/a.png", detail=detail)  # type: ignore[union-attr]
+
+
+async def test_the_detail_that_clients_add_by_themselves_is_left_out(public: Gateway, client: AsyncOpenAI) -> None:
+    looked_at = {"role": "user", "content": [TEXT, picture("https://example.org/a.png", detail="auto")]}
+    await create(client, messages=[looked_at])
+    assert command_of(public).content[1].model_dump() == picture("https://example.org/a.png")  # type: ignore[union-attr]
 
 
 async def test_as_many_functions_are_taken_as_openai_takes(public: Gateway, client: AsyncOpenAI) -> None:
@@ -309,7 +368,7 @@ async def test_output_of_a_schema_is_json(public: Gateway, client: AsyncOpenAI) 
         ({"max_tokens": 0}, "max_completion_tokens"),
         ({"max_tokens": 1, "max_completion_tokens": 1}, "max_tokens"),
         ({"messages": []}, "messages"),
-        ({"messages": [{"role": "system", "content": "Be kind."}]}, "messages"),
+        ({"messages": [{"role": "assistant", "content": "Good day."}]}, "messages"),
         ({"messages": [{"role": "user", "content": "  "}]}, "messages"),
         ({"messages": [{"role": "user", "content": "Hi", "mood": "good"}]}, "messages.0.mood"),
         (
@@ -319,6 +378,10 @@ async def test_output_of_a_schema_is_json(public: Gateway, client: AsyncOpenAI) 
         (
             {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {}}]}]},
             "messages.0.content.0.image_url.url",
+        ),
+        (
+            {"messages": [{"role": "user", "content": [picture("https://example.org/a.png", detail="fine")]}]},
+            "messages.0.content.0.image_url.detail",
         ),
         ({"tools": [named(f"clock{number}") for number in range(129)]}, "tools"),
         ({"messages": [{"role": "king", "content": "Hi"}]}, "messages.0"),

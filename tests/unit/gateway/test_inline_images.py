@@ -22,7 +22,7 @@ from services.gateway.domain.accounts import ALL_SCOPES
 from services.gateway.domain.inline_images import InlineImages
 from services.gateway.entrypoints.door.image_bodies import MOST_WITH_IMAGES, LargeBodies
 from tests.support.gateway import FakeUpstreams, Gateway, Sent
-from tests.unit.gateway.test_chat_completions import CONFIGURATION, HELLO, completed, started
+from tests.unit.gateway.test_chat_completions import CONFIGURATION, HELLO, completed, picture, started
 from tests.unit.gateway.test_protocols import AGENT
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
@@ -106,10 +106,6 @@ def data_url(content: bytes, kind: str = "image/png") -> str:
     return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
-def picture(url: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url}}
-
-
 def asking(*parts: Any) -> list[Any]:
     return [{"role": "user", "content": [{"type": "text", "text": "What is it?"}, *parts]}]
 
@@ -125,9 +121,9 @@ async def test_a_completion_stores_each_image_of_its_conversation_once(
     public: Gateway, artifacts: Artifacts, client: AsyncOpenAI
 ) -> None:
     messages = [
-        *asking(picture(data_url(PNG)), picture(data_url(JPEG))),
+        *asking(picture(data_url(PNG), detail="high"), picture(data_url(JPEG), detail="auto")),
         {"role": "assistant", "content": "A cat."},
-        *asking(picture(data_url(PNG, "image/whatever")), picture("https://example.com/cat.png")),
+        *asking(picture(data_url(PNG, "image/whatever"), detail="low"), picture("https://example.com/cat.png")),
     ]
     reply = await client.chat.completions.create(model="support", messages=messages)
     assert reply.choices[0].message.content == "A cat."
@@ -144,7 +140,8 @@ async def test_a_completion_stores_each_image_of_its_conversation_once(
     assert re.fullmatch(r"image-[0-9a-f]{12}\.png", first.name)
     assert re.fullmatch(r"image-[0-9a-f]{12}\.jpg", second.name)
     _, again, on_the_web = executed.content
-    assert again == FileBlock(type="file", source=first.source)
+    assert again == FileBlock(type="file", source=first.source, detail="low")
+    assert (first.detail, second.detail) == ("high", None)
     assert on_the_web.model_dump() == picture("https://example.com/cat.png")  # type: ignore[union-attr]
     assert executed.begins is None
     assert executed.whole_history
@@ -276,17 +273,19 @@ async def test_a_large_body_gives_its_slot_back_once_its_images_are_stored(
 async def test_responses_and_conversations_take_images(
     public: Gateway, artifacts: Artifacts, client: AsyncOpenAI
 ) -> None:
-    part = {"type": "input_image", "image_url": data_url(PNG)}
+    part = {"type": "input_image", "image_url": data_url(PNG), "detail": "low"}
     said: Any = [{"role": "user", "content": [{"type": "input_text", "text": "And?"}, part]}]
     await client.responses.create(model="support", input=said)
     created, executed = (sent.command for sent in public.bus.sent)
     assert isinstance(created, CreateSession)
     assert isinstance(executed, ExecuteTurn)
     assert isinstance(executed.content[1], FileBlock)
+    assert executed.content[1].detail == "low"
     await client.conversations.items.create(f"conv_{new_id()}", items=said)
     added = public.bus.sent[-1].command
     assert isinstance(added, AddMessages)
     assert isinstance(added.messages[0].content[1], SaidFile)
+    assert added.messages[0].content[1].detail == "low"
     assert len(artifacts.sessions) == 2
 
 

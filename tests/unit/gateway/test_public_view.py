@@ -1,13 +1,13 @@
 """A public principal gets the conversation through every door, and nothing of how it is made."""
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
 from libs.contracts.api.sessions import Citation, Reply, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
+from libs.contracts.asyncapi import examples_of, published_messages
 from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
 from libs.contracts.events.runtime import (
@@ -212,15 +212,15 @@ async def test_limits_of_the_company_are_not_told(public: Gateway) -> None:
     assert int(answer.headers["retry-after"]) > 0
 
 
-@pytest.mark.parametrize("path", sorted(Path("libs/contracts/examples").glob("*.json")), ids=lambda path: path.stem)
-def test_every_event_has_a_public_view(path: Path) -> None:
+@pytest.mark.parametrize("name", published_messages())
+def test_every_event_has_a_public_view(name: str) -> None:
     """Events without a public view show their ids alone."""
-    payload = orjson.dumps(orjson.loads(path.read_bytes())["payload"])
-    shown = orjson.loads(public_event(public_name(path.stem), payload))
-    for hidden in ("user_id", "key_id", "by", "model", "problems", "output", "warnings", "platform_file_id"):
-        assert not shown.get(hidden), hidden
-    assert not shown.get("usage", {})
-    assert "owner_id" not in shown
+    for example in examples_of(name):
+        shown = orjson.loads(public_event(public_name(name), orjson.dumps(example["payload"])))
+        for hidden in ("user_id", "key_id", "by", "model", "problems", "output", "warnings", "platform_file_id"):
+            assert not shown.get(hidden), hidden
+        assert not shown.get("usage", {})
+        assert "owner_id" not in shown
 
 
 def test_the_calls_of_the_page_itself_stay() -> None:

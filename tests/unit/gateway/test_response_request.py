@@ -12,6 +12,7 @@ from services.gateway.entrypoints.openai.response_request import (
     CreateResponse,
     response_head,
 )
+from services.gateway.entrypoints.openai.said_before import is_instruction, said_in, with_question
 
 
 def test_every_field_of_the_client_is_honoured_or_refused() -> None:
@@ -91,3 +92,15 @@ def test_as_many_functions_are_taken_as_openai_takes() -> None:
     assert len(taken.options("m", "").client_tools or ()) == 128
     with pytest.raises(ValidationError):
         CreateResponse.model_validate({"model": "m", "tools": tools}, strict=True)
+
+
+def test_without_a_message_of_the_user_the_last_instruction_is_the_question() -> None:
+    """AutoGen and others choose the next speaker with a single message of role ``system``."""
+    input_items = [{"role": "system", "content": "Be brief."}, {"role": "developer", "content": "Who is next?"}]
+    asked = with_question(CreateResponse.model_validate({"input": input_items}).items)
+    assert said_in(asked).question == "Who is next?"
+    assert [item.text for item in asked if is_instruction(item)] == ["Be brief."]
+    kept = [*input_items, {"role": "user", "content": "Hello!"}]
+    asked = with_question(CreateResponse.model_validate({"input": kept}).items)
+    assert said_in(asked).question == "Hello!"
+    assert [item.text for item in asked if is_instruction(item)] == ["Be brief.", "Who is next?"]

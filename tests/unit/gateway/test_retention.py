@@ -5,10 +5,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.retention import Retention
-from libs.contracts.commands.runtime import SetRetention
-from libs.contracts.events.runtime import RetentionUpdated
 from libs.contracts.messages import Event
+from libs.contracts.resources.retention import Retention, RetentionUpdated, SetRetention
 from tests.support.gateway import Gateway, Sent
 
 

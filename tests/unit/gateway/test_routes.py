@@ -1,8 +1,10 @@
 """Every route of the public API: who may call it, which errors it documents, and that the reference has it."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute
 from starlette.responses import Response
 
@@ -40,6 +42,13 @@ def callers_of(route: APIRoute) -> list[list[str]]:
     return [list(each.own_oauth_scopes or ()) for each in found]
 
 
+def calls_of(dependant: Dependant) -> Iterator[Any]:
+    """The dependencies in the order in which they are solved."""
+    for each in dependant.dependencies:
+        yield from calls_of(each)
+        yield each.call
+
+
 async def test_every_route_is_an_operation_or_a_page(public: Gateway) -> None:
     others = [route for route in public.api.application.routes if not isinstance(route, APIRoute)]
     assert others == [session_socket.route]
@@ -60,7 +69,7 @@ async def test_every_operation_has_a_scope_or_is_listed_as_one_without(public: G
 
 async def test_nothing_is_read_of_a_request_before_its_caller_is_known(public: Gateway) -> None:
     for route in operations_of(public):
-        order = [each.call for each in route.dependant.dependencies]
+        order = list(calls_of(route.dependant))
         bodies = [index for index, call in enumerate(order) if isinstance(call, RequestBody)]
         for index in bodies:
             assert {by_api_key, by_api_key_or_public_key} & {*order[:index]}, route.name
@@ -77,7 +86,7 @@ async def test_every_operation_documents_its_errors_and_is_in_the_reference(publ
         described = document["paths"][route.path_format][method.lower()]
         assert described["operationId"] == route.name
         documented = {int(status) for status in described["responses"]}
-        calls = [each.call for each in route.dependant.dependencies]
+        calls = list(calls_of(route.dependant))
         expected = {413, 415, 422} if any(isinstance(each, RequestBody) for each in calls) else set()
         expected |= {409, 422, 504} if idempotent_write in calls else set()
         expected.update(403 for scopes in callers_of(route) if scopes)

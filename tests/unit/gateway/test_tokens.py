@@ -9,8 +9,8 @@ import pytest
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.events.runtime import SessionDeleted
 from libs.eventing import IdentitySigner
-from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.accounts import TokenGrant
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.use_cases.principals import Principals
 from tests.support.gateway import Gateway, error_of
 

@@ -10,6 +10,7 @@ from libs.contracts.messages import public_name
 from services.timeline.domain.deliveries import DeliveryStatus
 from services.timeline.domain.webhooks import MOST_WEBHOOKS
 from tests.support.gateway import Gateway, error_of, gateway
+from tests.support.timeline_service import TimelineService
 from tests.support.webhook_fakes import CIPHER
 
 URL = "https://example.com/hooks"
@@ -21,8 +22,9 @@ async def make(public: Gateway, secret: str | None = None, **body: Any) -> Any:
 
 
 def emitted(public: Gateway) -> list[str]:
-    assert public.bus.timeline is not None
-    return [public_name(event.TYPE).removeprefix("webhook.") for event in public.bus.timeline.events]
+    timeline = public.bus.owners["timeline"]
+    assert isinstance(timeline, TimelineService)
+    return [public_name(event.TYPE).removeprefix("webhook.") for event in timeline.events]
 
 
 async def test_a_webhook_is_made_and_its_secret_shown_once(public: Gateway) -> None:

@@ -65,6 +65,7 @@ async def test_an_agent_is_created_by_a_command_with_the_callers_identity(public
     assert response.status_code == 201
     assert response.json() == agent(sent.command_id)
     assert response.headers["location"] == f"/api/v1/agent/{sent.command_id}/"
+    assert sent.subject == sent.command_id
     assert isinstance(sent.command, CreateAgent)
     assert sent.command.agent == CONFIGURATION
     assert (sent.identity.company_id, sent.identity.user_id) == ("company-1", "user-1")
@@ -97,6 +98,7 @@ async def test_an_update_carries_only_what_was_given(public: Gateway) -> None:
     assert (response.status_code, response.json()["id"]) == (200, agent_id)
     assert isinstance(public.bus.sent[0].command, UpdateAgent)
     assert public.bus.sent[0].command.changes == {"is_shared": True, "origin_url": None}
+    assert public.bus.sent[0].subject == agent_id
 
 
 async def test_deletions_answer_without_a_body(public: Gateway) -> None:
@@ -215,6 +217,7 @@ async def test_cancelling_says_what_became_of_the_turn(public: Gateway) -> None:
     public.bus.upstream = upstream
     session_id, turn_id = new_id(), new_id()
     response = await public.client.post(f"/runtime/{session_id}/turns/{turn_id}/cancel/")
+    assert public.bus.sent[0].subject == turn_id
     assert response.json() == {
         "success": True,
         "turn_id": turn_id,

@@ -49,7 +49,7 @@ async def test_a_valid_configuration_has_a_hash_and_no_findings() -> None:
             {"llm_config": {"model": "anthropic:claude-sonnet-4-5"}},
             ["llm_config", "model"],
             "provider_not_configured",
-            "configured: builtin, openai",
+            "configured: builtin, openai, or set the provider's API key and restart",
         ),
         ({"llm_config": {"model": "builtin:magic"}}, ["llm_config", "model"], "model_unknown", "builtin:extractive"),
         (

@@ -27,7 +27,7 @@ from services.runtime.domain.admission import (
 )
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession
-from services.runtime.domain.conversation import ArtifactPart, TextPart
+from services.runtime.domain.conversation import ArtifactPart, ImagePart, TextPart
 from services.runtime.domain.conversation_json import part_from_json
 from services.runtime.domain.models import VisionNotSupported
 from services.runtime.domain.turns import ClaimedTurn, Submission
@@ -94,12 +94,12 @@ def text(said: str) -> dict[str, Any]:
     return {"type": "text", "text": said}
 
 
-def file(artifact_id: str) -> dict[str, Any]:
-    return {"type": "file", "source": {"artifact_id": artifact_id}}
+def file(artifact_id: str, **detail: str) -> dict[str, Any]:
+    return {"type": "file", "source": {"artifact_id": artifact_id}, **detail}
 
 
-def web_image(url: str) -> dict[str, Any]:
-    return {"type": "image_url", "image_url": {"url": url}}
+def web_image(url: str, **detail: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": url, **detail}}
 
 
 async def _resolve(host: str, _port: int) -> list[str]:
@@ -109,8 +109,8 @@ async def _resolve(host: str, _port: int) -> list[str]:
     return known[host]
 
 
-def image(url: str) -> dict[str, Any]:
-    return {"type": "image", "url": url}
+def image(url: str, **detail: str) -> dict[str, Any]:
+    return {"type": "image", "url": url, **detail}
 
 
 @pytest.fixture
@@ -124,17 +124,22 @@ async def test_files_and_images_are_kept_with_their_facts(artifacts: FakeArtifac
     accepting = Accepting(artifacts)
 
     await accepting.accept(
-        text("Look."), file(report.artifact_id), file(picture.artifact_id), image(artifacts.url(picture))
+        text("Look."),
+        file(report.artifact_id),
+        file(picture.artifact_id, detail="low"),
+        image(artifacts.url(picture), detail="high"),
+        web_image("https://example.com/a.png", detail="original"),
     )
 
     [submission] = accepting.admissions.admitted
-    shown = ArtifactPart(picture.artifact_id, "photo.png", "image/png", "vision")
-    named = ArtifactPart(picture.artifact_id, "photo.png", "image/png", "vision", artifacts.url(picture))
+    shown = ArtifactPart(picture.artifact_id, "photo.png", "image/png", "vision", detail="low")
+    named = ArtifactPart(picture.artifact_id, "photo.png", "image/png", "vision", artifacts.url(picture), "high")
     kept = ArtifactPart(report.artifact_id, "report.txt", "text/plain", "rag_indexing")
-    assert submission.question.parts == (TextPart("Look."), kept, shown, named)
+    on_the_web = ImagePart("https://example.com/a.png", "original")
+    assert submission.question.parts == (TextPart("Look."), kept, shown, named, on_the_web)
     assert submission.question.has_image
     blocks = submission.blocks or []
-    assert [block["type"] for block in blocks] == ["text", "file", "file", "image"]
+    assert [block["type"] for block in blocks] == ["text", "file", "file", "image", "image_url"]
     assert blocks[1]["source"] == {"artifact_id": report.artifact_id}
     assert tuple(part_from_json(block) for block in blocks) == submission.question.parts
 
@@ -213,7 +218,7 @@ async def test_an_installation_without_artifacts_says_so() -> None:
     error = await Accepting(None).refusal(file(new_id()))
     assert (error.kind, error.message) == (
         ErrorKind.VALIDATION,
-        "artifacts are not available in this installation",
+        "Artifacts are not available in this installation.",
     )
 
 

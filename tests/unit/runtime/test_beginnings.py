@@ -6,7 +6,7 @@ from libs.contracts.api.sessions import HistoryMessage
 from libs.contracts.commands.runtime import AddMessages
 from libs.contracts.errors import ValidationFailed
 from services.runtime.domain.beginnings import history_of
-from services.runtime.domain.conversation import ArtifactPart, TextPart, UserMessage
+from services.runtime.domain.conversation import ArtifactPart, ImagePart, TextPart, UserMessage
 from services.runtime.domain.conversation_json import message_from_row, message_to_row
 
 FILE = {
@@ -15,14 +15,20 @@ FILE = {
     "name": "cat.png",
     "content_type": "image/png",
     "processing_strategy": "vision",
+    "detail": "low",
 }
 
 
 def test_a_file_that_was_said_is_a_reference_with_the_facts_about_it() -> None:
-    said = HistoryMessage.model_validate({"role": "user", "content": [{"type": "text", "text": "Look."}, FILE]})
+    address = "https://example.com/a.png"
+    on_the_web = {"type": "image_url", "image_url": {"url": address, "detail": "high"}}
+    said = HistoryMessage.model_validate(
+        {"role": "user", "content": [{"type": "text", "text": "Look."}, FILE, on_the_web]}
+    )
     sent = AddMessages.decode(AddMessages(session_id="s", messages=[said]).encode())
     [message] = history_of(sent.messages)
-    assert message == UserMessage((TextPart("Look."), ArtifactPart("a1", "cat.png", "image/png", "vision")))
+    cat = ArtifactPart("a1", "cat.png", "image/png", "vision", detail="low")
+    assert message == UserMessage((TextPart("Look."), cat, ImagePart(address, "high")))
     assert message_from_row(*message_to_row(message)) == message
 
 

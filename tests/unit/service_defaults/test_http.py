@@ -136,8 +136,10 @@ def test_every_kind_of_error_has_a_status() -> None:
 async def test_errors_of_the_framework_have_the_same_shape(http: httpx.AsyncClient) -> None:
     unknown = await http.get("/nowhere")
     assert (unknown.status_code, unknown.json()["error"]["type"]) == (404, "not_found_error")
+    assert unknown.json()["error"]["message"] == "There is nothing at this path."
     wrong = await http.delete("/things")
     assert (wrong.status_code, wrong.json()["error"]["type"]) == (405, "method_not_allowed")
+    assert wrong.json()["error"]["message"] == "This path does not take this method."
     assert wrong.headers["Allow"] == "POST"
 
 

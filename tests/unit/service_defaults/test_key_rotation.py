@@ -11,8 +11,8 @@ from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import new_id
 from libs.eventing import IdentitySigner
 from services.artifacts.domain.links import LinkSigner
-from services.gateway.adapters.tokens import JwtTokens
 from services.gateway.domain.accounts import TokenGrant
+from services.gateway.domain.tokens import JwtTokens
 from services.registry.settings import RegistrySettings
 from tests.support.command_records import ALICE
 

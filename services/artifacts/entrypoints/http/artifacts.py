@@ -122,7 +122,7 @@ def downloads_router(access: ArtifactAccess, open_content: OpenContent, pack: Pa
 
     @router.get("/artifact-links/{artifact_id}", response_model=None)
     async def by_link(request: Request, artifact_id: str, _service: Caller) -> Response:
-        """Answers whoever has the link; its query is passed on as it was given."""
+        """Serves the holder of a signed link, with the query that it was signed for."""
         artifact = await access.by_link(artifact_id, request.query_params.multi_items())
         return await downloads.download(request, artifact, partial(open_content, artifact))
 

@@ -95,6 +95,15 @@ def entity_in(received: Received, name: str) -> bytes:
     return orjson.dumps(event[name])
 
 
+def rendered(outcome: Received, name: str | None = None, *, location: str | None = None) -> Response:
+    """The answer to a write: 204, or 200 with that field of the event, or 201 with a ``location``."""
+    if name is None:
+        return Response(status_code=204)
+    entity = orjson.loads(outcome.payload)[name]
+    body = orjson.dumps(entity)
+    return json_answer(body) if location is None else created(body, location.format(id=entity["id"]))
+
+
 def results_in(received: Received) -> bytes:
     """Returns the ``reply`` of a bulk operation; results of single files have an error only where there is one."""
     reply: dict[str, Any] = orjson.loads(received.payload)["reply"]

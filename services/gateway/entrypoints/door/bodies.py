@@ -60,12 +60,18 @@ class _Body(RequestBody):
 
 
 class ParsedBody(_Body, Generic[M]):
-    """Dependency: the body as that model."""
+    """Dependency: the body as that model. ``examples``: by default those that the model itself has."""
 
     def __init__(
-        self, model: type[M], examples: Mapping[str, Any], *, required: bool = True, most_bytes: int = MAX_BODY
+        self,
+        model: type[M],
+        examples: Mapping[str, Any] | None = None,
+        *,
+        required: bool = True,
+        most_bytes: int = MAX_BODY,
     ) -> None:
-        super().__init__(model, examples, required=required, most_bytes=most_bytes)
+        shown: Mapping[str, Any] = getattr(model, "EXAMPLES", {}) if examples is None else examples
+        super().__init__(model, shown, required=required, most_bytes=most_bytes)
         self._model = model
 
     async def __call__(self, request: Request) -> M:

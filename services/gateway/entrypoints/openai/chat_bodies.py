@@ -5,6 +5,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field, ValidationError
 
 from libs.contracts.api.agents import JsonObject, StrictModel
+from libs.contracts.api.sessions import ImageDetail
 from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.response_request import Metadata
@@ -47,7 +48,7 @@ class TextPart(SaidAgain):
 
 class Image(SaidAgain):
     url: ImageAddress
-    detail: Literal["auto"] | None = None
+    detail: ImageDetail | None = None
 
 
 class ImagePart(SaidAgain):

@@ -16,6 +16,7 @@ from services.gateway.entrypoints.openai.chat_bodies import (
     AssistantMessage,
     Call,
     ChatBody,
+    ChatMessage,
     ImagePart,
     Instruction,
     JsonText,
@@ -26,6 +27,7 @@ from services.gateway.entrypoints.openai.chat_bodies import (
     UserMessage,
 )
 from services.gateway.entrypoints.openai.conventions import refuse
+from services.gateway.entrypoints.openai.said import image_given
 
 _EXPIRES_SECONDS: Final = 24 * 3600
 _NAMES: Final[dict[tuple[str | int, ...], tuple[str, ...]]] = {
@@ -50,6 +52,7 @@ class ChatTurn:
 
 def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> ChatTurn:
     """Raises ``ValidationFailed`` for messages that make no conversation, and for unusable settings."""
+    body = body.model_copy(update={"messages": _with_question(body.messages)})
     said = [(place, message) for place, message in enumerate(body.messages) if not isinstance(message, Instruction)]
     asked = max((place for place, message in said if isinstance(message, UserMessage)), default=None)
     if asked is None:
@@ -69,6 +72,19 @@ def chat_turn(body: ChatBody, agent: SessionBeginning, caller: Principal) -> Cha
         raise renamed(problem) from None
     begins = agent.model_copy(update={"messages": before, "listed": False, "expires_after": _EXPIRES_SECONDS})
     return ChatTurn(begins, execute, ClientCalls(answered=after))
+
+
+def _with_question(messages: Sequence[ChatMessage]) -> list[ChatMessage]:
+    """Without a message of the user the last instruction is the question, as OpenAI answers it, too."""
+    if any(isinstance(message, UserMessage) for message in messages):
+        return list(messages)
+    last = max((place for place, message in enumerate(messages) if isinstance(message, Instruction)), default=None)
+    return [
+        UserMessage(role="user", content=message.content)
+        if place == last and isinstance(message, Instruction)
+        else message
+        for place, message in enumerate(messages)
+    ]
 
 
 def renamed(problem: ServiceError) -> ServiceError:
@@ -135,7 +151,7 @@ def _blocks(parts: Sequence[TextPart | ImagePart]) -> list[dict[str, Any]]:
     return [
         {"type": "text", "text": part.text}
         if isinstance(part, TextPart)
-        else {"type": "image_url", "image_url": {"url": part.image_url.url}}
+        else {"type": "image_url", "image_url": image_given(part.image_url.url, part.image_url.detail)}
         for part in parts
     ]
 

@@ -23,12 +23,12 @@ from services.gateway.entrypoints.door.image_bodies import ParsedBodyWithImages
 from services.gateway.entrypoints.door.queries import Unfiltered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.openai.conventions import PREFIX, refuse
-from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput, history_items
+from services.gateway.entrypoints.openai.input_items import InputItem, history_items
 from services.gateway.entrypoints.openai.pages import Cursor, page, unknown_cursor
 from services.gateway.entrypoints.openai.response_items import Json
 from services.gateway.entrypoints.openai.response_request import Metadata
 from services.gateway.entrypoints.openai.response_turns import session_of
-from services.gateway.entrypoints.openai.said_before import messages_of
+from services.gateway.entrypoints.openai.said_before import is_instruction, messages_of
 from services.gateway.use_cases.sessions import Sessions
 
 router: Final = protocol_router(f"{PREFIX}/conversations")
@@ -139,7 +139,7 @@ async def delete_item(conversation_id: str, item_id: str, caller: Writer, door: 
 
 
 def _history(items: Sequence[Any]) -> list[HistoryMessage]:
-    if any(isinstance(item, MessageInput) and item.role in ("system", "developer") for item in items):
+    if any(is_instruction(item) for item in items):
         raise refuse("items", "Instructions are given with each response.", "unsupported_value")
     try:
         return messages_of(items)

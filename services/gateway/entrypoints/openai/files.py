@@ -106,7 +106,7 @@ async def get_file_content(request: Request, file_id: str, caller: Reader, trans
 @router.delete("/{file_id}")
 async def delete_file(file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     file_id = id_of(file_id, "file")
-    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
+    await door.commands.run(write, DeleteFile(file_id=file_id))
     return json_answer(orjson.dumps({"id": file_id, "object": "file", "deleted": True}))
 
 

@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from libs.contracts.api.sessions import ContentBlock, ImageUrl, ImageUrlBlock, ResolveActionBody, TextBlock
+from libs.contracts.api.sessions import ContentBlock, ImageDetail, ImageUrlBlock, ResolveActionBody, TextBlock
 from libs.json_text import NotJson, read_json, write_json
 from services.gateway.entrypoints.openai.conventions import refuse
-from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain
+from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain, image_given
 
 Text = Annotated[str, Field(min_length=1)]
 
@@ -28,7 +28,7 @@ class ImagePart(SaidAgain):
 
     type: Literal["input_image"]
     image_url: ImageAddress
-    detail: Literal["auto"] | None = None
+    detail: ImageDetail | None = None
 
 
 Part = Annotated[TextPart | ImagePart, Field(discriminator="type")]
@@ -137,7 +137,7 @@ def question_of(messages: Sequence[MessageInput]) -> str | list[ContentBlock]:
         parts = message.content
         for part in [TextPart(type="input_text", text=parts)] if isinstance(parts, str) else parts:
             if isinstance(part, ImagePart):
-                blocks.append(ImageUrlBlock(type="image_url", image_url=ImageUrl(url=part.image_url)))
+                blocks.append(ImageUrlBlock(type="image_url", image_url=image_given(part.image_url, part.detail)))
             elif part.text.strip():
                 blocks.append(TextBlock(type="text", text=part.text))
     if not blocks:
@@ -196,7 +196,8 @@ def _message_item(message_id: str, role: str, blocks: Sequence[dict[str, Any]]) 
 def _part(block: dict[str, Any], role: str) -> dict[str, Any]:
     match block.get("type"):
         case "image_url":
-            return {"type": "input_image", "detail": "auto", "image_url": block["image_url"]["url"]}
+            image = block["image_url"]
+            return {"type": "input_image", "detail": image.get("detail", "auto"), "image_url": image["url"]}
         case "text" if role == "assistant":
             return {"type": "output_text", "text": block["text"], "annotations": [], "logprobs": []}
         case "text":

@@ -39,7 +39,7 @@ from services.gateway.entrypoints.openai.response_request import (
     in_words_of_the_client,
     response_head,
 )
-from services.gateway.entrypoints.openai.said_before import Said, said_in
+from services.gateway.entrypoints.openai.said_before import Said, is_instruction, said_in, with_question
 from services.gateway.use_cases.turns import SubmittedTurn
 
 _log = structlog.get_logger("gateway.openai")
@@ -122,8 +122,9 @@ class ResponseTurns:
                 if len(answers) < len(body.items):
                     raise refuse("input", "Answers to calls come alone: say more in the next request.", "invalid_value")
                 return await self._answer(body, answers)
-        said = said_in(body.items)
-        added = [item.text for item in body.items if _is_instruction(item)]
+        items = with_question(body.items)
+        said = said_in(items)
+        added = [item.text for item in items if is_instruction(item)]
         place = await self._place(body, said)
         options = self._options(body, place.model, "\n\n".join(added))
         execute = ExecuteBody.model_construct(content=said.question, correlation_id=None, options=options)
@@ -410,10 +411,6 @@ def end_if_waiting(builder: ResponseBuilder, turn: Turn) -> list[Json]:
 
 def _is_of_agent(item: object) -> bool:
     return isinstance(item, MessageInput) and item.role == "assistant"
-
-
-def _is_instruction(item: object) -> bool:
-    return isinstance(item, MessageInput) and item.role in ("system", "developer")
 
 
 def _asks(progress: TurnProgress) -> bool:

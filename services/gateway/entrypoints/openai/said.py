@@ -6,6 +6,7 @@ from typing import Annotated, Any, Final
 from pydantic import AfterValidator, model_validator
 
 from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.sessions import ImageDetail, ImageUrl
 from services.gateway.domain.inline_images import stands_for_image
 
 _ON_THE_WEB: Final = re.compile(r"https?://.{0,3990}", re.IGNORECASE | re.DOTALL)
@@ -18,6 +19,11 @@ def _on_the_web(url: str) -> str:
 
 
 ImageAddress = Annotated[str, AfterValidator(_on_the_web)]
+
+
+def image_given(url: str, detail: ImageDetail | None) -> ImageUrl:
+    """Clients add ``auto``, which asks for nothing and which some providers do not know."""
+    return ImageUrl(url=url, detail=None if detail == "auto" else detail)
 
 
 class SaidAgain(StrictModel):

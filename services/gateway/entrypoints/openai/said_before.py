@@ -25,9 +25,17 @@ class Said:
     answered: list[HistoryMessage]
 
 
+def with_question(items: Sequence[Any]) -> list[Any]:
+    """Without a message of the user the last instruction is the question, as OpenAI answers it, too."""
+    last = max((number for number, item in enumerate(items) if is_instruction(item)), default=None)
+    if last is None or any(_is_of_user(item) for item in items):
+        return list(items)
+    return [*items[:last], items[last].model_copy(update={"role": "user"}), *items[last + 1 :]]
+
+
 def said_in(items: Sequence[Any]) -> Said:
     """Raises ``ValidationFailed`` unless it ends with the user's message, or with answered calls after one."""
-    spoken = [item for item in items if not (isinstance(item, MessageInput) and item.role in ("system", "developer"))]
+    spoken = [item for item in items if not is_instruction(item)]
     of_user = [number for number, item in enumerate(spoken) if _is_of_user(item)]
     if not of_user:
         raise refuse("input", "The input has no message of the user.", "empty")
@@ -38,6 +46,10 @@ def said_in(items: Sequence[Any]) -> Said:
     if answered and answered[-1].role == "assistant":
         raise refuse("input", "The input ends with what the agent said: there is nothing to answer.", "invalid_value")
     return Said(messages_of(spoken[:first]), question_of(spoken[first : last + 1]), answered)
+
+
+def is_instruction(item: object) -> bool:
+    return isinstance(item, MessageInput) and item.role in ("system", "developer")
 
 
 def _is_of_user(item: Any) -> bool:

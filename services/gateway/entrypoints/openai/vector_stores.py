@@ -86,7 +86,7 @@ async def update_store(
 @router.delete("/{store_id}")
 async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     store_id = id_of(store_id, "vector store")
-    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id), subject=store_id)
+    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=store_id))
     return _deleted(store_id, "vector_store.deleted")
 
 
@@ -185,7 +185,7 @@ async def _found(upstream: Owners, caller: Principal, store_id: str) -> Knowledg
 async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> KnowledgeBase:
     store_id = id_of(store_id, "vector store")
     command = UpdateKnowledgeBase(knowledge_base_id=store_id, **{"changes": {}, **changes})
-    changed = await door.commands.run(write, command, subject=store_id)
+    changed = await door.commands.run(write, command)
     return KnowledgeBase.model_validate_json(entity_in(changed, "knowledge_base"))
 
 

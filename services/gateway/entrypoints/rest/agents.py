@@ -1,4 +1,4 @@
-"""``/agent/…``: stored agents and the validation of configurations."""
+"""``/agent/…``: stored agents and the validation of configurations. ``/models/``, ``/tools/``: parts of agents."""
 
 import re
 from typing import Annotated, Any, Final
@@ -21,18 +21,19 @@ from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import json_answer, rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody, ParsedObject
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
-from services.gateway.entrypoints.door.queries import ArrayPage, Page
+from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.rest import examples
-from services.gateway.entrypoints.rest.schemas import AgentVersionPage
+from services.gateway.entrypoints.rest.schemas import AgentVersionPage, ModelPage, ToolPage
 
 router = public_router("/agent", "Agents")
+catalogues = public_router("", "Catalogues")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_READ])]
 Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.AGENTS_WRITE])]
 _VERSION: Final = re.compile(r"\d{1,9}(\.\d{1,9}){0,4}", re.ASCII)
@@ -109,15 +110,10 @@ async def get_agent_version(id: str, version: str, caller: Reader, upstream: Ups
 async def create_agent(
     _: Writer,
     body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody, examples.CONFIGURATIONS))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
-    configuration = _fields(body)
-    event = await door.commands.create(
-        write, CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=configuration)
-    )
-    agent = entity_in(event, "agent")
-    return created(agent, f"/agent/{orjson.loads(agent)['id']}/")
+    made = await submit.new(CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=_fields(body)))
+    return rendered(made, "agent", location="/agent/{id}/")
 
 
 @router.patch(
@@ -130,12 +126,9 @@ async def update_agent(
     id: str,
     _: Writer,
     body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody, examples.CHANGES))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
-    agent_id = id_of(id, "agent")
-    event = await door.commands.run(write, UpdateAgent(agent_id=agent_id, changes=_fields(body)), subject=agent_id)
-    return json_answer(entity_in(event, "agent"))
+    return rendered(await submit(UpdateAgent(agent_id=id_of(id, "agent"), changes=_fields(body))), "agent")
 
 
 @router.delete(
@@ -145,10 +138,26 @@ async def update_agent(
     status_code=204,
     responses={204: answer("The agent is gone."), **errors(404, 409)},
 )
-async def delete_agent(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
-    agent_id = id_of(id, "agent")
-    await door.commands.run(write, DeleteAgent(agent_id=agent_id), subject=agent_id)
-    return Response(status_code=204)
+async def delete_agent(id: str, _: Writer, submit: Submit) -> Response:
+    return rendered(await submit(DeleteAgent(agent_id=id_of(id, "agent"))))
+
+
+@catalogues.get(
+    "/models/",
+    summary="List the models that agents can use",
+    responses={200: answer("Models of the providers that are configured.", ModelPage)},
+)
+async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/models", page.params())
+
+
+@catalogues.get(
+    "/tools/",
+    summary="List the tools that agents can use",
+    responses={200: answer("The built-in tools, then those of your company's toolsets.", ToolPage)},
+)
+async def list_tools(caller: Reader, page: ShortPage, upstream: Upstream) -> Response:
+    return await upstream.get(caller, "registry", "/internal/company/tools", page.params())
 
 
 def _fields(body: CreateAgentBody | UpdateAgentBody) -> dict[str, Any]:

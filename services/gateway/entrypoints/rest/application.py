@@ -8,11 +8,9 @@ from services.gateway.entrypoints.door.application import Door, ProtocolApplicat
 from services.gateway.entrypoints.door.errors import NATIVE
 from services.gateway.entrypoints.door.routes import PREFIX, routes_at
 from services.gateway.entrypoints.rest import (
-    actions,
     agents,
     artifacts,
     budgets,
-    catalogues,
     collections,
     connections,
     events,
@@ -35,7 +33,7 @@ from services.gateway.entrypoints.rest.resources import Resources
 # The runtime's first: routes are tried in order, and nearly all requests execute messages.
 _ROUTERS: Final = (
     turns.router,
-    actions.router,
+    turns.actions,
     sessions.router,
     events.router,
     agents.router,
@@ -43,7 +41,7 @@ _ROUTERS: Final = (
     files.router,
     collections.router,
     knowledge_bases.router,
-    catalogues.router,
+    agents.catalogues,
     toolsets.router,
     secrets.router,
     keys.router,

@@ -202,7 +202,7 @@ async def copy_artifact_to_platform(
     session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     command = CopyArtifactToPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    copied = await door.commands.run(write, command, subject=artifact_id)
+    copied = await door.commands.run(write, command)
     return _platform_copy(ArtifactCopied.decode(copied.payload).file_id)
 
 
@@ -216,7 +216,7 @@ async def remove_artifact_from_platform(
     session_id: str, artifact_id: str, caller: Copier, write: IdempotentWrite, door: DoorDep
 ) -> Response:
     command = RemoveArtifactFromPlatform(**_ids_for_change(caller, session_id, artifact_id))
-    removed = await door.commands.run(write, command, subject=artifact_id)
+    removed = await door.commands.run(write, command)
     return _platform_copy(ArtifactRemoved.decode(removed.payload).file_id)
 
 

@@ -2,28 +2,35 @@
 
 from typing import Annotated
 
-import orjson
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.budgets import Budget, BudgetPage, CreateBudgetBody, UpdateBudgetBody
-from libs.contracts.commands.runtime import DeleteBudget, UpdateBudget
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.budgets import (
+    Budget,
+    BudgetPage,
+    CreateBudget,
+    CreateBudgetBody,
+    DeleteBudget,
+    UpdateBudget,
+    UpdateBudgetBody,
+)
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 router = public_router("/budgets", "Usage")
 Caller = Annotated[Principal, Security(by_api_key, scopes=[Scope.BUDGETS_WRITE])]
+NewBudget = Annotated[CreateBudgetBody, Depends(ParsedBody(CreateBudgetBody))]
+Changes = Annotated[UpdateBudgetBody, Depends(ParsedBody(UpdateBudgetBody))]
 
 
 @router.get("/", summary="List budgets", responses={200: answer("The company's budgets, newest first.", BudgetPage)})
@@ -42,14 +49,9 @@ async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Respon
     status_code=201,
     responses={201: answer("The new budget.", Budget, location=True), **errors(409)},
 )
-async def create_budget(
-    _: Caller,
-    body: Annotated[CreateBudgetBody, Depends(ParsedBody(CreateBudgetBody, examples.BUDGETS))],
-    write: IdempotentWrite,
-    resources: ResourcesDep,
-) -> Response:
-    budget = entity_in(await resources.budgets.create(write, body), "budget")
-    return created(budget, f"/budgets/{orjson.loads(budget)['id']}/")
+async def create_budget(caller: Caller, body: NewBudget, submit: Submit, resources: ResourcesDep) -> Response:
+    made = await submit.new(CreateBudget, lambda _: resources.budgets.new(caller.identity.company_id, body))
+    return rendered(made, "budget", location="/budgets/{id}/")
 
 
 @router.get("/{id}/", summary="Get a budget", responses={200: answer("The budget.", Budget), **errors(404)})
@@ -63,22 +65,12 @@ async def get_budget(id: str, caller: Caller, upstream: Upstream) -> Response:
     description="Holds for turns that come from now on. What the period has taken stays.",
     responses={200: answer("The changed budget.", Budget), **errors(404)},
 )
-async def update_budget(
-    id: str,
-    _: Caller,
-    body: Annotated[UpdateBudgetBody, Depends(ParsedBody(UpdateBudgetBody, examples.BUDGET_CHANGES))],
-    write: IdempotentWrite,
-    door: DoorDep,
-) -> Response:
-    budget_id = id_of(id, "budget")
-    event = await door.commands.run(write, UpdateBudget(budget_id=budget_id, changes=body), subject=budget_id)
-    return json_answer(entity_in(event, "budget"))
+async def update_budget(id: str, _: Caller, body: Changes, submit: Submit) -> Response:
+    return rendered(await submit(UpdateBudget(budget_id=id_of(id, "budget"), changes=body)), "budget")
 
 
 @router.delete(
     "/{id}/", summary="Delete a budget", status_code=204, responses={204: answer("It is gone."), **errors(404)}
 )
-async def delete_budget(id: str, _: Caller, write: IdempotentWrite, door: DoorDep) -> Response:
-    budget_id = id_of(id, "budget")
-    await door.commands.run(write, DeleteBudget(budget_id=budget_id), subject=budget_id)
-    return Response(status_code=204)
+async def delete_budget(id: str, _: Caller, submit: Submit) -> Response:
+    return rendered(await submit(DeleteBudget(budget_id=id_of(id, "budget"))))

@@ -2,7 +2,6 @@
 
 from typing import Annotated
 
-import orjson
 from fastapi import Depends, Security
 from starlette.responses import Response
 
@@ -25,14 +24,14 @@ from libs.contracts.commands.ingestion import (
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, entity_in, json_answer, results_in
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import json_answer, rendered, results_in
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.rest import examples
 
 router = public_router("/collections", "Files")
@@ -74,16 +73,13 @@ async def list_collection_files(collection_id: str, caller: Reader, page: Page, 
 async def create_collection(
     _: Writer,
     body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody, examples.COLLECTIONS))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
-    event = await door.commands.create(
-        write,
+    made = await submit.new(
         CreateCollection,
         lambda new_id: CreateCollection(collection_id=new_id, name=body.name, description=body.description),
     )
-    collection = entity_in(event, "collection")
-    return created(collection, f"/collections/{orjson.loads(collection)['id']}/")
+    return rendered(made, "collection", location="/collections/{id}/")
 
 
 @router.patch(
@@ -95,12 +91,11 @@ async def update_collection(
     collection_id: str,
     _: Writer,
     body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody, examples.COLLECTION_CHANGES))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
     command = UpdateCollection(collection_id=collection_id, name=body.name, description=body.description)
-    return json_answer(entity_in(await door.commands.run(write, command, subject=collection_id), "collection"))
+    return rendered(await submit(command), "collection")
 
 
 @router.delete(
@@ -110,10 +105,8 @@ async def update_collection(
     status_code=204,
     responses={204: answer("The collection is gone."), **errors(404)},
 )
-async def delete_collection(collection_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
-    collection_id = id_of(collection_id, "collection")
-    await door.commands.run(write, DeleteCollection(collection_id=collection_id), subject=collection_id)
-    return Response(status_code=204)
+async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Response:
+    return rendered(await submit(DeleteCollection(collection_id=id_of(collection_id, "collection"))))
 
 
 @router.post(
@@ -126,12 +119,11 @@ async def add_collection_files(
     collection_id: str,
     _: Writer,
     body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody, examples.COLLECTION_FILES))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
     command = AddCollectionFiles(collection_id=collection_id, file_ids=body.file_ids)
-    return json_answer(results_in(await door.commands.run(write, command, subject=collection_id)))
+    return json_answer(results_in(await submit(command)))
 
 
 @router.delete(
@@ -141,10 +133,6 @@ async def add_collection_files(
     status_code=204,
     responses={204: answer("The file is not in it any more."), **errors(404)},
 )
-async def remove_collection_file(
-    collection_id: str, file_id: str, _: Writer, write: IdempotentWrite, door: DoorDep
-) -> Response:
+async def remove_collection_file(collection_id: str, file_id: str, _: Writer, submit: Submit) -> Response:
     collection_id, file_id = id_of(collection_id, "collection"), id_of(file_id, "file")
-    command = RemoveCollectionFile(collection_id=collection_id, file_id=file_id)
-    await door.commands.run(write, command, subject=collection_id)
-    return Response(status_code=204)
+    return rendered(await submit(RemoveCollectionFile(collection_id=collection_id, file_id=file_id)))

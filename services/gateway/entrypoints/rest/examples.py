@@ -144,9 +144,3 @@ SEARCHES: Final[dict[str, Any]] = {
         "filters": {"collection_ids": [_COLLECTION]},
     },
 }
-BUDGETS: Final[dict[str, Any]] = {
-    "of the company, by the month": {"period": "month", "cost": "250", "description": "All agents"},
-    "of a key, in tokens, by the day": {"period": "day", "tokens": 2_000_000, "key_id": _FILE},
-}
-RETENTION: Final = {"a quarter": {"session_retention_days": 90}, "the default": {"session_retention_days": None}}
-BUDGET_CHANGES: Final = {"more of it": {"cost": "400", "warning_percent": 90}}

@@ -12,15 +12,15 @@ from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, json_answer, results_in
-from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream
+from services.gateway.entrypoints.door.answers import created, json_answer, rendered, results_in
+from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors, file_answer
 from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, PageQuery, whole_number
 from services.gateway.entrypoints.door.routes import public_router
+from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
-from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest import examples
 
 router = public_router("/files", "Files")
@@ -131,12 +131,11 @@ async def upload_files(
 async def change_files(
     _: Writer,
     body: Annotated[BulkBody, Depends(ParsedBody(BulkBody, examples.BULK))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     tags, status = body.parameters.tags, body.parameters.status
     command = ChangeFiles(operation=body.operation, file_ids=body.file_ids, tags=tags, status=status)
-    return json_answer(results_in(await door.commands.run(write, command)))
+    return json_answer(results_in(await submit(command)))
 
 
 @router.delete(
@@ -146,7 +145,5 @@ async def change_files(
     status_code=204,
     responses={204: answer("The file is gone."), **errors(404)},
 )
-async def delete_file(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
-    file_id = id_of(id, "file")
-    await door.commands.run(write, DeleteFile(file_id=file_id), subject=file_id)
-    return Response(status_code=204)
+async def delete_file(id: str, _: Writer, submit: Submit) -> Response:
+    return rendered(await submit(DeleteFile(file_id=id_of(id, "file"))))

@@ -27,14 +27,14 @@ from libs.contracts.commands.ingestion import (
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page, Unfiltered
 from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite
+from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.rest import examples
 
 router = public_router("/knowledge-bases", "Knowledge bases")
@@ -118,17 +118,13 @@ async def search_knowledge_base(
 async def create_knowledge_base(
     _: Writer,
     body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody, examples.KNOWLEDGE_BASES))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     settings = body.model_dump(mode="json", exclude_unset=True)
-    event = await door.commands.create(
-        write,
-        CreateKnowledgeBase,
-        lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=settings),
+    made = await submit.new(
+        CreateKnowledgeBase, lambda new_id: CreateKnowledgeBase(knowledge_base_id=new_id, settings=settings)
     )
-    knowledge_base = entity_in(event, "knowledge_base")
-    return created(knowledge_base, f"/knowledge-bases/{orjson.loads(knowledge_base)['id']}/")
+    return rendered(made, "knowledge_base", location="/knowledge-bases/{id}/")
 
 
 @router.patch(
@@ -143,13 +139,12 @@ async def update_knowledge_base(
     body: Annotated[
         UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody, examples.KNOWLEDGE_BASE_CHANGES))
     ],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
 ) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
     changes = body.model_dump(mode="json", exclude_unset=True)
     command = UpdateKnowledgeBase(knowledge_base_id=kb_id, changes=changes)
-    return json_answer(entity_in(await door.commands.run(write, command, subject=kb_id), "knowledge_base"))
+    return rendered(await submit(command), "knowledge_base")
 
 
 @router.post(
@@ -162,12 +157,10 @@ async def ingest_knowledge_base(
     kb_id: str,
     caller: Writer,
     _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, {"nothing more to say": {}}, required=False))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    submit: Submit,
     upstream: Upstream,
 ) -> Response:
-    kb_id = id_of(kb_id, "knowledge base")
-    await door.commands.run(write, IngestKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
+    await submit(IngestKnowledgeBase(knowledge_base_id=id_of(kb_id, "knowledge base")))
     return await upstream.get(caller, "ingestion", _path(kb_id))
 
 
@@ -178,10 +171,8 @@ async def ingest_knowledge_base(
     status_code=204,
     responses={204: answer("The knowledge base is gone."), **errors(404)},
 )
-async def delete_knowledge_base(kb_id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
-    kb_id = id_of(kb_id, "knowledge base")
-    await door.commands.run(write, DeleteKnowledgeBase(knowledge_base_id=kb_id), subject=kb_id)
-    return Response(status_code=204)
+async def delete_knowledge_base(kb_id: str, _: Writer, submit: Submit) -> Response:
+    return rendered(await submit(DeleteKnowledgeBase(knowledge_base_id=id_of(kb_id, "knowledge base"))))
 
 
 def _path(kb_id: str) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from services.gateway.domain.ports import TokenCodec
+from services.gateway.domain.tokens import JwtTokens
 from services.gateway.use_cases.budgets import Budgets
 from services.gateway.use_cases.connections import Connections
 from services.gateway.use_cases.dead_letters import VisibleDeadLetters
@@ -22,7 +22,7 @@ from services.gateway.use_cases.webhooks import Webhooks
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resources:
     keys: Keys
-    tokens: TokenCodec
+    tokens: JwtTokens
     connections: Connections
     webhooks: Webhooks
     secrets: Secrets

@@ -5,18 +5,16 @@ from typing import Annotated
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.retention import Retention, SetRetentionBody
-from libs.contracts.commands.runtime import SetRetention
 from libs.contracts.identity import Scope
+from libs.contracts.resources.retention import Retention, SetRetention, SetRetentionBody
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import entity_in, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer
 from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
+from services.gateway.entrypoints.door.submission import Submit
 
 router = public_router("/retention", "Sessions")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])]
@@ -40,10 +38,6 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
     responses={200: answer("What holds now.", Retention)},
 )
 async def set_retention(
-    _: Writer,
-    body: Annotated[SetRetentionBody, Depends(ParsedBody(SetRetentionBody, examples.RETENTION))],
-    write: IdempotentWrite,
-    door: DoorDep,
+    _: Writer, body: Annotated[SetRetentionBody, Depends(ParsedBody(SetRetentionBody))], submit: Submit
 ) -> Response:
-    command = SetRetention(session_retention_days=body.session_retention_days)
-    return json_answer(entity_in(await door.commands.run(write, command), "retention"))
+    return rendered(await submit(SetRetention(session_retention_days=body.session_retention_days)), "retention")

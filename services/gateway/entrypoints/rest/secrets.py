@@ -11,14 +11,15 @@ from libs.contracts.commands.registry import DeleteSecret
 from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
-from services.gateway.entrypoints.door.answers import entity_in, json_answer
-from services.gateway.entrypoints.door.application import DoorDep, Upstream
+from services.gateway.entrypoints.door.answers import rendered
+from services.gateway.entrypoints.door.application import Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key
 from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
-from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
+from services.gateway.entrypoints.door.submission import Submit
+from services.gateway.entrypoints.door.writes import PlainWrite
 from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
@@ -67,7 +68,7 @@ async def put_secret(
             loc=["path", "name"], type="string_pattern_mismatch", message=message, hint="TICKETS_TOKEN"
         )
         raise ValidationFailed(f"The path is not valid: {message}.", details=[detail])
-    return json_answer(entity_in(await resources.secrets.put(write, name, body.value), "secret"))
+    return rendered(await resources.secrets.put(write, name, body.value), "secret")
 
 
 @router.delete(
@@ -77,9 +78,8 @@ async def put_secret(
     status_code=204,
     responses={204: answer("The secret is gone."), **errors(404)},
 )
-async def delete_secret(name: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
-    await door.commands.run(write, DeleteSecret(name=_known(name)))
-    return Response(status_code=204)
+async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
+    return rendered(await submit(DeleteSecret(name=_known(name))))
 
 
 def _known(name: str) -> str:

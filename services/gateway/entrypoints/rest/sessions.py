@@ -83,8 +83,8 @@ async def get_session(
     upstream: Upstream,
 ) -> Response:
     path = f"/internal/sessions/{id_of(session_id, 'session')}"
-    response = await upstream.get(caller, "runtime", path)
-    return response if caller.public is None else _for_public(response)
+    session = await upstream.read(caller, "runtime", path)
+    return json_answer(session if caller.public is None else _for_public(session))
 
 
 @router.post(
@@ -140,9 +140,9 @@ def _opened(session: SessionCreated) -> Response:
     return created(reply.model_dump_json().encode(), f"/sessions/{session.session_id}/")
 
 
-def _for_public(response: Response) -> Response:
+def _for_public(given: bytes) -> bytes:
     """The session without its agent's instructions, which are not for visitors."""
-    session = orjson.loads(response.body)
+    session = orjson.loads(given)
     configuration = session["agent_config"]
     session["agent_config"] = {name: configuration[name] for name in _SHOWN_TO_PUBLIC if name in configuration}
-    return json_answer(orjson.dumps(session))
+    return orjson.dumps(session)

@@ -1,13 +1,22 @@
-"""``/runtime/{session_id}/…``: executes messages; reads, follows and cancels their turns."""
+"""``/runtime/{session_id}/…``: executes messages; reads, follows, answers and cancels turns. ``/actions/`` of turns."""
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Annotated, Final
 
-from fastapi import Depends, Request, Security
+from fastapi import Depends, Query, Request, Security
+from pydantic import Field
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import ExecuteBody, ExecuteReply, MessagePage, Turn, TurnAccepted
+from libs.contracts.api.sessions import (
+    ActionPage,
+    ExecuteBody,
+    ExecuteReply,
+    MessagePage,
+    ResolveActionBody,
+    Turn,
+    TurnAccepted,
+)
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
@@ -16,26 +25,43 @@ from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
 from services.gateway.domain.turn_options import check_options
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent
-from services.gateway.entrypoints.door.answers import json_answer, turn_answer
+from services.gateway.entrypoints.door.answers import entity_in, json_answer, turn_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
-from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
+from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
 from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer, errors
-from services.gateway.entrypoints.door.queries import LastEventId, Page, Prefer, Preference, preference_of, wants_events
+from services.gateway.entrypoints.door.queries import (
+    LastEventId,
+    OptionalText,
+    Page,
+    PageQuery,
+    Prefer,
+    Preference,
+    preference_of,
+    wants_events,
+)
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
 from services.gateway.entrypoints.rest import examples
-from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, TURN_EVENTS
+from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
 from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
-from services.gateway.use_cases.turns import Turns, Unfinished
+from services.gateway.use_cases.turns import Turns, Unfinished, scope_to_answer
 
 router = public_router("/runtime", "Runtime")
+actions = public_router("", "Runtime")
 Form = Callable[[StreamedEvent], bytes]
 Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])]
 _STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn": {"value": EVENTS}}}}
 _FOLLOWED: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"turn": {"value": EVENTS}}}}
+
+
+class ActionsQuery(PageQuery):
+    kind: OptionalText = Field(
+        None, description="Only actions of this kind.", json_schema_extra={"enum": ["approval", "tool_result"]}
+    )
+    session_id: OptionalText = Field(None, description="Only actions of this session.")
 
 
 @router.post(
@@ -167,3 +193,37 @@ async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: Idempot
     accepted = await door.turns.cancel(write, session_id, turn_id)
     reply = TurnCancelledReply(turn_id=turn_id, session_id=session_id, status=accepted.status)
     return json_answer(reply.model_dump_json().encode())
+
+
+@router.post(
+    "/{session_id}/turns/{turn_id}/actions/{action_id}/",
+    summary="Answer an action that a turn is waiting for",
+    description=RESOLVE,
+    responses={200: answer("The turn, with the actions that are still open.", Turn), **errors(403, 404, 409)},
+)
+async def resolve_action(
+    session_id: str,
+    turn_id: str,
+    action_id: str,
+    caller: Annotated[Principal, Security(by_api_key_or_public_key)],
+    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody, examples.ACTION_ANSWERS))],
+    write: IdempotentWrite,
+    door: DoorDep,
+) -> Response:
+    require_scopes(caller, [scope_to_answer(body)])
+    resolved = await door.turns.resolve(write, session_id, turn_id, action_id, body)
+    return turn_answer(entity_in(resolved, "turn"), caller)
+
+
+@actions.get(
+    "/actions/",
+    summary="List the open actions",
+    description="What the turns of your sessions are waiting for; with a `company:…` scope of all of the company.",
+    responses={200: answer("Open actions, oldest first.", ActionPage)},
+)
+async def list_actions(
+    caller: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_READ])],
+    page: Annotated[ActionsQuery, Query()],
+    upstream: Upstream,
+) -> Response:
+    return await upstream.get(caller, "runtime", "/internal/actions", page.params())

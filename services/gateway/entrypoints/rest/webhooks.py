@@ -108,7 +108,7 @@ async def update_webhook(
         description=body.description,
         status=None if body.status is None else WebhookStatus(body.status),
     )
-    await door.commands.run(write, change, subject=id)
+    await door.commands.run(write, change)
     return await door.owners.get(caller, _OWNER, path)
 
 
@@ -121,7 +121,7 @@ async def update_webhook(
 )
 async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -> Response:
     webhook_id = id_of(id, "webhook")
-    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id), subject=webhook_id)
+    await door.commands.run(write, DeleteWebhook(webhook_id=webhook_id))
     return Response(status_code=204)
 
 
@@ -151,7 +151,7 @@ async def rotate_webhook_secret(
 )
 async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: DoorDep) -> Response:
     webhook_id = id_of(id, "webhook")
-    requested = await _requested(door, write, SendTestEvent(webhook_id=webhook_id), webhook_id)
+    requested = await _requested(door, write, SendTestEvent(webhook_id=webhook_id))
     delivery = Delivery(
         id=requested.delivery_id,
         event_id=requested.event_id,
@@ -187,7 +187,7 @@ async def redeliver_webhook(
 ) -> Response:
     path = f"{_path(id)}/deliveries/{id_of(delivery_id, 'delivery')}"
     before = Delivery.model_validate_json(await door.owners.read(caller, _OWNER, path))
-    requested = await _requested(door, write, Redeliver(webhook_id=id, delivery_id=delivery_id), id)
+    requested = await _requested(door, write, Redeliver(webhook_id=id, delivery_id=delivery_id))
     again = before.model_copy(update={"status": "pending", "attempts": 0, "next_attempt_at": requested.due_at})
     return json_answer(again.model_dump_json().encode())
 
@@ -196,8 +196,8 @@ def _path(webhook_id: str) -> str:
     return f"/internal/webhooks/{id_of(webhook_id, 'webhook')}"
 
 
-async def _requested(door: Door, write: Write, command: Command, webhook_id: str) -> WebhookDeliveryRequested:
-    return WebhookDeliveryRequested.decode((await door.commands.run(write, command, subject=webhook_id)).payload)
+async def _requested(door: Door, write: Write, command: Command) -> WebhookDeliveryRequested:
+    return WebhookDeliveryRequested.decode((await door.commands.run(write, command)).payload)
 
 
 def _issued(issued: IssuedWebhookReply, status: int, headers: dict[str, str] | None = None) -> Response:

@@ -116,8 +116,10 @@ class Cutter:
             start = stop
 
     def packed(self, pieces: Iterator[Span]) -> Iterator[Span]:
-        """Neighbouring pieces joined up to `size`; each chunk after the first begins with up to `overlap` units
-        of the one before, from the start of a sentence or else of a word."""
+        """Joins neighbouring pieces up to `size`.
+
+        Each later chunk begins with up to `overlap` units of its predecessor, from the start of a sentence or a word.
+        """
         start = end = -1
         for piece_start, piece_end in pieces:
             if start < 0:

@@ -18,9 +18,9 @@ from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 PROVIDER = "wordllama"
 MODEL = "l2_supercat"
 DIMENSIONS = (64, 128, 256)
-# A word, a number, line ends or signs, with the spaces before: no piece of the model's vocabulary goes over the end
-# of such a run, so each is cut into pieces once and remembered. Cutting is what costs the time. Of what is not ASCII,
-# pieces join letters and signs.
+# A word, a number, line ends or signs, with the spaces before. No piece of the model's vocabulary crosses the end of
+# such a run, so each run is tokenized once and cached, which saves most of the time. Outside ASCII, pieces may join
+# letters and signs.
 _RUNS = re.compile(
     r" *(?:[A-Za-z]++(?![^\x00-\x7f])|[0-9]{1,3}(?![^\x00-\x7f])|\n+"
     r"|[\x00-\x09\x0b-\x1f!-/:-@\[-`{-~\x7f]++(?![^\x00-\x7f])|[^ \n]+)| +"

@@ -1,7 +1,7 @@
 """Analysis of texts and queries for keyword search, the same for both engines.
 
-Words without case, accents and endings, function words left out; codes and amounts whole and in parts. Whoever changes
-what comes out raises ``ANALYSIS`` in the domain: an index of another analysis is another index.
+Words lose case, accents and endings, and function words are dropped; codes and amounts are kept whole and in parts. A
+change of the output needs a higher ``ANALYSIS`` in the domain, since it needs new indexes.
 """
 
 import re

@@ -24,7 +24,7 @@ def _answer(job: dict[str, Any], body: bytes, part_done: PartDone) -> tuple[dict
     except Unparsable as error:
         return {"code": error.code, "message": error.message, "retryable": error.retryable}, b""
     except BaseException as error:
-        # A panic of the native extension is no Exception.
+        # A panic of the native extension isn't an Exception.
         if isinstance(error, SystemExit | KeyboardInterrupt | MemoryError):
             raise
         message = f"The file made the parser fail ({type(error).__name__}: {error})."[:500]

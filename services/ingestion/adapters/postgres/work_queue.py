@@ -147,7 +147,7 @@ _FEW: Final = 500
 
 
 class PostgresWorkQueue:
-    """Unfinished work that is to be sent to workers. Each method is a transaction of its own."""
+    """Unfinished work to send to workers. Each method runs in its own transaction."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -96,7 +96,7 @@ class PostgresAgentWriter:
         if await self._agents.add({**origin, **_head_of(agent)}, _version_row(agent, agent.owner_id)):
             return True
         if await fetch_value(self._connection, "SELECT 1 FROM agents WHERE id = %s", (agent.id,)):
-            raise Conflict("there is already an agent with this id")
+            raise Conflict("There is already an agent with this ID.")
         return False
 
     async def lock(self, agent_id: str) -> StoredAgent | None:

@@ -60,7 +60,7 @@ def agents_router(agents: AgentReader) -> APIRouter:
         require_visible(await agents.get(agent_id), who)
         version = await agents.version(agent_id, version_number)
         if version is None:
-            raise NotFound("this agent has no such version")
+            raise NotFound("This agent has no such version.")
         return version.public()
 
     return router

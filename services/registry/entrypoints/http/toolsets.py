@@ -34,7 +34,7 @@ def runtime_router(reading: ReadToolsets) -> APIRouter:
     ) -> ConnectedToolsets:
         """The named ones of the caller's company, in these versions or the current ones."""
         if version and len(version) != len(name):
-            raise InvalidRequest("give a version for each name, or none")
+            raise InvalidRequest("Give a version for each name, or none.")
         versions: list[int | None] = [*version] or [None] * len(name)
         wanted = list(zip(name, versions, strict=True))
         return ConnectedToolsets(toolsets=await reading.connected(who.company_id, wanted))

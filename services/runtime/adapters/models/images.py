@@ -42,6 +42,6 @@ class ImageFetching:
                 if not response.content_type.startswith("image/"):
                     raise FetchRefused(f"the content is {response.content_type}, no image")
                 content = await self._http.read(response)
-            return ImagePart(await asyncio.to_thread(data_url, response.content_type, content))
+            return ImagePart(await asyncio.to_thread(data_url, response.content_type, content), part.detail)
         except (FetchRefused, UnreadableBitmap) as problem:
-            raise ModelFailed(f"an image of the conversation cannot be fetched: {problem}") from problem
+            raise ModelFailed(f"An image of the conversation cannot be fetched: {problem}.") from problem

@@ -62,9 +62,11 @@ def _said(message: UserMessage | ToolMessage) -> theirs.ModelRequestPart:
 def _content(part: TextPart | ImagePart) -> theirs.UserContent:
     if isinstance(part, TextPart):
         return part.text
+    detail = None if part.detail is None else {"detail": part.detail}
+    if not part.url.startswith("data:"):
+        return theirs.ImageUrl(part.url, vendor_metadata=detail)
     # A provider cannot fetch a data URL, and some SDKs try.
-    is_data = part.url.startswith("data:")
-    return theirs.BinaryContent.from_data_uri(part.url) if is_data else theirs.ImageUrl(part.url)
+    return replace(theirs.BinaryContent.from_data_uri(part.url), vendor_metadata=detail)
 
 
 def _response(message: AssistantMessage) -> theirs.ModelResponse:

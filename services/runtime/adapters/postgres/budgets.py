@@ -6,9 +6,8 @@ from typing import Any, Final
 
 from psycopg.rows import TupleRow
 
-from libs.contracts.api.budgets import Budget, BudgetPage
-from libs.contracts.events.runtime import BudgetExhausted, BudgetWarning
 from libs.contracts.messages import Draft, MessageContext
+from libs.contracts.resources.budgets import Budget, BudgetExhausted, BudgetPage, BudgetWarning
 from libs.eventing import Transaction
 from libs.persistence import NEWEST_FIRST, Connection, Database, as_json, fetch_page, fetch_value
 from services.runtime.domain.budgets import BudgetState, Charge, NewBudget, renewal

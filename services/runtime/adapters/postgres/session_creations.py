@@ -23,7 +23,7 @@ class PostgresSessionCreations:
             excess = await self._amounts.excess(transaction.connection, companies, SESSIONS)
             await entry.check()
             if len(await adding.fetchall()) != len(sessions):
-                raise Conflict("there is, or was, a session with this id")
+                raise Conflict("There is, or was, a session with this ID: choose another one.")
             for each in excess.values():
                 raise each.error
             await add_messages(transaction.connection, sessions)

@@ -134,11 +134,11 @@ class WaitWriter(Protocol):
 def require_open(wait: LockedWait, turn_status: str) -> None:
     """Raises Conflict for a wait that takes no more answers."""
     if wait.state == "resolved" and wait.decision != "expired":
-        raise Conflict("the action has been answered otherwise already")
+        raise Conflict("The action has been answered differently already.")
     if wait.state == "closed":
-        raise Conflict(f"the turn is {turn_status} already")
+        raise Conflict(f"The turn is {turn_status} already.")
     if wait.state == "resolved" or wait.has_expired:
-        raise Conflict("the action has expired")
+        raise Conflict("The action has expired.")
 
 
 def wrong_kind(field: str, message: str) -> ValidationFailed:

@@ -1,4 +1,4 @@
-"""Reads of sessions, turns, actions, budgets and retention, in the form of the public API."""
+"""Reads of sessions, turns and actions, in the form of the public API."""
 
 from datetime import datetime
 from typing import Annotated, TypeVar
@@ -6,8 +6,6 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from libs.contracts.api.budgets import Budget, BudgetPage
-from libs.contracts.api.retention import Retention
 from libs.contracts.api.sessions import (
     ActionKind,
     ActionPage,
@@ -22,24 +20,19 @@ from libs.contracts.api.sessions import (
 from libs.contracts.errors import NotFound
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.service_defaults.internal_routes import encode_events
-from services.runtime.domain.budgets import BudgetReads
 from services.runtime.domain.ports import SessionReads
 from services.runtime.domain.sessions import valid_id
 from services.runtime.use_cases.read_turn_stream import ReadTurnStream
-from services.runtime.use_cases.retention import SessionRetention
 
 T = TypeVar("T")
 Count = Annotated[int, Query(ge=0, le=2**31)]
 
 
-def reads_router(
-    reads: SessionReads, streams: ReadTurnStream, budgets: BudgetReads, retention: SessionRetention
-) -> APIRouter:
+def reads_router(reads: SessionReads, streams: ReadTurnStream) -> APIRouter:
     router = APIRouter(prefix="/internal")
     router.include_router(_sessions(reads))
     router.include_router(_turns(reads))
     router.include_router(_streams(streams))
-    router.include_router(_budgets(budgets))
 
     @router.get("/actions")
     async def list_actions(
@@ -51,10 +44,6 @@ def reads_router(
         cursor: Cursor = None,
     ) -> ActionPage:
         return await reads.actions(who, kind=kind, session_id=session_id, limit=limit, offset=offset, cursor=cursor)
-
-    @router.get("/retention")
-    async def get_retention(who: Caller) -> Retention:
-        return await retention.read(who.company_id)
 
     return router
 
@@ -138,21 +127,7 @@ def _streams(streams: ReadTurnStream) -> APIRouter:
     return router
 
 
-def _budgets(reads: BudgetReads) -> APIRouter:
-    router = APIRouter(prefix="/budgets")
-
-    @router.get("")
-    async def list_budgets(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> BudgetPage:
-        return await reads.budgets(who.company_id, limit=limit, offset=offset, cursor=cursor)
-
-    @router.get("/{budget_id}")
-    async def get_budget(budget_id: str, who: Caller) -> Budget:
-        return _found(await reads.budget(who.company_id, budget_id), "budget")
-
-    return router
-
-
 def _found(thing: T | None, name: str) -> T:
     if thing is None:
-        raise NotFound(f"there is no such {name}")
+        raise NotFound(f"There is no such {name}.")
     return thing

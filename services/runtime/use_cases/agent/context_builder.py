@@ -136,7 +136,7 @@ class _FileReader:
         try:
             facts = await self._processed(part, wait=asked)
             if facts.processing_status == "ready" or (part.is_image and facts.processing_status == "pending"):
-                return await self._content(facts)
+                return await self._content(facts, part.detail)
             problem = facts.error.message if facts.error else "it is still being processed"
         except ServiceError as error:
             # Without the file in question the answer would be wrong.
@@ -154,16 +154,16 @@ class _FileReader:
                 return facts
             await asyncio.sleep(self.limits.pause)
 
-    async def _content(self, facts: Artifact) -> list[Part]:
+    async def _content(self, facts: Artifact, detail: str | None) -> list[Part]:
         match facts.processing_strategy:
             case "vision":
-                return await self._image(facts)
+                return await self._image(facts, detail)
             case "structural_parsing":
                 return [TextPart(await self._tables(facts), part_of(facts))]
             case _:
                 return [TextPart(await self._document(facts), part_of(facts))]
 
-    async def _image(self, facts: Artifact) -> list[Part]:
+    async def _image(self, facts: Artifact, detail: str | None) -> list[Part]:
         name = TextPart(f"[{_title(part_of(facts))}]", part_of(facts))
         if facts.size > self.limits.image_bytes:
             self.warnings.append(f"the image {facts.name} is too large to be shown to a model")
@@ -175,7 +175,7 @@ class _FileReader:
             return [name]
         content = await self.artifacts.content(self.task.session_id, facts.artifact_id, self.task.caller)
         try:
-            shown = ImagePart(await asyncio.to_thread(data_url, facts.content_type, content))
+            shown = ImagePart(await asyncio.to_thread(data_url, facts.content_type, content), detail)
         except UnreadableBitmap as problem:
             self.warnings.append(f"the image {facts.name} could not be shown to a model: {problem}")
             return [name]

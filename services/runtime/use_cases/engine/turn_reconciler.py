@@ -143,7 +143,7 @@ class TurnReconciler:
         if orphan.cancelled:
             outcome = TurnOutcome(turn, OutcomeKind.RELEASED)
         elif orphan.overdue:
-            outcome = failed(turn, TimedOut("the turn did not end before its deadline"))
+            outcome = failed(turn, TimedOut("The turn did not end before its deadline."))
         else:
             message = f"{orphan.lost_attempts} workers died while they ran this turn"
             outcome = failed(turn, InternalError(message, cause=f"no exception: {message}"))

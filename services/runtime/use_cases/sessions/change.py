@@ -30,7 +30,7 @@ class ChangeSession:
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
         if not source.active:
-            raise NotFound("there is no such session")
+            raise NotFound("There is no such session.")
         fork = Fork(
             id=valid_new_id(command.session_id),
             source_id=source.id,
@@ -42,7 +42,7 @@ class ChangeSession:
         await writer.check_quota(source.company_id)
         forked = await writer.fork(fork)
         if forked is None:
-            raise Conflict("the session was deleted meanwhile, or there is, or was, a session with the new id")
+            raise Conflict("The session was deleted meanwhile, or there is, or was, a session with the new ID.")
         created = SessionCreated(
             session_id=fork.id,
             config_hash=forked.config_hash,
@@ -62,7 +62,7 @@ class ChangeSession:
         if command.agent is not None:
             agent = new_session(command.agent, session.id, context.identity)
             if not await writer.set_agent(agent):
-                raise Conflict("the session has an agent already")
+                raise Conflict("The session has an agent already: open a new one for another agent.")
         transaction.emit(SessionUpdated(session_id=session.id), subject=session.id, owner_id=session.owner_id)
 
     async def add_messages(
@@ -76,7 +76,7 @@ class ChangeSession:
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
         if await writer.live_turns(session.id):
-            raise Conflict("a turn of the session is under way: add messages when it has ended")
+            raise Conflict("A turn of the session is running: add messages when it has ended.")
         updated = SessionUpdated(session_id=session.id, messages=await writer.add_messages(session.id, messages))
         transaction.emit(updated, subject=session.id, owner_id=session.owner_id)
 
@@ -84,7 +84,7 @@ class ChangeSession:
 async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> LockedSession:
     session = writable(await writer.lock(valid_id("session", session_id)), caller)
     if not session.active:
-        raise Conflict("the session is being deleted")
+        raise Conflict("The session is being deleted.")
     return session
 
 
@@ -93,18 +93,18 @@ async def _last_turn(writer: SessionWriter, session_id: str, command: commands.F
     if command.before_turn_id is not None:
         point = await _point(writer, session_id, command.before_turn_id)
         if not point.have_those_before_ended:
-            raise Conflict("a turn before it has not ended yet")
+            raise Conflict("A turn before it has not ended yet: wait for it, or cancel it.")
         return point.position - 1
     if command.up_to_turn_id is None:
         return None
     point = await _point(writer, session_id, command.up_to_turn_id)
     if not point.has_ended:
-        raise Conflict("the turn has not ended yet")
+        raise Conflict("The turn has not ended yet: wait for it, or cancel it.")
     return point.position
 
 
 async def _point(writer: SessionWriter, session_id: str, turn_id: str) -> ForkPoint:
     point = await writer.fork_point(session_id, valid_id("turn", turn_id))
     if point is None:
-        raise NotFound("there is no such turn")
+        raise NotFound("There is no such turn.")
     return point

@@ -24,7 +24,7 @@ class DeleteSession:
         writer = self.open_writer(transaction)
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         if not session.active:
-            raise NotFound("there is no such session")
+            raise NotFound("There is no such session.")
         live = await writer.live_turns(session.id)
         spent = await writer.cancel(live, 1)
         transaction.drafts += [turn.cancelled("the session was deleted", spent[turn.id]) for turn in live]

@@ -1,7 +1,7 @@
 """The days from which on events can lie: a read of few days looks into few of the timeline's partitions."""
 
-from collections.abc import Sequence
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Sequence
+from datetime import date, datetime, timedelta
 from typing import Final
 
 from libs.contracts.identifiers import made_at
@@ -26,7 +26,8 @@ class TimelineDays:
     later. An event of a day that has not begun was stored by a wrong clock, and tells nothing of those that follow.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, now: Callable[[], datetime]) -> None:
+        self._now = now
         self._lowest: dict[str, dict[date, int]] = {}
 
     def seen(self, company_id: str, events: Sequence[tuple[date, int]]) -> None:
@@ -35,7 +36,7 @@ class TimelineDays:
             return
         lowest = self._lowest.pop(company_id, {})
         self._lowest[company_id] = lowest
-        latest = (datetime.now(UTC) + CLOCKS).date()
+        latest = (self._now() + CLOCKS).date()
         for day, position in events:
             if day <= latest:
                 lowest[day] = min(position, lowest.get(day, position))

@@ -1,7 +1,8 @@
 """The timeline in PostgreSQL, for readers."""
 
-from collections.abc import Sequence
-from datetime import date
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any, Final
 
 from libs.contracts.timeline import RecordedEvent, TimelineFilter
@@ -9,6 +10,7 @@ from libs.persistence import Database
 from services.timeline.adapters.postgres.days import TimelineDays, first_day_of
 from services.timeline.domain.events import TimelinePage
 
+_NOW: Final = partial(datetime.now, UTC)
 MOST_LOOKED_AT: Final = 5000
 """Events that one read looks at, at most, when only some of them are wanted."""
 
@@ -33,9 +35,9 @@ _SOME: Final = {
 class PostgresTimeline:
     """Remembers from which positions on events lie on the newest days, and so looks into few partitions."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, now: Callable[[], datetime] = _NOW) -> None:
         self._database = database
-        self._days = TimelineDays()
+        self._days = TimelineDays(now)
 
     async def head(self, company_id: str) -> int:
         return (await self.heads([company_id])).get(company_id, 0)

@@ -65,7 +65,7 @@ def events_router(timeline: Timeline) -> APIRouter:
     async def heads(companies: list[str], who: Caller) -> Response:
         """The newest positions of many companies, for the service that follows them for their readers."""
         if not who.allows(Scope.INSTALLATION_READ):
-            raise PermissionDenied("the credential lacks the scope installation:read")
+            raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await timeline.heads(companies)), media_type="application/json")
 
     @router.get("/turns/{turn_id}/events")

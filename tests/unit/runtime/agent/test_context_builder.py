@@ -118,10 +118,16 @@ async def test_a_table_is_given_by_its_structure(artifacts: FakeArtifacts) -> No
 async def test_images_become_image_parts_the_newest_ones(artifacts: FakeArtifacts) -> None:
     pictures = [artifacts.put(f"p{number}.png", f"png{number}".encode()) for number in range(3)]
     huge = artifacts.put("huge.png", b"x", size=50_000_000)
-    history = (UserMessage((TextPart("First."), part_of(pictures[0]))), AssistantMessage("Seen."))
-    task = asking("And these?", pictures[1], pictures[2], huge, history=history)
+    history = (
+        UserMessage((TextPart("First."), part_of(pictures[0]))),
+        UserMessage((TextPart("Second."), part_of(pictures[1], detail="low"))),
+        AssistantMessage("Seen."),
+    )
+    task = asking("And these?", pictures[2], huge, history=history)
     request, warnings = await given(artifacts, task, ContextLimits(images=2))
-    urls = [part.url for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
+    shown = [part for message in request.messages for part in _parts(message) if isinstance(part, ImagePart)]
+    urls = [part.url for part in shown]
+    assert [part.detail for part in shown] == ["low", None]
     encoded = [base64.b64encode(f"png{number}".encode()).decode() for number in (1, 2)]
     assert urls == [f"data:image/png;base64,{text}" for text in encoded]
     assert "too large" in warnings[0]

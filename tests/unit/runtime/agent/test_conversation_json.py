@@ -41,8 +41,10 @@ def test_results_survive_storage() -> None:
     [
         TextPart("hello"),
         ImagePart("https://example.com/a.png"),
+        ImagePart("https://example.com/a.png", "low"),
         ArtifactPart("id", "a.txt", "text/plain", "rag_indexing"),
         ArtifactPart("id", "a.png", "image/png", "vision", "https://example.com/a?signature=x"),
+        ArtifactPart("id", "a.png", "image/png", "vision", detail="low"),
     ],
 )
 def test_parts_are_content_blocks(part: Part) -> None:

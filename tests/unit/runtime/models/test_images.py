@@ -70,7 +70,7 @@ async def gallery() -> AsyncIterator[Gallery]:
 
 
 def looking_at(url: str) -> ModelRequest:
-    return ModelRequest("google:x", "", (UserMessage((TextPart("What is it?"), ImagePart(url))),))
+    return ModelRequest("google:x", "", (UserMessage((TextPart("What is it?"), ImagePart(url, "low"))),))
 
 
 async def test_the_provider_is_given_the_image_itself(gallery: Gallery, retry: RetryPolicy) -> None:
@@ -86,7 +86,7 @@ async def test_the_provider_is_given_the_image_itself(gallery: Gallery, retry: R
     text, image = said.content
     assert text == "What is it?"
     assert isinstance(image, BinaryContent)
-    assert (image.data, image.media_type) == (PICTURE, "image/png")
+    assert (image.data, image.media_type, image.vendor_metadata) == (PICTURE, "image/png", {"detail": "low"})
 
 
 async def test_data_urls_are_not_fetched(gallery: Gallery) -> None:

@@ -87,7 +87,13 @@ async def test_several_tool_calls_in_one_answer(lean: Lean, stream: bool) -> Non
 async def test_tool_results_and_images_are_sent(stub: ModelStub, lean: Lean) -> None:
     call = ToolCall("c1", "calculator", {"expression": "6*7"})
     messages = (
-        UserMessage((TextPart("What is this?"), ImagePart("https://example.com/a.png"))),
+        UserMessage(
+            (
+                TextPart("What is this?"),
+                ImagePart("https://example.com/a.png"),
+                ImagePart("https://example.com/b.png", "low"),
+            )
+        ),
         AssistantMessage("", (call,)),
         ToolMessage(ToolResult("c1", "calculator", "6*7 = 42")),
     )
@@ -99,6 +105,7 @@ async def test_tool_results_and_images_are_sent(stub: ModelStub, lean: Lean) -> 
             "content": [
                 {"type": "text", "text": "What is this?"},
                 {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}},
+                {"type": "image_url", "image_url": {"url": "https://example.com/b.png", "detail": "low"}},
             ],
         },
         {

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from pydantic_ai.exceptions import ModelHTTPError
-from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart
+from pydantic_ai.messages import ModelMessage, ModelResponse, ToolReturnPart, UserPromptPart
 from pydantic_ai.messages import TextPart as TheirText
 from pydantic_ai.messages import ThinkingPart as TheirThinking
 from pydantic_ai.messages import ToolCallPart as TheirCall
@@ -79,6 +79,9 @@ async def test_failures_are_retried_by_the_adapter_alone(
     assert "secret" not in failure.value.message
 
 
+DRAWN = "data:image/png;base64,iVBORw0KGgo="
+
+
 async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
     seen: list[tuple[list[ModelMessage], AgentInfo]] = []
 
@@ -88,7 +91,7 @@ async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
 
     model = PydanticAIDirect("x", retry, infer=lambda _name: FunctionModel(reply))
     conversation = (
-        UserMessage((TextPart("Look"), ImagePart("https://example.com/a.png"))),
+        UserMessage((TextPart("Look"), ImagePart("https://example.com/a.png", "low"), ImagePart(DRAWN, "high"))),
         AssistantMessage("hm", (ToolCall("1", "a", {"x": 1}), ToolCall("2", "b", {}))),
         ToolMessage(ToolResult("1", "a", "fine")),
         ToolMessage(ToolResult("2", "b", "broken", "failed")),
@@ -100,6 +103,12 @@ async def test_the_conversation_is_translated(retry: RetryPolicy) -> None:
     messages, info = seen[0]
     assert answer.text == "ok"
     assert [message.kind for message in messages] == ["request", "response", "request"]
+    [said] = [part for part in messages[0].parts if isinstance(part, UserPromptPart)]
+    assert [getattr(each, "vendor_metadata", None) for each in said.content] == [
+        None,
+        {"detail": "low"},
+        {"detail": "high"},
+    ]
     returned = [part for part in messages[2].parts if isinstance(part, ToolReturnPart)]
     assert [(part.tool_call_id, part.content, part.outcome) for part in returned] == [
         ("1", "fine", "success"),

@@ -23,8 +23,8 @@ _PAGE = 5000
 class WeaviateEngine:
     """Holds one connection, made when first needed.
 
-    What was just written lies in the server's memory, where keyword scores are wrong (1.35.2: nDCG 0.03 instead
-    of 0.53): `finish` has it written to segments by putting the tenant to sleep and waking it.
+    Keyword scores are wrong while new chunks are in the server's memory (1.35.2: nDCG 0.03 instead of 0.53). `finish`
+    flushes them to segments by deactivating and reactivating the tenant.
     """
 
     name = "weaviate"

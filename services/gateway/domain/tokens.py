@@ -28,6 +28,7 @@ class JwtTokens:
         return jwt.encode(claims, self._keys[0], algorithm=_ALGORITHM)
 
     def decode(self, text: str) -> TokenGrant:
+        """Does not check the expiry. Raises ``AuthenticationFailed`` for text that is no token of this installation."""
         try:
             claims = self._claims(text)
         except jwt.InvalidTokenError as problem:

@@ -1,0 +1,21 @@
+"""Groups of commands, which answer an unknown one with similar ones."""
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any, NoReturn
+
+from typer import Context
+from typer.core import TyperGroup
+
+
+class Commands(TyperGroup):
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        if args[0] not in self.commands:
+            fail_unknown(ctx, args[0], self.commands)
+        return super().resolve_command(ctx, args)
+
+
+def fail_unknown(ctx: Context, name: str, known: Iterable[str]) -> NoReturn:
+    similar = " or ".join(get_close_matches(name, list(known)))
+    hint = f" Did you mean {similar}?" if similar else ""
+    ctx.fail(f"There is no command {name!r}.{hint}")

@@ -1,0 +1,206 @@
+"""Budgets: limits on the tokens or the cost of turns in a period."""
+
+from collections.abc import Iterator
+from decimal import Decimal, InvalidOperation
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal, Self
+
+from pydantic import AfterValidator, BaseModel, Field, model_validator
+
+from libs.contracts.api.agents import StrictModel
+from libs.contracts.api.pages import ListPage
+from libs.contracts.decimals import decimal_text
+from libs.contracts.errors import Conflict, NotFound
+from libs.contracts.messages import Command, Event
+from libs.contracts.timestamps import Timestamp
+from libs.contracts.wire_examples import Example, refusal
+
+MAX_BUDGETS: Final = 100
+"""Budgets of a company."""
+DEFAULT_WARNING: Final = 80
+_HIGHEST: Final = Decimal(10) ** 12
+_PLACES: Final = 8
+BudgetPeriod = Literal["day", "month", "total"]
+
+
+def _amount(text: str) -> str:
+    try:
+        amount = Decimal(text)
+    except InvalidOperation:
+        raise ValueError("must be a decimal, such as 12.50") from None
+    exponent = amount.as_tuple().exponent
+    if not isinstance(exponent, int) or not 0 < amount <= _HIGHEST or -exponent > _PLACES:
+        raise ValueError(f"must be above 0, at most {_HIGHEST:,}, with up to {_PLACES} places")
+    return decimal_text(amount)
+
+
+Amount = Annotated[str, Field(min_length=1, max_length=30), AfterValidator(_amount)]
+Tokens = Annotated[int, Field(ge=1, le=10**15)]
+Percent = Annotated[int, Field(ge=1, le=99)]
+Description = Annotated[str, Field(max_length=1_000)]
+
+
+class CreateBudgetBody(StrictModel):
+    """``POST /budgets/``: of the company, or of one of its users or keys.
+
+    Either ``cost``, an exact decimal, or ``tokens``, input and output together. A ``day`` and a ``month`` are those of
+    UTC. At ``warning_percent`` of it there is an event, null for none.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of the company, by the month": {"period": "month", "cost": "250", "description": "All agents"},
+        "of a key, in tokens, by the day": {
+            "period": "day",
+            "tokens": 2_000_000,
+            "key_id": "01980f4f-6f42-727a-9394-8192a3b4c5da",
+        },
+    }
+
+    description: Description = ""
+    user_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    key_id: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    period: BudgetPeriod
+    cost: Amount | None = None
+    tokens: Tokens | None = None
+    warning_percent: Percent | None = DEFAULT_WARNING
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.cost is None) == (self.tokens is None):
+            raise ValueError("a budget has either cost or tokens")
+        if self.user_id is not None and self.key_id is not None:
+            raise ValueError("a budget is of a user or of a key, not of both")
+        return self
+
+
+class UpdateBudgetBody(StrictModel):
+    """``PATCH /budgets/{id}/``. What is left out stays; ``cost`` and ``tokens`` take each other's place."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"more of it": {"cost": "400", "warning_percent": 90}}
+
+    description: Description | None = None
+    cost: Amount | None = None
+    tokens: Tokens | None = None
+    warning_percent: Percent | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.cost is not None and self.tokens is not None:
+            raise ValueError("a budget has either cost or tokens")
+        if {"description", "cost", "tokens"} & {name for name in self.model_fields_set if getattr(self, name) is None}:
+            raise ValueError("only warning_percent may be null")
+        if not self.model_fields_set:
+            raise ValueError("nothing is to be changed")
+        return self
+
+
+class BudgetUse(BaseModel):
+    """Use of a budget in its period, by both measures."""
+
+    cost: str = "0"
+    tokens: int = 0
+
+
+class Budget(BaseModel):
+    """A budget in its present period. ``renews_at`` is null for ``total``; without user and key it is the company's."""
+
+    id: str
+    description: str
+    user_id: str | None = None
+    key_id: str | None = None
+    period: BudgetPeriod
+    cost: str | None = None
+    tokens: int | None = None
+    warning_percent: int | None = None
+    used: BudgetUse
+    exceeded: bool
+    period_started_at: Timestamp
+    renews_at: Timestamp | None = None
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class BudgetPage(ListPage):
+    """Budgets, newest first."""
+
+    budgets: list[Budget]
+
+
+class BudgetCreated(Event, type="aes.runtime.budget.created.v1"):
+    budget: Budget
+
+
+class BudgetUpdated(Event, type="aes.runtime.budget.updated.v1"):
+    budget: Budget
+
+
+class BudgetDeleted(Event, type="aes.runtime.budget.deleted.v1"):
+    budget_id: str
+
+
+class BudgetWarning(Event, type="aes.runtime.budget.warning.v1"):
+    """A turn that ended has brought the use of a budget to its ``warning_percent``."""
+
+    budget: Budget
+
+
+class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
+    """A turn that ended has used up a budget: turns are refused until it renews or is changed."""
+
+    budget: Budget
+
+
+class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
+    """Limit the tokens or the cost of turns of the company, a user or a key. The budget's id is the command's.
+
+    ``used``: the amount already used in the current period. ``owner_id``: the budget's user or the owner of its key;
+    empty for the company's.
+    """
+
+    budget: CreateBudgetBody
+    used: BudgetUse = BudgetUse()
+    owner_id: str = ""
+
+
+class UpdateBudget(Command, type="aes.runtime.update_budget.v1", outcomes=(BudgetUpdated,), subject="budget_id"):
+    """Fields left out of ``changes`` stay as they are."""
+
+    budget_id: str
+    changes: UpdateBudgetBody
+
+    def encode(self) -> bytes:
+        return self.model_dump_json(exclude_unset=True).encode()
+
+
+class DeleteBudget(Command, type="aes.runtime.delete_budget.v1", outcomes=(BudgetDeleted,), subject="budget_id"):
+    budget_id: str
+
+
+def examples() -> Iterator[Example]:
+    body = CreateBudgetBody(description="All agents", period="month", cost="250")
+    used = BudgetUse(cost="12.3456", tokens=8_120_334)
+    budget = Budget(
+        **body.model_dump(),
+        id="01980f60-1111-7a2b-8c3d-4e5f6a7b8c09",
+        used=used,
+        exceeded=False,
+        period_started_at="2026-05-01T00:00:00.000000Z",
+        renews_at="2026-06-01T00:00:00.000000Z",
+        created_at="2026-05-04T08:16:20.000000Z",
+        updated_at="2026-05-04T08:16:20.000000Z",
+    )
+    warned = {"used": BudgetUse(cost="200.1", tokens=131_000_000)}
+    exceeded = {"used": BudgetUse(cost="250.0121", tokens=163_000_000), "exceeded": True}
+    missing = NotFound("there is no such budget")
+    of_company = partial(Example, subject=budget.id, owner_id="")
+    yield of_company(CreateBudget(budget=body, used=used))
+    yield refusal(CreateBudget, Conflict(f"the company has {MAX_BUDGETS} budgets already"), budget.id)
+    yield of_company(UpdateBudget(budget_id=budget.id, changes=UpdateBudgetBody(cost="400")))
+    yield refusal(UpdateBudget, missing, budget.id)
+    yield of_company(DeleteBudget(budget_id=budget.id))
+    yield refusal(DeleteBudget, missing, budget.id)
+    yield of_company(BudgetCreated(budget=budget))
+    yield of_company(BudgetUpdated(budget=budget.model_copy(update={"cost": "400"})))
+    yield of_company(BudgetDeleted(budget_id=budget.id))
+    yield of_company(BudgetWarning(budget=budget.model_copy(update=warned)))
+    yield of_company(BudgetExhausted(budget=budget.model_copy(update=exceeded)))
