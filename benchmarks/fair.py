@@ -172,7 +172,7 @@ def result(seconds: float, quiet: dict[str, float], beside: dict[str, float]) ->
     }
     return Result(
         {"seconds": seconds, "goal": GOAL, "operations": operations},
-        {"A company alone and beside a flood": [{"operation": name, **of} for name, of in operations.items()]},
+        {"A company alone and during a flood": [{"operation": name, **of} for name, of in operations.items()]},
         missed=any(of["ratio"] > GOAL for of in operations.values()),
     )
 

@@ -32,7 +32,7 @@ def conditions() -> dict[str, Any]:
 
 
 def _commit() -> str | None:
-    """None where the sources are no clone."""
+    """None outside a clone of the repository."""
     command = ["git", "describe", "--always", "--abbrev=40", "--exclude=*", "--dirty"]
     with suppress(FileNotFoundError, subprocess.CalledProcessError):
         return subprocess.run(command, cwd=PROJECT_ROOT, capture_output=True, text=True, check=True).stdout.strip()

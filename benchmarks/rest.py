@@ -21,7 +21,7 @@ from deploy.local.home import PROJECT_ROOT, Home
 from deploy.local.services import SERVICES
 from deploy.local.state import StackState
 
-# What follows a start is no rest: compilers, first plans, groups that find each other.
+# A fresh start isn't idle yet: compilers, first query plans and consumer groups are busy.
 SETTLE_SECONDS: Final = 30.0
 _IMPORTS: Final = 3
 _READY_WITHIN_SECONDS: Final = 120.0

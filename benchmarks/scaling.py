@@ -54,7 +54,7 @@ _SAMPLE: Final = 2_000
 _SPARE_BYTES: Final = LEAST_FREE_BYTES + 2 * 10**9
 _READS, _SEARCHES, _PURGES = 200, 100, 4
 _SCENARIOS: Final = ("turns-1", "turns-16")
-# What a purge leaves behind, its events and its dirty pages, is no part of what is measured next.
+# The events and dirty pages of a purge must not count in the next measurement.
 _SETTLE_SECONDS: Final = 5.0
 _WHILE_FILLING: Final = {"fsync": "off", "full_page_writes": "off", "autovacuum": "off"}
 _EXPIRED_ROWS, _EXPIRED_SESSIONS, _SESSIONS_OF_A_DAY, _EXPIRED_DAYS = 5_000, 300, 100, 5
@@ -287,7 +287,7 @@ def _unsafe_writes(home: Home) -> Iterator[None]:
 
 
 async def _round(empty: System, grown: System, number: int, say: Say) -> tuple[dict[str, float], dict[str, float]]:
-    # Whoever comes second in one round comes first in the next.
+    # The two take turns in going first.
     await _measure((grown, empty) if number % 2 else (empty, grown))
     before, after = ({name: median(times) for name, times in each.times.items()} for each in (empty, grown))
     say(f"round {number + 1}  " + "  ".join(f"{name} {after[name] / before[name]:.2f}" for name in before))

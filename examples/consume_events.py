@@ -109,7 +109,7 @@ async def follow(consumer: AIOKafkaConsumer, correlation_id: str, *, timeout: fl
     while timeout is None or clock() - last < timeout:
         batches = await consumer.getmany(timeout_ms=200)
         for headers, value in in_time_order(batches.values()):
-            # Headers are enough to pass over what is not meant, without decoding anything.
+            # The headers suffice to skip other events without decoding them.
             if headers.get("ce_correlationid") != correlation_id:
                 continue
             # Delivery is at least once, so an event may come twice, with the same id.

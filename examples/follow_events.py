@@ -1,6 +1,6 @@
 """Follows the events of a company, or of one session or request, over server-sent events.
 
-Goes on after a lost connection where it was, so that it misses nothing and shows nothing twice. Needs only Python:
+Resumes after a lost connection without missing or repeating an event. Needs only Python:
 
     AES_API_KEY=… python examples/follow_events.py http://127.0.0.1:8080 --correlation-id my-request-1 --after 0
 
@@ -84,7 +84,7 @@ def main() -> int:
     options = parser.parse_args()
     wanted = {"correlation_id": options.correlation_id, "session_id": options.session_id, "type": options.type}
     if not options.base_url.startswith(("http://", "https://")):
-        parser.error(f"{options.base_url} is no address: it begins with http:// or https://")
+        parser.error(f"Invalid URL {options.base_url}: it must begin with http:// or https://")
     base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
     query = {name: value for name, value in wanted.items() if value}
     try:

@@ -58,7 +58,7 @@ class Receiver(ThreadingHTTPServer):
             try:
                 return dict(verifier.verify(body, headers))
             except (WebhookVerificationError, ValueError):
-                # Headers that are no signature at all are a ValueError.
+                # Headers without a signature raise a ValueError.
                 continue
         raise WebhookVerificationError("no secret of ours has signed this")
 
@@ -81,7 +81,7 @@ class Handler(BaseHTTPRequestHandler):
         except WebhookVerificationError as problem:
             self.answer(401, str(problem))
             return
-        # Answer soon, and work afterwards: whoever waits longer than 15 s sends again.
+        # Respond first and work afterwards: the service retries after 15 s without a response.
         self.answer(200, "taken")
         if self.server.inbox.take(self.headers["webhook-id"]):
             show(message)
@@ -117,7 +117,7 @@ def main() -> None:
     try:
         receiver = Receiver((options.host, options.port), secrets, options.until)
     except ValueError:
-        sys.exit("WEBHOOK_SECRET is no secret of a webhook: those begin with whsec_")
+        sys.exit("WEBHOOK_SECRET isn't a webhook secret: it must begin with whsec_")
     except OSError as problem:
         sys.exit(f"{options.host}:{options.port} cannot be listened on: {problem.strerror}")
     with receiver, contextlib.suppress(KeyboardInterrupt):

@@ -93,7 +93,7 @@ def answer_to(action: dict[str, Any], allows: Callable[[str], bool]) -> dict[str
     try:
         output = TOOLS[call["name"]](**call["arguments"])
     except Exception as problem:
-        # The model is told, and goes on.
+        # The model gets the error and continues.
         return {"error": f"{type(problem).__name__}: {problem}"}
     print(f"ran {shown}", flush=True)
     return {"output": output}
@@ -106,7 +106,7 @@ def main() -> int:
     parser.add_argument("--yes", action="store_true", help="allow every call")
     options = parser.parse_args()
     if not options.base_url.startswith(("http://", "https://")):
-        parser.error(f"{options.base_url} is no address: it begins with http:// or https://")
+        parser.error(f"Invalid URL {options.base_url}: it must begin with http:// or https://")
     base_url = options.base_url.rstrip("/").removesuffix("/api/v1")
     service = Service(base_url, os.environ.get("AES_API_KEY", ""))
     try:

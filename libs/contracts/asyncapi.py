@@ -22,11 +22,11 @@ EXAMPLES: Final = Path(__file__).parent / "examples"
 _CONTRACTS: Final = registry.__package__ or ""
 _DOCUMENT_VERSION: Final = "1.0.0"
 _DESCRIPTION: Final = """\
-Commands ask a service to do something; exactly one terminal event, whose `ce_causationid` is the command's
-`ce_id`, ends each of them. Events tell what happened and are a public contract: any consumer with a group of
-its own may read them. Every record's key is the correlation id.
+Commands ask a service to do something. Exactly one terminal event ends each command; its `ce_causationid` is the
+command's `ce_id`. Events say what happened and are a public contract: any consumer with its own group may read
+them. Every record's key is the correlation id.
 
-Delivery is at least once: drop what you have seen by `ce_id`. `ce_sequence` counts the events of one
+Delivery is at least once: deduplicate by `ce_id`. `ce_sequence` counts the events of one
 `ce_subject`; those of one correlation id also arrive in that order. Ignore event types and fields that you do
 not know; a breaking change is a new type (`.v2`). A payload too large for the bus is replaced by `ce_dataref`
 and `ce_datahash`.

@@ -14,17 +14,17 @@ _USED: Final = """
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
 # Bounded, however many changes a company has: one statement for all of them could exceed its time, for ever. Two at
-# once fold each row once: the second one finds the rows of the first gone.
+# once fold each row once, and neither waits for the other: their locks could form a deadlock.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
-        SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s
-    ), taken AS MATERIALIZED (
-        SELECT id FROM changed
-        UNION ALL
+        SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
+    ), sums AS MATERIALIZED (
         SELECT a.id FROM company_amounts a
-        JOIN (SELECT DISTINCT company_id, name FROM changed) c USING (company_id, name) WHERE a.folded
+        JOIN (SELECT DISTINCT company_id, name FROM changed) c USING (company_id, name)
+        WHERE a.folded FOR UPDATE OF a SKIP LOCKED
     ), gone AS (
-        DELETE FROM company_amounts a USING taken t WHERE a.id = t.id RETURNING a.company_id, a.name, a.amount
+        DELETE FROM company_amounts a USING (SELECT id FROM changed UNION ALL SELECT id FROM sums) t
+        WHERE a.id = t.id RETURNING a.company_id, a.name, a.amount
     ), folded AS (
         INSERT INTO company_amounts (company_id, name, amount, folded)
         SELECT company_id, name, sum(amount), true FROM gone GROUP BY company_id, name HAVING sum(amount) <> 0

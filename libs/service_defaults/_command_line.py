@@ -63,9 +63,9 @@ def _tune_garbage_collection() -> None:
     """Excludes the objects that imports made from all later collections.
 
     These 160,000 objects live as long as the process, and a pass over them pauses it for a tenth of a second. Passes
-    during the imports would take a quarter of the start, so a service's main module turns them off. The objects of
-    hundreds of open requests survive passes: with Python's default threshold a pass paused a busy gateway for 160 ms,
-    with a fifth of it for 25 ms, more often.
+    during the imports would take a quarter of the start, so a service's main module turns them off. Objects of open
+    requests survive passes. With Python's default threshold a pass paused a busy gateway for 160 ms; with a fifth of it
+    passes are more frequent and take 25 ms.
     """
     gc.collect()
     gc.freeze()

@@ -58,7 +58,7 @@ class Administration:
         return found
 
     async def create_user(self, company: str, name: str) -> User:
-        """Raises ``Conflict`` for a name that is taken in the company."""
+        """Raises ``Conflict`` when the company already has the name."""
         owner = await self.company(company)
         user = User(id=new_id(), company_id=owner.id, name=_name(name), created_at=_now())
         await self._accounts.add_user(user)

@@ -39,7 +39,7 @@ def findings(root: Path) -> Iterator[str]:
             if room in _SERVED:
                 dependencies |= set(_DEPENDENCY.findall(source))
     for name in sorted(dependencies & plain.keys()):
-        yield f"{plain[name]}: {name} is no coroutine: FastAPI calls it in a thread, at twice the price of a request"
+        yield f"{plain[name]}: {name} isn't a coroutine: FastAPI calls it in a thread, at twice the price of a request"
 
 
 def _functions(node: ast.AST) -> Iterator[_Function]:

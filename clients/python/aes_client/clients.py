@@ -84,8 +84,8 @@ class Client(_Service[SyncRunner]):
     """A blocking client, which threads may share.
 
     ``base_url`` and ``api_key`` default to ``AES_BASE_URL`` and ``AES_API_KEY``; ``token`` is a bearer token instead of
-    a key. ``timeout``: seconds for one attempt of a request. Requests are repeated as ``retries`` says. ``http``: a
-    client of one's own, for proxies or certificates, which stays open.
+    a key. ``timeout``: seconds for one attempt of a request. ``retries`` says how requests are retried. ``http``:
+    a custom client, for proxies or certificates, which stays open.
     """
 
     def __init__(

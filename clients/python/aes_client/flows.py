@@ -78,7 +78,7 @@ class Together:
 
 @dataclass(frozen=True)
 class Emit(Generic[T]):
-    """Hands an item to whoever iterates."""
+    """Yields an item to the caller."""
 
     item: T
 

@@ -53,12 +53,11 @@ class Upload:
 
 @dataclass(frozen=True)
 class Request(Generic[T]):
-    """A request and the reader of its answer.
+    """A request and the reader of its response.
 
-    ``path`` stands below ``/api/v1``; ``body`` is a document, or a text in YAML. ``repeat``: ``always`` for what
-    changes nothing or carries an idempotency key; ``unless_sent`` for what may have happened once it was sent;
-    ``gone_is_done`` for deletions without a key, whose repetition finds nothing any more. ``timeout``: seconds for one
-    attempt.
+    ``path`` is relative to ``/api/v1``; ``body`` is a document or YAML text. ``repeat`` says when to retry: ``always``
+    for reads and requests with an idempotency key, ``unless_sent`` for others, ``gone_is_done`` for deletions without a
+    key, where a 404 of a retry means success. ``timeout``: seconds for one attempt.
     """
 
     method: str
@@ -137,7 +136,7 @@ def validated(kind: Any, response: httpx.Response) -> Any:
 
 @dataclass(frozen=True)
 class Page(Generic[T]):
-    """A page of a list. ``next``: what to go on after."""
+    """A page of a list. ``next``: the cursor of the following page."""
 
     items: list[T]
     has_more: bool

@@ -40,7 +40,7 @@ class RetryPolicy:
             return None
         backoff = min(self.first * 2.0 ** (failures - 1), self.longest)
         jittered = backoff * random.uniform(0.5, 1.0)
-        # On top: all who were told the same time would come at the same moment.
+        # Jitter on top, since all clients with the same Retry-After would return at the same moment.
         return jittered if not retry_after else retry_after + jittered / 2
 
     def pause_after(self, failures: int, problem: Exception) -> float | None:

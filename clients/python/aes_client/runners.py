@@ -45,12 +45,12 @@ class Address:
 
     @classmethod
     def of(cls, base_url: str | None, api_key: str | None, token: str | None, timeout: float) -> Address:
-        """Completes what is not given from ``AES_BASE_URL`` and ``AES_API_KEY``. Raises ``NotConfigured``."""
+        """Takes missing values from ``AES_BASE_URL`` and ``AES_API_KEY``. Raises ``NotConfigured``."""
         url = base_url or os.environ.get("AES_BASE_URL", "")
         if not url.startswith(("http://", "https://")):
-            wrong = f"{url!r} is no address of a service" if url else "The address of the service is missing"
+            wrong = f"Invalid service URL {url!r}" if url else "The service URL is missing"
             raise NotConfigured(
-                f"{wrong}: give base_url, or set AES_BASE_URL, such as http://127.0.0.1:8080, which `./aes up` prints."
+                f"{wrong}. Set base_url or AES_BASE_URL, for example to http://127.0.0.1:8080, which `./aes up` prints."
             )
         key = None if token else api_key or os.environ.get("AES_API_KEY")
         if not (key or token):

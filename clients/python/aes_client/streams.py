@@ -23,11 +23,11 @@ Taking = Callable[[ServerEvent], Generator[Any, Any, bool]]
 
 @dataclass
 class Source:
-    """The place in a stream: where to read on, and the id of the last event that was seen.
+    """The position in a stream: the request to resume with, and the id of the last event.
 
-    ``request`` begins the stream. Once its answer has named the turn by ``Location``, the turn's own events are the
-    source; before that, the same request with the same key finds the turn that it has made. ``stayed`` says that the
-    last connection lasted: it gave a sign of life, if only a comment, when it was older than ten seconds.
+    ``request`` begins the stream. Once ``Location`` in its response names the turn, the turn's own events are the
+    source. Before that, the same request with the same key finds the turn that it created. ``stayed`` says that the
+    last connection still sent something, if only a comment, after ten seconds.
     """
 
     request: Request[Any]
@@ -67,8 +67,8 @@ def follow(
 ) -> Generator[Any, Any, None]:
     """Gives events to ``take`` until that says to stop, or the stream is at its end.
 
-    Goes on after a lost connection, which ``on_lost`` is told of. Raises the error of a refusal, and
-    ``ConnectionFailed`` when the service stays away.
+    Resumes after a lost connection and calls ``on_lost``. Raises the error of a refused request, and
+    ``ConnectionFailed`` when the service stays unreachable.
     """
     source.request = source.request.with_key()
     failures = 0
@@ -116,7 +116,7 @@ def _read(source: Source, take: Taking, deadline: Deadline) -> Generator[Any, An
 
 
 def _refused(opened: OpenAnswer) -> Generator[Any, Any, None]:
-    """Raises the error of an answer that is no stream."""
+    """Raises the error of a response that isn't a stream."""
     body = b""
     while piece := (yield from _kept(Read(opened))):
         body += piece

@@ -55,7 +55,7 @@ class ClientTool(Generic[P, T]):
         return {"name": self.name, "description": self.description, "parameters": schema}
 
     def answer(self, call: RequestedToolCall) -> Generator[Any, Any, params.ResolveActionBody]:
-        """Calls the function as the model asked; a failure is an answer that the model is told."""
+        """Calls the function as the model asked; the model gets an exception as the call's error."""
         try:
             checked = self._arguments.model_validate(call.arguments)
         except pydantic.ValidationError as problem:
@@ -65,7 +65,7 @@ class ClientTool(Generic[P, T]):
             output = yield Call(self.function, (), arguments)
             return {"output": pydantic.TypeAdapter(Any).dump_python(output, mode="json")}
         except Exception as problem:
-            _log.exception("The client tool %s has failed; the model is told.", self.name)
+            _log.exception("The client tool %s failed; the model gets the error.", self.name)
             return {"error": f"{type(problem).__name__}: {problem}"}
 
 

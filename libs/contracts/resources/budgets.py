@@ -191,10 +191,12 @@ def examples() -> Iterator[Example]:
     )
     warned = {"used": BudgetUse(cost="200.1", tokens=131_000_000)}
     exceeded = {"used": BudgetUse(cost="250.0121", tokens=163_000_000), "exceeded": True}
-    missing = NotFound("there is no such budget")
+    missing = NotFound("There is no such budget.")
     of_company = partial(Example, subject=budget.id, owner_id="")
     yield of_company(CreateBudget(budget=body, used=used))
-    yield refusal(CreateBudget, Conflict(f"the company has {MAX_BUDGETS} budgets already"), budget.id)
+    yield refusal(
+        CreateBudget, Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first."), budget.id
+    )
     yield of_company(UpdateBudget(budget_id=budget.id, changes=UpdateBudgetBody(cost="400")))
     yield refusal(UpdateBudget, missing, budget.id)
     yield of_company(DeleteBudget(budget_id=budget.id))

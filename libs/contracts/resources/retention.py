@@ -50,5 +50,5 @@ class SetRetention(Command, type="aes.runtime.set_retention.v1", outcomes=(Reten
 def examples() -> Iterator[Example]:
     retention = Retention(session_retention_days=90, default_session_retention_days=None)
     yield Example(SetRetention(session_retention_days=90))
-    yield refusal(SetRetention, TimedOut("the command expired before it was accepted; nothing was done"))
+    yield refusal(SetRetention, TimedOut("The command expired before it was accepted; nothing was done."))
     yield Example(RetentionUpdated(retention=retention), COMPANY, owner_id="")

@@ -35,7 +35,7 @@ class Write:
 
     @property
     def has_images(self) -> bool:
-        """Whether the request has images that are no artifacts yet."""
+        """Whether the request has images that aren't artifacts yet."""
         return self.images is not None and bool(self.images.waiting)
 
     def part(self, name: str) -> "Write":

@@ -9,7 +9,7 @@ _NAMES: Final = re.compile(
     r"|api_?key|(^|_)tokens?$|^x_|^headers$",
     re.IGNORECASE,
 )
-# Ids are no secrets, and tell which secret it is about.
+# Ids aren't secret, and say which secret is meant.
 _HARMLESS: Final = re.compile(r"(_id|_ids|_name|_prefix|_hash)$", re.IGNORECASE)
 _FORMS: Final = (
     re.compile(r"\baes_[A-Za-z0-9_-]{20,}"),

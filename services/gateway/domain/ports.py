@@ -31,7 +31,7 @@ class KeyStore(Protocol):
     async def add_key(self, key: ApiKey, digest: bytes, write: Write, *, most: int | None = None) -> None:
         """Raises ``KeyReused``, and stores nothing, when the same write was recorded before.
 
-        Raises ``QuotaExceeded`` when the company has ``most`` valid keys already, whoever else adds one just now.
+        Raises ``QuotaExceeded`` when the company has ``most`` valid keys already, also when several are added at once.
         """
 
     async def replace_key(
@@ -93,8 +93,8 @@ class IdempotencyStore(Protocol):
 class Timeline(Protocol):
     """Reads the numbered log of events. Every method raises ``ServiceUnavailable`` while the log cannot be read.
 
-    Positions of a company have no gaps, and an event is there before the one with the next position: whoever has read
-    up to a position never misses one below it.
+    Positions of a company have no gaps, and an event is stored before the one with the next position. So a reader at a
+    position has seen every event below it.
     """
 
     async def heads(self, company_ids: Sequence[str]) -> Mapping[str, int]:

@@ -9,10 +9,10 @@ from services.gateway.domain.accounts import Principal
 
 
 def check_options(options: TurnOptions | None, caller: Principal) -> None:
-    """Raises ``ValidationFailed`` for what is no JSON Schema, and for client tools of the same name.
+    """Raises ``ValidationFailed`` for an invalid JSON Schema and for client tools of the same name.
 
-    Raises ``PermissionDenied`` for public keys: the owner of an agent decides how it answers their users, and
-    what that may cost.
+    Raises ``PermissionDenied`` for public keys: the owner of an agent decides how it answers their users and what that
+    may cost.
     """
     if options is None:
         return

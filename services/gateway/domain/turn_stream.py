@@ -57,7 +57,7 @@ class Cursor(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ``InvalidRequest`` for text that is no cursor."""
+        """Raises ``InvalidRequest`` for an invalid cursor."""
         matched = _CURSOR.fullmatch(text)
         if matched is None:
             raise InvalidRequest("The Last-Event-ID is not the id of an event of this stream.")

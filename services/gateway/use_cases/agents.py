@@ -92,7 +92,7 @@ class Agents:
         return Agent.model_validate_json(checked(reply))
 
     async def _look_up(self, asked: _Asked) -> SessionBeginning | None:
-        """Never None: what is not found is an error, and not kept, as an agent may be created at any moment."""
+        """Never None: a missing agent raises and isn't cached, as it may be created at any moment."""
         identity, body = asked
         reply = await self._upstreams.request("POST", "registry", "/internal/agents/normalize", identity, body=body)
         return SessionBeginning.model_validate_json(checked(reply))

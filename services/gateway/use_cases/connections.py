@@ -35,7 +35,7 @@ class ConnectionRequest:
 
 @dataclass(frozen=True, slots=True)
 class Connections:
-    """``forget`` is told which connection's key ended."""
+    """``forget`` is called with the connection whose key ended."""
 
     store: ConnectionStore
     upstreams: UpstreamClient

@@ -49,7 +49,7 @@ class IssuedToken:
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """``limits`` are those of companies, none for operators. ``forget`` is told which key ended."""
+    """``limits`` are those of companies, none for operators. ``forget`` is called with a key that ended."""
 
     store: KeyStore
     now: Callable[[], datetime]

@@ -19,8 +19,8 @@ async def search(engine: Engine, index_id: str, query: Query) -> list[Hit]:
 def ranked(mode: Mode, found: Sequence[Candidate], top_k: int) -> dict[ChunkKey, float]:
     """Scores of the best candidates from 0 to 1, best first; equal ones in the order of their files.
 
-    Hybrid keeps both scores as they are, not as ranks: on three labelled collections reciprocal ranks were worse than
-    keywords alone on two, this is better than either on all (docs/decisions/0024).
+    Hybrid adds both scores instead of ranks. On three labelled collections this was better than either alone, while
+    reciprocal ranks were worse than keywords alone on two (docs/decisions/0024).
     """
     # A chunk found by words only counts as far away as the last one found by meaning.
     furthest = min((each.cosine for each in found if each.cosine is not None), default=0.0)

@@ -69,6 +69,6 @@ class BusDeltas:
 
 
 def _retrieve(sent: asyncio.Future[None]) -> None:
-    """A lost delta is no error: the terminal event has the whole text."""
+    """A lost delta is harmless: the terminal event has the whole text."""
     if not sent.cancelled():
         sent.exception()

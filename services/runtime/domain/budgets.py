@@ -1,4 +1,4 @@
-"""Budgets: what turns may take in a period, and what they have taken."""
+"""Budgets: limits on the tokens or the cost of turns in a period, and their use."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta

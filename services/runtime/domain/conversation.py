@@ -53,7 +53,7 @@ class ToolCall:
     """A tool call that a model asked for.
 
     `id` is unique within the turn and is the call's idempotency key. `validation_error` is set when the model's
-    arguments were no JSON object; such a call is never made, and the model is told why. `provider_data` as in
+    arguments weren't a JSON object; such a call is never made, and the model gets the reason. `provider_data` as in
     `ModelAnswer`.
     """
 

@@ -18,7 +18,7 @@ class SessionPlace(NamedTuple):
 class OldSessions:
     """Sessions that were made longer ago than they are kept; ``idle`` are those without a turn for as long.
 
-    ``last``: the place to go on after, None when there are no more.
+    ``last``: the place to continue after, None when there are no more.
     """
 
     idle: list[LockedSession]

@@ -96,8 +96,8 @@ class ClaimedTurn:
     """A turn that this worker holds. Every write for it is guarded by ``fence``, its fencing token.
 
     ``seconds_left`` until the deadline and ``sequence``, that of the turn's newest event, at the moment of the claim.
-    ``stream``: somebody follows the turn's text. ``after_wait``: the turn goes on after a wait, and no call has been
-    begun since. ``worked``: seconds of work on it at that moment. ``whole_history``: see
+    ``stream``: somebody follows the turn's text. ``after_wait``: the turn resumes after a wait, and no call has begun
+    since. ``worked``: seconds of work on it at that moment. ``whole_history``: see
     ``AgentTask``. ``lost_attempts``: executions that ended with their worker, or with an unexpected exception.
     """
 

@@ -16,8 +16,8 @@ from services.timeline.domain.webhooks import Webhook, WebhookSecret
 class Timeline(Protocol):
     """Reads the numbered log of events.
 
-    Positions of a company have no gaps, and an event is there before the one with the next position: whoever has read
-    up to a position never misses one below it.
+    Positions of a company have no gaps, and an event is stored before the one with the next position. So a reader at a
+    position has seen every event below it.
     """
 
     async def head(self, company_id: str) -> int:
@@ -78,7 +78,7 @@ class WebhookWriter(Protocol):
         """Locks all webhooks that stand on a key."""
 
     async def save(self, before: Webhook, after: Webhook) -> None:
-        """Stores a locked webhook's new state. One that is enabled goes on where it was: what waits is due at once."""
+        """Stores a locked webhook's new state. An enabled one resumes: waiting deliveries are due at once."""
 
     async def delete(self, webhook: Webhook) -> None: ...
 

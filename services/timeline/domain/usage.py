@@ -76,7 +76,7 @@ class UsageSum:
     unpriced_turns: int
 
     def item(self) -> UsageItem:
-        """Only with the fields that it is grouped by; null for what is not known."""
+        """Only with the fields that it is grouped by; unknown values are null."""
         group = {
             name if name in ("day", "model") else f"{name}_id": value or None for name, value in self.group.items()
         }

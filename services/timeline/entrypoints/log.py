@@ -68,15 +68,15 @@ class TimelineEvents:
 
 
 def event_of(envelope: Envelope, payload: bytes) -> NewEvent:
-    """The event with what readers filter by. Raises ``PoisonMessage`` for a payload that is no JSON object."""
+    """The event with what readers filter by. Raises ``PoisonMessage`` unless the payload is a JSON object."""
     if not 0 <= envelope.sequence < _ENDLESS:
-        raise PoisonMessage(f"{envelope.sequence} is no sequence number")
+        raise PoisonMessage(f"invalid sequence number {envelope.sequence}")
     try:
         content = orjson.loads(payload)
     except orjson.JSONDecodeError as problem:
-        raise PoisonMessage(f"the payload of {envelope.type} is no JSON: {problem.msg}") from problem
+        raise PoisonMessage(f"the payload of {envelope.type} isn't valid JSON: {problem.msg}") from problem
     if not isinstance(content, dict):
-        raise PoisonMessage(f"the payload of {envelope.type} is no object")
+        raise PoisonMessage(f"the payload of {envelope.type} isn't an object")
     session_id = _text(content, "session_id") or _text(content.get("artifact"), "session_id")
     owner_id = envelope.owner_id
     if owner_id is None and session_id is not None:

@@ -135,7 +135,7 @@ def test_nothing_is_replayed_unless_confirmed(address: BusAddress) -> None:
     result = CliRunner().invoke(command.app, ["replay", DLQ], input="n\n")
 
     assert result.exit_code == 1
-    assert "Send 1 letter of" in result.stderr
+    assert "Replay 1 message from" in result.stderr
     assert waiting() == 1
     assert asyncio.run(in_topic(address)) == []
 

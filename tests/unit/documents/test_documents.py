@@ -44,7 +44,7 @@ def test_blank_lines_are_left_out(tmp_path: Path) -> None:
 
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(DocumentUnreadable, match="no text"):
+    with pytest.raises(DocumentUnreadable, match="bytes that aren't text"):
         read(tmp_path, b"\xff\xfea\x00\x00\xd8,\x00", CSV)
 
 

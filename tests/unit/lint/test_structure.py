@@ -24,11 +24,11 @@ def found(root: Path, place: str, source: str) -> list[str]:
         ("libs/a/long.py", f"class A:\n    x = 1\n{LONG}", "libs/a/long.py:3: long has 61 lines"),
         ("libs/utils.py", "", "libs/utils.py: nobody knows"),
         ("tests/common/a.py", "", "tests/common/a.py: nobody knows"),
-        ("services/a/http.py", "@router.get('/')\ndef answer(): ...", "services/a/http.py:2: answer is no coroutine"),
+        ("services/a/http.py", "@router.get('/')\ndef answer(): ...", "services/a/http.py:2: answer isn't a coroutine"),
         (
             "services/a/http.py",
             "def caller(): ...\nX = Depends(caller)",
-            "services/a/http.py:1: caller is no coroutine",
+            "services/a/http.py:1: caller isn't a coroutine",
         ),
         ("benchmarks/a.py", "from tests.support import b", "benchmarks/a.py: tests.support"),
         ("tests/unit/test_a.py", "from benchmarks import b", "tests/unit/test_a.py: only tests of benchmarks"),

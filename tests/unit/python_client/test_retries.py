@@ -227,9 +227,9 @@ def test_ids_stay_in_their_place(service: FakeService) -> None:
 def test_the_address_and_the_credential_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("AES_BASE_URL", raising=False)
     monkeypatch.delenv("AES_API_KEY", raising=False)
-    with pytest.raises(aes_client.NotConfigured, match=r"address of the service is missing: .*AES_BASE_URL"):
+    with pytest.raises(aes_client.NotConfigured, match=r"service URL is missing. .*AES_BASE_URL"):
         aes_client.Client()
-    with pytest.raises(aes_client.NotConfigured, match="'service:8080' is no address of a service"):
+    with pytest.raises(aes_client.NotConfigured, match="Invalid service URL 'service:8080'"):
         aes_client.AsyncClient("service:8080")
     monkeypatch.setenv("AES_BASE_URL", "http://service/api/v1/")
     with pytest.raises(aes_client.NotConfigured, match=r"AES_API_KEY.*\.aes/development-key") as missing:

@@ -55,7 +55,7 @@ class Events(Resource[R]):
     ) -> Emitting[TimelineEventView]:
         """Yields events as they happen, without end: after a position, or from now on.
 
-        Goes on after a lost connection, which ``on_lost`` is told of: no event is missing, none comes twice. Raises
+        Resumes after a lost connection without losing or repeating an event, and calls ``on_lost``. Raises
         ``TimeLimitReached`` after ``timeout`` seconds.
         """
         query = given(after=after, type=type, correlation_id=correlation_id, session_id=session_id, turn_id=turn_id)

@@ -80,7 +80,7 @@ class KnowledgeBases(Resource[R]):
         on_progress: Callable[[KnowledgeBase], Any] | None = None,
     ) -> Flow[KnowledgeBase]:
         """Returns the knowledge base once its ingestion has ended; ``failed_datasources`` and ``datasource_errors`` say
-        what could not be taken up. Raises ``TimeLimitReached`` after ``timeout`` seconds.
+        what couldn't be ingested. Raises ``TimeLimitReached`` after ``timeout`` seconds.
         """
 
         def told(seen: KnowledgeBase) -> Flow[None]:

@@ -85,9 +85,9 @@ class SessionHandle(Resource[R]):
         """Executes a message and returns the reply, however long that takes.
 
         ``tools`` are functions that the agent may call in this turn, in place of its own ``client_tools``; ``approve``
-        decides about calls that wait for approval. Raises the error of a turn that fails (``ModelError``),
-        ``ActionRequired`` when it, or an earlier turn that it is queued behind, waits for an answer that nobody here
-        gives, and ``TimeLimitReached`` after ``timeout`` seconds; the turn itself goes on after both.
+        decides about calls that wait for approval. Raises the error of a failed turn (``ModelError``). Raises
+        ``ActionRequired`` when this turn or an earlier one waits for an answer that neither gives, and
+        ``TimeLimitReached`` after ``timeout`` seconds; the turn itself continues after both.
         """
         answers, deadline = self._answers(tools, approve), Deadline(timeout)
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)
@@ -121,7 +121,7 @@ class SessionHandle(Resource[R]):
     ) -> Emitting[StreamedEvent]:
         """Executes a message and yields the turn's events as they happen, to its last one.
 
-        Goes on after a lost connection: no event is missing, none comes twice. ``tools`` and ``approve`` as for
+        Resumes after a lost connection without losing or repeating an event. ``tools`` and ``approve`` as for
         ``execute``; an action that nobody here answers keeps the stream open until somebody else does.
         """
         request = self._message(content, self._options(options, tools), correlation_id).with_key(idempotency_key)

@@ -1,4 +1,4 @@
-"""Toolsets, which bring tools of one's own, and the secrets that their headers refer to."""
+"""Toolsets of custom tools, and the secrets that their headers refer to."""
 
 from __future__ import annotations
 

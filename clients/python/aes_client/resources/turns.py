@@ -107,7 +107,7 @@ class TurnHandle(Resource[R]):
     def resolve(self, action: RequiredAction | str, **answer: Unpack[params.ResolveActionBody]) -> Request[Turn]:
         """Answers an action: ``decision="approve"`` or ``"deny"`` with a ``reason``, ``output=…``, or ``error=…``.
 
-        The turn goes on with its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
+        The turn resumes after its last answer. Raises ``ConflictError`` when it was answered differently, or is over.
         """
         return self._resolution(action, answer)
 
@@ -139,7 +139,7 @@ class TurnHandle(Resource[R]):
     ) -> Emitting[StreamedEvent]:
         """Yields the turn's events from its start, or after the event with that id, to its last one.
 
-        Goes on after a lost connection: no event is missing, none comes twice.
+        Resumes after a lost connection without losing or repeating an event.
         """
         source = Source(self._events(), last_id=after)
         take = taking(self._answers(tools, approve), lambda _: self)

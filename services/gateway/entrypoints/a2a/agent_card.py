@@ -9,7 +9,7 @@ PROTOCOL_VERSION = "1.0"
 
 
 def card_of(agent: Agent, address: str) -> dict[str, Any]:
-    """``address``: where the agent is spoken to. Nothing of its instructions or tools is told: cards may be public."""
+    """``address``: the agent's URL. The card leaves out instructions and tools, since cards may be public."""
     return {
         "name": agent.name,
         "description": f"Talks with {agent.name}.",

@@ -72,8 +72,8 @@ def artifacts_of(reply: ExecuteReply, files: str) -> list[Artifact]:
 class TaskUpdates:
     """Makes updates of a task from the events of its turn, in their order.
 
-    The first piece of each step's text replaces the artifact ``reply``, further pieces are appended: whoever applies
-    the updates has exactly the reply at the end, whatever was given up in between.
+    The first piece of each step's text replaces the artifact ``reply``, further pieces are appended. So a client that
+    applies all updates ends with exactly the reply, even if an attempt was abandoned.
     """
 
     def __init__(self, session_id: str, turn_id: str, files: str) -> None:

@@ -40,7 +40,7 @@ class Tail:
 
 
 def run_input(values: Any, caller: Principal) -> RunAgentInput:
-    """Raises ``ValidationFailed`` for what is no input of a run, or names a thread that others could guess."""
+    """Raises ``ValidationFailed`` for an invalid input and for the id of a thread that others could guess."""
     try:
         given = RunAgentInput.model_validate(values)
     except ValidationError as problem:
@@ -70,7 +70,7 @@ def find_image_data(part: dict[str, Any]) -> Found | None:
 
 
 def tail_of(given: RunAgentInput, unfinished: str | None = None) -> Tail:
-    """``unfinished``: a turn without a reply; what the client has of it is no answer."""
+    """``unfinished``: a turn without a reply; the client's text of it doesn't count as an answer."""
     users: list[UserMessage] = []
     results: dict[str, ToolMessage] = {}
     for message in reversed(given.messages):
@@ -123,7 +123,7 @@ def answers_of(
 def options_of(given: RunAgentInput, caller: Principal, own_tools: Sequence[Mapping[str, Any]]) -> TurnOptions | None:
     """Settings of the turn: tools of the client beside the agent's ``own_tools``, instructions, forwarded properties.
 
-    Tools that the agent has anyway are no settings, and all that visitors may name. Raises ``PermissionDenied`` for any
+    The agent's own tools don't count as settings, and visitors may name no others. Raises ``PermissionDenied`` for any
     other setting of theirs: the owner of an agent decides how it answers them.
     """
     own = {tool["name"] for tool in own_tools}

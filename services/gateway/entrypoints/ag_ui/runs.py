@@ -88,7 +88,7 @@ class Runs:
         answers: Mapping[str, ResolveActionBody],
         new: Sequence[UserMessage],
     ) -> AsyncGenerator[BaseEvent | None, None]:
-        """Goes on with the turn that waits."""
+        """Resumes the waiting turn."""
         if new:
             raise Conflict(_SEVERAL)
         require_scopes(self.caller, {scope_to_answer(answer) for answer in answers.values()})

@@ -111,7 +111,7 @@ More = Callable[[], Awaitable[int]]
 async def read_body(
     receive: Receive, headers: Mapping[str, str], most_bytes: int = MAX_BODY, more: More | None = None
 ) -> bytes:
-    """The whole body. Raises ``TooLarge`` for a larger one, having taken in a bounded rest of it first.
+    """The whole body. Raises ``TooLarge`` for a larger one, after reading a bounded part of the rest.
 
     A client that sends without waiting would otherwise meet a reset connection instead of the answer. ``more`` is
     called before a larger body is read, and returns its limit.
@@ -162,7 +162,7 @@ def _checked(body: bytes, most_bytes: int) -> bytes:
 
 
 async def drain(receive: Receive) -> None:
-    """Take in a bounded rest of a body. Raises ``ClientDisconnect``."""
+    """Reads and discards a bounded part of a body's rest. Raises ``ClientDisconnect``."""
     taken = 0
     try:
         async with asyncio.timeout(DRAIN_SECONDS):

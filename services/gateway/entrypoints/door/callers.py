@@ -64,7 +64,7 @@ class Authentication:
     ) -> Principal:
         """An API key goes before a bearer token, and that before a public key. ``token``: one from outside the headers.
 
-        ``Authorization: Bearer`` takes a token, or an API key, which is told by its form.
+        ``Authorization: Bearer`` takes a token or an API key; their formats differ.
 
         Raises ``AuthenticationFailed``, ``PermissionDenied`` where a public key is never enough, and ``RateLimited``
         when a rate limit of the credential or its company is used up, or the service is too busy for what it sends.

@@ -12,7 +12,7 @@ _MAX_INTEGER: Final = 2**63 - 1
 
 
 def parse_json(text: str) -> Any:
-    """Raises ``InvalidRequest`` for what is not JSON, ``ValidationFailed`` for numbers out of range."""
+    """Raises ``InvalidRequest`` for invalid JSON, ``ValidationFailed`` for numbers out of range."""
     try:
         value = _DECODER.decode(text)
     except (ValueError, RecursionError) as problem:

@@ -39,8 +39,8 @@ _PREFER: Final = "`wait=N`: wait up to N seconds for the reply. `respond-async`:
 class QueryModel(BaseModel):
     """Refuses parameters that it doesn't have: a misspelt filter would answer with everything.
 
-    Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first thing that
-    is wrong is told in its own words.
+    Public keys may stand in any query. Validators raise ``ValidationFailed`` themselves, so that the first
+    error keeps its own message.
     """
 
     model_config = ConfigDict(frozen=True)
@@ -83,7 +83,7 @@ def refused_parameter(name: str, message: str, hint: str, *, kind: str = "invali
 
 
 def query_values(query: bytes) -> dict[str, str]:
-    """The query's parameters, for whoever isn't an operation; of one given twice, the last counts."""
+    """The query's parameters, for code outside operations; of a repeated one the last counts."""
     return dict(parse_qsl(query.decode("latin-1"), keep_blank_values=True)) if query else {}
 
 

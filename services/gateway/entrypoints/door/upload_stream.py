@@ -23,8 +23,8 @@ _WINDOW_BYTES: Final = 64 * 1024
 class UploadStream:
     """Read once, by one task at a time. ``problem`` is why it ended before its end.
 
-    Each ``window`` seconds of waiting for the caller must bring 64 KiB, or the end: whoever is slower than that keeps
-    a connection from others. Time that upstreams take does not count.
+    Each ``window`` seconds of waiting for the caller must bring 64 KiB or the end: slow uploads block connections.
+    Time that upstreams take does not count.
     """
 
     def __init__(
@@ -75,7 +75,7 @@ class UploadStream:
                 yield message["body"]
 
     async def stop(self) -> None:
-        """Pass on nothing more, and take in a bounded rest, so that the answer reaches who sends without waiting."""
+        """Stops forwarding and drains a bounded rest, so that the response reaches clients that keep sending."""
         if self._stopped:
             return
         self._stopped = True

@@ -31,7 +31,7 @@ _WORDS: Final[dict[str, Any]] = {
 
 
 def parse_yaml(text: str) -> Any:
-    """Raises ``InvalidRequest`` for what is not YAML or not allowed, ``ValidationFailed`` as ``parse_json`` does."""
+    """Raises ``InvalidRequest`` for invalid or forbidden YAML, and ``ValidationFailed`` like ``parse_json``."""
     try:
         value = _document(yaml.parse(text, Loader=_LOADER))
     except yaml.MarkedYAMLError as problem:

@@ -98,7 +98,7 @@ def _check_origin(origin: str | None, allowed: Collection[str]) -> None:
 
 
 def _look_into(body: bytes) -> None:
-    """Notes the id of the request. Raises for texts and depths that nothing stores; what is no JSON is the SDK's."""
+    """Notes the id of the request. Raises for texts and depths that can't be stored; the SDK refuses invalid JSON."""
     try:
         message: Any = orjson.loads(body)
     except orjson.JSONDecodeError:

@@ -52,6 +52,6 @@ class ProgressWriter:
         return self._text if len(self._text) <= _LONGEST_TEXT else "…" + self._text[-_LONGEST_TEXT:]
 
     def _begin_again(self, message: str) -> str:
-        """The text so far is no part of what comes now."""
+        """Starts a new text, without the one so far."""
         self._text = self._last = ""
         return message

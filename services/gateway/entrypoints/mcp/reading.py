@@ -48,7 +48,7 @@ def ask_name(agent_key: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Every method raises ``NotFound`` for what is not there, or not for the caller."""
+    """Every method raises ``NotFound`` for anything missing or not visible to the caller."""
 
     stored: StoredAgents
     sessions: Sessions

@@ -59,7 +59,7 @@ def needs_approval(session_id: str, turn_id: str, actions: Sequence[RequiredActi
 
 @dataclass(slots=True)
 class ChatStream:
-    """The chunks of a turn. Text cannot be taken back: a repeated step goes on where the first try had got to.
+    """The chunks of a turn. Sent text can't be retracted, so a repeated step continues after the text already sent.
 
     ``whole``: the text comes in one piece at the end, as an answer that does not fit its schema is given again.
     """

@@ -38,7 +38,7 @@ _NAMES: Final[dict[tuple[str | int, ...], tuple[str, ...]]] = {
     ("options",): (),
     ("content",): ("messages",),
 }
-"""The caller's names of what a turn is told, by its own."""
+"""The caller's names of fields, by the turn's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -152,7 +152,7 @@ class ResponseBuilder:
         self._finish("incomplete", "response.incomplete")
 
     def _close_text(self, *, final: bool, value: Any = None) -> None:
-        """Ends the open message. What is not the reply stays an item without content: nobody is to join it.
+        """Ends the open message. Text other than the reply stays an item without content: clients mustn't join it.
 
         ``value``: the one that the text is the JSON of, which some models put into a fence.
         """

@@ -57,7 +57,7 @@ class ResponseName:
 
     @classmethod
     def parse(cls, text: str) -> "ResponseName":
-        """Raises ``NotFound`` for what is no response's id."""
+        """Raises ``NotFound`` unless it is a response's id."""
         turn_id, _, part = text.removeprefix("resp_").partition("_")
         if not text.startswith("resp_") or not is_id(turn_id) or not (part == "" or _is_number(part)):
             raise NotFound(f"There is no response {text[:100]!r}.")
@@ -65,7 +65,7 @@ class ResponseName:
 
 
 def session_of(conversation: str) -> str:
-    """Raises ``NotFound`` for what is no conversation's id."""
+    """Raises ``NotFound`` unless it is a conversation's id."""
     session_id = conversation.removeprefix("conv_")
     if not conversation.startswith("conv_") or not is_id(session_id):
         raise NotFound(f"There is no conversation {conversation[:100]!r}.")
@@ -178,7 +178,7 @@ class ResponseTurns:
             raise _no_output(action)
 
     async def _require_same_agent(self, wanted: str | None, known: str, session_id: str) -> str:
-        """The model's name. A session goes on with the agent that it was opened with, or gets the first one named."""
+        """The model's name. A session keeps the agent that it was opened with, or gets the first one named."""
         if wanted is not None and wanted == known:
             return wanted
         session = await self.door.sessions.read(self._identity, session_id)
@@ -205,7 +205,7 @@ class ResponseTurns:
     async def _executed(
         self, begun: BegunResponse, place: "_Place", body: ExecuteBody, *, stream: bool
     ) -> AsyncGenerator[StreamedEvent | None, None]:
-        """Events of the new turn. It goes on after the previous response, in a fork if others did so before."""
+        """Events of the new turn. It continues the previous response, in a fork if that already has a successor."""
         previous = place.previous
         position = None if previous is None else previous.position + 1
         write, session_id = self.write.part("turn"), place.session_id
@@ -301,7 +301,7 @@ class ResponseTurns:
         return turn, builder.part
 
     def _require_same_options(self, body: CreateResponse, turn: Turn) -> None:
-        """A turn goes on with the options that it began with. What is repeated with answers must not differ."""
+        """Refuses options that differ from those that the turn began with."""
         given, own = body.options("", "").model_dump(), (options_of(turn) or TurnOptions()).model_dump()
         del given["metadata"]
         if given["tool_choice"] in ("auto", "none"):

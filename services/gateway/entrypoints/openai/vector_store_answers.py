@@ -81,7 +81,7 @@ def batch_id(file_ids: Sequence[str]) -> str:
 
 
 def files_of_batch(identifier: str) -> list[str]:
-    """Raises ``NotFound`` for what is no id of a batch."""
+    """Raises ``NotFound`` unless it is the id of a batch."""
     try:
         text = identifier.removeprefix(_BATCH)
         raw = urlsafe_b64decode(text + "=" * (-len(text) % 4))

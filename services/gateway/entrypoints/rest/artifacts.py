@@ -221,7 +221,7 @@ async def remove_artifact_from_platform(
 
 
 def _ids_for_change(caller: Principal, session_id: str, artifact_id: str) -> dict[str, str]:
-    """The ids in the path. Beside its own scope the operation needs one for files, as the copy is no artifact."""
+    """The ids in the path. The copy is a file, so the operation also needs a scope for files."""
     if not caller.identity.allows(Scope.FILES_WRITE):
         raise PermissionDenied(f"The credential lacks the scope {Scope.FILES_WRITE}.")
     return {"session_id": id_of(session_id, "session"), "artifact_id": id_of(artifact_id, "artifact")}

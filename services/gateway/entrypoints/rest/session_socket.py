@@ -123,7 +123,7 @@ class SessionSocket:
         self._work: set[asyncio.Task[None]] = set()
 
     async def serve(self) -> None:
-        """Returns when the connection has ended, whoever ended it."""
+        """Returns when either side has ended the connection."""
         streams = self._door.streams
         try:
             streams.check(self._caller.identity.key_id)

@@ -1,4 +1,4 @@
-"""``/toolsets/…``: tools of one's own."""
+"""``/toolsets/…``: custom tools."""
 
 import re
 from typing import Annotated, Any, Final

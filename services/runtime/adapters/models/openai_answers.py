@@ -69,7 +69,7 @@ def _joined(name: str, before: Any, more: Any) -> Any:
 
 
 def _add_item(items: list[Any], item: Any) -> None:
-    """Items with an index go on with the one of that index."""
+    """Items with an index continue the one of that index."""
     index = item.get("index") if isinstance(item, dict) else None
     same = next((i for i in items if index is not None and isinstance(i, dict) and i.get("index") == index), None)
     if same is None:
@@ -102,7 +102,7 @@ def decode_calls(calls: Sequence[JsonObject]) -> tuple[ToolCall, ...]:
 
 
 def decode_call(call_id: str, name: str, arguments: str) -> ToolCall:
-    """Arguments that are no JSON object are a fault of the call."""
+    """Arguments other than a JSON object make the call invalid."""
     try:
         parsed = read_json(arguments) if arguments.strip() else {}
     except NotJson as error:
@@ -202,7 +202,7 @@ class StreamedCalls:
             add_provider_data(call.provider_data, fragment)
 
     def _begun(self, index: int | None, call_id: str) -> _Call | None:
-        """The call that a fragment goes on with, as far as its index and id tell."""
+        """The call that a fragment continues, by its index or id."""
         if index is not None:
             return self._by_index.get(index)
         return self._of_id(call_id) or (self._calls[-1] if self._calls else None)
@@ -235,7 +235,7 @@ def _index(value: Any) -> int | None:
 
 
 class NotAnAnswer(ValueError):
-    """The response is no chat completion; the message tells why."""
+    """The response isn't a chat completion; the message says why."""
 
 
 def decode_answer(payload: bytes) -> ModelAnswer:

@@ -184,7 +184,7 @@ class PostgresSessionReads:
 
 
 async def turn_by_id(connection: Connection, turn_id: str) -> Turn:
-    """A turn that the caller's transaction has seen, whoever may see it."""
+    """A turn that the caller's transaction has seen, without a check of permissions."""
     return _turn((await fetch_records(connection, _ONE_TURN, {"turn": turn_id}))[0])
 
 

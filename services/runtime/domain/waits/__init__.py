@@ -99,7 +99,7 @@ class WaitKind(ABC):
 
     @abstractmethod
     def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
-        """The result that the model is told; None when the call is made now."""
+        """The result for the model; None when the call is made now."""
 
     def payload(self, call: ToolCall) -> JsonObject:
         return {"tool_call": {"id": call.id, "name": call.name, "arguments": call.arguments}}

@@ -233,7 +233,7 @@ class PostgresWebhookQueue:
     async def record(
         self, worker_id: str, webhook: Webhook, outcomes: Sequence[AttemptOutcome], *, now: datetime
     ) -> bool:
-        # Through an outage: what is not recorded would be sent again.
+        # Also through an outage: an unrecorded delivery would be sent again.
         return await retry_until_available(partial(self._record, worker_id, webhook, outcomes, now))
 
     async def _record(

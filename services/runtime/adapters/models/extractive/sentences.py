@@ -58,7 +58,7 @@ def content_words(text: str) -> tuple[str, ...]:
 
 
 def sentences(text: str, source: int = 0) -> list[Sentence]:
-    """The sentences of a text; a heading is no sentence of its own but goes with those under it."""
+    """The sentences of a text; a heading belongs to the sentences under it."""
     found: list[Sentence] = []
     heading: tuple[str, ...] = ()
     for block in _BLANK_LINE.split(text):

@@ -177,8 +177,7 @@ class Arguments:
     def _fields(self, schema: Any, label: str, *, optional: bool) -> dict[str, tuple[Any, bool]] | None:
         """Schema and necessity of each field of an object; None for a body that has to be one argument.
 
-        That is one that is no plain object, has a field with a parameter's name, or is optional with fields that are
-        not.
+        Such a body isn't a plain object, has a field with a parameter's name, or is optional with required fields.
         """
         plain = self.operation.document.resolved(schema, label) if isinstance(schema, dict) else {}
         properties, required = plain.get("properties"), plain.get("required") or []

@@ -62,7 +62,7 @@ class Document:
 
     @classmethod
     def of(cls, contents: Any) -> "Document":
-        """Raises JobRefused for what is no document of these versions."""
+        """Raises JobRefused unless it is a document of these versions."""
         if not isinstance(contents, dict):
             raise JobRefused("the document is not an object with `openapi` and `paths`")
         if "swagger" in contents:
@@ -121,7 +121,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The place where operations are called. `headers`: those that every request gets, which are no arguments then."""
+    """The base URL of operations. `headers`: sent with every request, and therefore not arguments."""
 
     base_url: str | None = None
     document_url: str | None = None
