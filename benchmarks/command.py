@@ -63,7 +63,7 @@ def turns(
     """Measure turns of the service against an app written by hand, in one run of a few minutes.
 
     Starts a stack of its own with a model that answers at once, and ends it. What the figures mean and how to
-    profile is in docs/performance.md.
+    profile is in docs/contributing/performance.md.
     """
     from benchmarks.turns import FULL, QUICK, SIDES, run
 

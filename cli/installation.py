@@ -102,7 +102,7 @@ def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
         # Without the values: a password may be among them.
         found = problem.errors(include_input=False, include_url=False)
         told = "; ".join(": ".join([*map(str, error["loc"]), validation_message(error)]) for error in found)
-        raise StackError(f"Kafka's settings do not fit: {told}", "See docs/configuration.md.") from None
+        raise StackError(f"Kafka's settings do not fit: {told}", "See docs/reference/configuration.md.") from None
 
 
 def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:

@@ -52,7 +52,7 @@ async def _rotate(installation: Installation) -> dict[str, Rotation]:
     try:
         keys = parse_keys(installation.secrets_key)
     except ValueError as problem:
-        raise StackError(f"AES_SECRETS_KEY is wrong: {problem}.", "See docs/operations/rotation.md.") from None
+        raise StackError(f"AES_SECRETS_KEY is wrong: {problem}.", "See docs/operate/rotation.md.") from None
     if not keys:
         raise StackError("AES_SECRETS_KEY is not set.", "Set it to the list that the services have, the newest first.")
     cipher, found = SecretCipher(keys), {}

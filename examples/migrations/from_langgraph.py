@@ -3,7 +3,7 @@
     AES_API_KEY=… python examples/migrations/from_langgraph.py http://127.0.0.1:8080 \
         examples/migrations/langgraph-threads.json
 
-docs/migrating/from-langgraph.md says how to make the export.
+docs/how-to/migrating/from-langgraph.md says how to make the export.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     AES_API_KEY=… python examples/migrations/from_letta.py http://127.0.0.1:8080 examples/migrations/letta-agent.af
 
-docs/migrating/from-letta.md says what becomes of what.
+docs/how-to/migrating/from-letta.md says what becomes of what.
 """
 
 import argparse
@@ -84,7 +84,7 @@ def client_tool(tool: Json, to: Destination) -> Json | None:
     if tool["tool_type"] in BUILT_IN:
         return None
     if tool["tool_type"] != "custom":
-        to.say(f"tool {tool['name']}: is of type {tool['tool_type']}; make a toolset for it (docs/tools.md)")
+        to.say(f"tool {tool['name']}: is of type {tool['tool_type']}; make a toolset for it (docs/how-to/tools.md)")
         return None
     schema = tool.get("json_schema") or {}
     to.say(f"tool {tool['name']}: its code runs in your program now, as a client tool")

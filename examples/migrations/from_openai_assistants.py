@@ -3,7 +3,7 @@
     AES_API_KEY=… python examples/migrations/from_openai_assistants.py http://127.0.0.1:8080 \
         examples/migrations/openai-assistants.json --files examples/migrations/openai-files
 
-docs/migrating/from-openai-assistants.md says how to make the export.
+docs/how-to/migrating/from-openai-assistants.md says how to make the export.
 """
 
 import argparse

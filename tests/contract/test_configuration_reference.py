@@ -1,4 +1,4 @@
-"""docs/configuration.md names every setting that a service reads, with its default."""
+"""docs/reference/configuration.md names every setting that a service reads, with its default."""
 
 import importlib
 import re
@@ -12,7 +12,7 @@ from libs.service_defaults import ServiceSettings
 from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 
 ROOT = Path(__file__).parents[2]
-TEXT = (ROOT / "docs" / "configuration.md").read_text()
+TEXT = (ROOT / "docs" / "reference" / "configuration.md").read_text()
 ROWS = {
     variable: cells[1].strip().strip("`")
     for line in TEXT.splitlines()
@@ -50,7 +50,7 @@ def variables() -> list[tuple[str, str, FieldInfo]]:
 
 @pytest.mark.parametrize(("documented", "variable", "field"), variables())
 def test_every_setting_is_documented_with_its_default(documented: str, variable: str, field: FieldInfo) -> None:
-    assert documented in ROWS, f"{variable} is not in docs/configuration.md"
+    assert documented in ROWS, f"{variable} is not in docs/reference/configuration.md"
     default = field.get_default()
     if default is PydanticUndefined:
         expected = "required"

@@ -1,4 +1,4 @@
-"""docs/operations/data.md has every table of every service, and says what removes its rows."""
+"""docs/operate/data.md has every table of every service, and says what removes its rows."""
 
 import re
 from pathlib import Path
@@ -7,9 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SECTIONS = dict(
-    re.findall(
-        r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", (ROOT / "docs/operations/data.md").read_text(), re.MULTILINE | re.DOTALL
-    )
+    re.findall(r"^## ([\w ]+)\n(.*?)(?=^## |\Z)", (ROOT / "docs/operate/data.md").read_text(), re.MULTILINE | re.DOTALL)
 )
 ROW = re.compile(r"^\| `([\w.]+)` \| [^|]+ \| [\d,]+[^|]* \| [^|]+ \|$", re.MULTILINE)
 CREATED = re.compile(r"CREATE (?:UNLOGGED )?TABLE (?:IF NOT EXISTS )?([a-z_]+(?:\.[a-z_]+)?) \(")

@@ -36,7 +36,7 @@ OTHER_PORTS = {
 }
 PORTS_OF_A_PAGE = {ROOT / "examples" / "widget" / "README.md": ("8000",)}
 # Its paths stand under an address of their own.
-OF_OPENAI = ROOT / "docs" / "openai.md"
+OF_OPENAI = ROOT / "docs" / "how-to" / "openai.md"
 # Paths of the example toolset, and of every process beside those of the public API.
 OTHER_PATHS = re.compile(r"/(tickets|internal|health|metrics)\b")
 
@@ -67,7 +67,7 @@ def test_a_path_is_one_of_the_public_api(page: Path) -> None:
 
 
 def test_the_proxy_passes_every_door_on() -> None:
-    text = (ROOT / "docs" / "operations" / "containers.md").read_text()
+    text = (ROOT / "docs" / "operate" / "containers.md").read_text()
     passed = re.findall(r"location (?:~ )?(\S+) \{[^}]*proxy_pass", text)
     for door in (*DOORS, "/studio"):
         assert any(re.match(pattern, f"{door}/") for pattern in passed), door
@@ -83,7 +83,7 @@ def test_every_scope_is_documented() -> None:
 def documented_paths(text: str) -> Iterator[tuple[str, str]]:
     """Method and path of what is named in prose, and the path alone of what a command calls."""
     named = re.findall(r"`(GET|POST|PUT|PATCH|DELETE) (/[^`\s?#]*)", text)
-    called = [("", path) for path in re.findall(r"\$AES(/(?:\$\([^)]*\)|[^\s\"')`?])*)", text)]
+    called = [("", path) for path in re.findall(r"\$AES(/(?:\$\([^)]*\)|[^\s\"')`?;])*)", text)]
     for method, path in (*named, *called):
         if not OTHER_PATHS.match(path):
             yield method, re.sub(r"\$\([^)]*\)|\$\w+", "x", path)

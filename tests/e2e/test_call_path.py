@@ -1,4 +1,4 @@
-"""One `execute`: the files that it runs through, and the hops between them, as `docs/architecture.md` lists them.
+"""One `execute`: the files that it runs through, and the hops between them, as its page in `docs/concepts` lists them.
 
 A file counts when one of its functions runs between the request's socket and the answer's, but for those beside the
 path (`tests/support/traced_calls`). A hop is a call from a function in a counted file to one in another, each pair of
@@ -76,5 +76,5 @@ async def calls_of_a_turn(api: Api, session: str, folder: Path, pids: list[int])
 
 
 def listed() -> set[str]:
-    section = (ROOT / "docs" / "architecture.md").read_text().partition("## The path of one `execute`")[2]
+    section = (ROOT / "docs" / "concepts" / "architecture.md").read_text().partition("## The path of one `execute`")[2]
     return set(re.findall(r"`((?:services|libs)/[\w/]+\.py)`", section.partition("\n## ")[0]))

@@ -74,7 +74,7 @@ def _model(configuration: AgentConfiguration, world: World) -> Iterator[Finding]
             _MODEL,
             "provider_not_configured",
             f"The model provider {provider_name!r} is not configured in this installation",
-            f"configured: {usable}or set the provider's API key and restart, as docs/configuration.md says",
+            f"configured: {usable}or set the provider's API key and restart, as docs/reference/configuration.md says",
         )
     elif model not in provider.models and provider.any_name:
         message = f"{model!r} is not a model known by name; the provider may have it all the same"

@@ -102,7 +102,7 @@ def test_compose_can_wait_until_everything_answers() -> None:
     for name, one in containers().items():
         if "profiles" not in one:
             assert name in awaited if one["restart"] == "no" else one["healthcheck"]["test"], name
-    for page in ("README.md", "docs/operations/containers.md"):
+    for page in ("README.md", "docs/operate/containers.md"):
         assert "docker compose up --build --wait" in (PROJECT_ROOT / page).read_text()
 
 

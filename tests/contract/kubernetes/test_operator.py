@@ -13,7 +13,7 @@ from deploy.k8s.kafka_access import SERVICES, rules_by_user
 from deploy.k8s.rendering import ROOT
 from tests.support.kustomize import Manifest, of_kind, pod, shared_settings
 
-PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
+PAGE = ROOT.parents[1] / "docs" / "operate" / "kubernetes.md"
 PORTS = {"objects": {9000}, "weaviate": {8080, 50051}, **{service: {8000} for service in SERVICES}}
 
 

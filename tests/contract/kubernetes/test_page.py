@@ -1,4 +1,4 @@
-"""The overlay that docs/operations/kubernetes.md shows does what the page says of it."""
+"""The overlay that docs/operate/kubernetes.md shows does what the page says of it."""
 
 import re
 from pathlib import Path
@@ -10,7 +10,7 @@ import yaml
 from deploy.k8s.rendering import ROOT
 from tests.support.kustomize import Manifest, built_at, containers_of, of_kind, shared_settings
 
-_PAGE = ROOT.parents[1] / "docs" / "operations" / "kubernetes.md"
+_PAGE = ROOT.parents[1] / "docs" / "operate" / "kubernetes.md"
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from tests.support.metric_registry import ROOT, declared_metrics
 
 OBSERVABILITY = ROOT / "deploy" / "observability"
 PROMETHEUS = OBSERVABILITY / "prometheus"
-DOCS = ROOT / "docs" / "operations"
+DOCS = ROOT / "docs" / "operate"
 ROW = re.compile(r"^\| `(aes_\w+)` \| (\w+) \| (.*?) \| (.*?) \|$", re.MULTILINE)
 # Put there by Prometheus.
 TARGET_LABELS = {"job", "instance", "le"}
@@ -92,7 +92,7 @@ def test_each_alert_says_what_to_do() -> None:
     for rule in rules():
         assert rule["labels"]["severity"] in ("critical", "warning")
         assert rule["annotations"]["summary"]
-        assert rule["annotations"]["runbook_url"] == f"docs/operations/alerts.md#{rule['alert'].lower()}"
+        assert rule["annotations"]["runbook_url"] == f"docs/operate/alerts.md#{rule['alert'].lower()}"
         # What counts increases within a time needs none.
         assert "for" in rule or re.search(r"(increase|changes)\(", rule["expr"]), rule["alert"]
 

@@ -1,4 +1,4 @@
-"""The password of a database is changed by a second role that acts as the first (docs/operations/rotation.md)."""
+"""The password of a database is changed by a second role that acts as the first (docs/operate/rotation.md)."""
 
 import secrets
 from collections.abc import AsyncIterator

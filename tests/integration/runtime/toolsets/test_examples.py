@@ -96,7 +96,7 @@ def test_the_example_key_is_no_word_of_the_examples() -> None:
     """A word of descriptions as the key would be shown as `[secret]` in them."""
     for example in EXAMPLES.glob("*toolset*.yaml"):
         assert KEY not in example.read_text()
-    assert KEY in (EXAMPLES.parents[1] / "docs" / "tools.md").read_text()
+    assert KEY in (EXAMPLES.parents[1] / "docs" / "how-to" / "tools.md").read_text()
 
 
 async def test_the_http_toolset(target: HttpTarget) -> None:
