@@ -153,12 +153,13 @@ class BudgetExhausted(Event, type="aes.runtime.budget.exceeded.v1"):
 class CreateBudget(Command, type="aes.runtime.create_budget.v1", outcomes=(BudgetCreated,)):
     """Limit the tokens or the cost of turns of the company, a user or a key. The budget's id is the command's.
 
-    ``used``: the amount already used in the current period. ``owner_id``: the budget's user or the owner of its key;
-    empty for the company's.
+    ``used``: the amount already used in the day or month that began at ``period_started_at``; it does not count in a
+    later one. ``owner_id``: the budget's user or the owner of its key; empty for the company's.
     """
 
     budget: CreateBudgetBody
     used: BudgetUse = BudgetUse()
+    period_started_at: str | None = None
     owner_id: str = ""
 
 
@@ -193,7 +194,7 @@ def examples() -> Iterator[Example]:
     exceeded = {"used": BudgetUse(cost="250.0121", tokens=163_000_000), "exceeded": True}
     missing = NotFound("There is no such budget.")
     of_company = partial(Example, subject=budget.id, owner_id="")
-    yield of_company(CreateBudget(budget=body, used=used))
+    yield of_company(CreateBudget(budget=body, used=used, period_started_at=budget.period_started_at))
     yield refusal(
         CreateBudget, Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first."), budget.id
     )

@@ -27,7 +27,13 @@ class Budgets:
         Raises ``ServiceUnavailable`` while it is not known what a day or month has taken.
         """
         owner_id = await self._owner(company_id, body)
-        return CreateBudget(budget=body, used=await self._used(company_id, body), owner_id=owner_id)
+        if body.period == "total":
+            return CreateBudget(budget=body, owner_id=owner_id)
+        now = self.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        begin = midnight if body.period == "day" else midnight.replace(day=1)
+        used = await self._used(company_id, body, begin, now)
+        return CreateBudget(budget=body, used=used, period_started_at=format_time(begin), owner_id=owner_id)
 
     async def _owner(self, company_id: str, body: CreateBudgetBody) -> str:
         """The user whose budget it is, or whose key's; empty for the company's."""
@@ -42,12 +48,7 @@ class Budgets:
             return body.user_id
         return ""
 
-    async def _used(self, company_id: str, body: CreateBudgetBody) -> BudgetUse:
-        now = self.now()
-        if body.period == "total":
-            return BudgetUse()
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        begin = midnight if body.period == "day" else midnight.replace(day=1)
+    async def _used(self, company_id: str, body: CreateBudgetBody, begin: datetime, now: datetime) -> BudgetUse:
         whose = {"user_id": body.user_id, "key_id": body.key_id}
         params = {
             "begin": format_time(begin),

@@ -142,6 +142,8 @@ class NewBudget:
     owner_id: str
     body: CreateBudgetBody
     used: BudgetUse
+    period_started_at: str | None
+    """None: the budget's creation."""
 
 
 class BudgetWriter(Protocol):

@@ -38,6 +38,7 @@ class Budgets:
                 owner_id=command.owner_id,
                 body=command.budget,
                 used=command.used,
+                period_started_at=command.period_started_at,
             )
         )
         transaction.emit(BudgetCreated(budget=budget.public()), subject=budget.id, owner_id=budget.owner_id)

@@ -2,6 +2,7 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -17,6 +18,7 @@ from libs.contracts.resources.budgets import (
     UpdateBudget,
     UpdateBudgetBody,
 )
+from libs.contracts.timestamps import format_time
 from services.runtime.administration import PriceAdministration
 from services.runtime.domain.conversation import ModelAnswer, ToolCall, Usage
 from tests.integration.runtime.conftest import StartNode
@@ -31,6 +33,15 @@ MONTH = {"period": "month", "cost": "250"}
 async def budget(node: Node, *, used: int = 0, caller: Identity = ADA, **body: Any) -> str:
     given = CreateBudgetBody.model_validate({"period": "month", **body})
     return await node.deliver(CreateBudget(budget=given, used=BudgetUse(tokens=used)), caller)
+
+
+async def test_what_a_day_took_does_not_count_in_the_next_one(node: Node) -> None:
+    """The gateway looked before midnight, and the command is carried out after it."""
+    yesterday = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0) - timedelta(days=1)
+    given = CreateBudgetBody(period="day", tokens=20)
+    command = CreateBudget(budget=given, used=BudgetUse(tokens=50), period_started_at=format_time(yesterday))
+    await node.deliver(command, ADA)
+    assert (await turn(node))[0] == "turn.completed"
 
 
 async def state(node: Node, budget_id: str, column: str) -> Any:

@@ -57,10 +57,11 @@ _ADD: Final = f"""
     WITH added AS (
         INSERT INTO budgets (id, company_id, owner_id, description, user_id, key_id, period, cost, tokens,
                              warning_percent, used_cost, used_tokens, started_at)
-        VALUES (%(id)s, %(company_id)s, %(owner_id)s, %(description)s, %(user_id)s, %(key_id)s, %(period)s,
-                %(cost)s::numeric, %(tokens)s::bigint, %(warning_percent)s, %(used_cost)s::numeric, %(used_tokens)s,
-                CASE %(period)s WHEN 'day' THEN date_trunc('day', now(), 'UTC')
-                                WHEN 'month' THEN date_trunc('month', now(), 'UTC') ELSE now() END)
+        SELECT %(id)s, %(company_id)s, %(owner_id)s, %(description)s, %(user_id)s, %(key_id)s, %(period)s,
+               %(cost)s::numeric, %(tokens)s::bigint, %(warning_percent)s, %(used_cost)s::numeric, %(used_tokens)s,
+               CASE %(period)s WHEN 'day' THEN date_trunc('day', of.moment, 'UTC')
+                               WHEN 'month' THEN date_trunc('month', of.moment, 'UTC') ELSE of.moment END
+        FROM (SELECT coalesce(%(period_started_at)s::timestamptz, now()) AS moment) of
         RETURNING *
     )
     SELECT {COLUMNS} FROM added
@@ -125,6 +126,7 @@ class PostgresBudgetWriter:
             **body.model_dump(),
             "used_cost": budget.used.cost,
             "used_tokens": budget.used.tokens,
+            "period_started_at": budget.period_started_at,
         }
         return await self._one(_ADD, values)
 
