@@ -49,6 +49,6 @@ async def test_a_drained_node_ends_no_turn_with_an_internal_error() -> None:
     with stack_with_replicas(replicas="2") as target:
         outcome = await roll(target, plan, print)
         assert outcome.problems == []
-        assert len(outcome.restarts) == 12 * DRAINS
+        assert len(outcome.restarts) == 14 * DRAINS
         assert len(outcome.load.turns) > 20
         assert any(turn.tool_calls for turn in outcome.load.turns)
