@@ -297,7 +297,7 @@ async def test_other_files_and_other_sessions_are_refused(sales: Asked) -> None:
     text = sales.artifacts.put("t.txt", "text")
     elsewhere = sales.artifacts.put("e.csv", SALES, session_id="another", tables=[sheet(columns="a text")])
     for artifact, said in (
-        (text.artifact_id, "no table"),
+        (text.artifact_id, "isn't a table"),
         (elsewhere.artifact_id, "no such artifact"),
         ("e.csv", "Sales 2025.csv"),
     ):
