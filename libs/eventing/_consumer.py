@@ -20,8 +20,8 @@ from libs.retry import RetryPolicy
 
 T = TypeVar("T")
 _log = structlog.get_logger("eventing.consumer")
-_POLL_SECONDS: Final = 0.5
-_POLL_RECORDS: Final = 500
+POLL_SECONDS: Final = 0.5
+POLL_RECORDS: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _REVOKE_SECONDS: Final = 3.0
 _RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
@@ -288,7 +288,7 @@ class ConsumerLoop(GroupMember):
 
     async def _advance(self, consumer: Consumer) -> None:
         wanted: frozenset[Partition] | None = frozenset() if self._over_limit() else None
-        for record in await consumer.poll(_POLL_SECONDS, _POLL_RECORDS, wanted):
+        for record in await consumer.poll(POLL_SECONDS, POLL_RECORDS, wanted):
             self._enqueue(record)
 
     def _over_limit(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Final, Generic, Protocol, TypeVar
 
 import structlog
 
-from libs.eventing._consumer import Attempts, GivenUp, GroupMember, is_outage
+from libs.eventing._consumer import POLL_RECORDS, POLL_SECONDS, Attempts, GivenUp, GroupMember, is_outage
 from libs.eventing._ordered_merge import OrderedMerge, Waiting
 from libs.eventing.bus import Bus, Consumer, OffsetMove, Overtaken, Partition, PoisonMessage, Record
 from libs.eventing.dead_letters import DeadLetters
@@ -15,8 +15,6 @@ from libs.retry import RetryPolicy
 
 T = TypeVar("T")
 _log = structlog.get_logger("eventing.batches")
-_POLL_SECONDS: Final = 0.5
-_POLL_RECORDS: Final = 500
 # Until the partitions of this member are known.
 _UNKNOWN_SECONDS: Final = 0.1
 # While a record waits for what another partition of its number may hold.
@@ -146,9 +144,9 @@ class BatchConsumer(GroupMember, Generic[T]):
             return
         loop = asyncio.get_running_loop()
         await asyncio.sleep(max(self._next_poll_at - loop.time(), 0.0))
-        seconds = _HELD_SECONDS if self._merge.waiting else _POLL_SECONDS
-        records = await consumer.poll(seconds, _POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
-        if 0 < len(records) < _POLL_RECORDS:
+        seconds = _HELD_SECONDS if self._merge.waiting else POLL_SECONDS
+        records = await consumer.poll(seconds, POLL_RECORDS, self._merge.wanted(_WAITING_RECORDS, _WAITING_BYTES))
+        if 0 < len(records) < POLL_RECORDS:
             self._next_poll_at = loop.time() + self._pace
         self._add(records)
 

@@ -20,7 +20,6 @@ SECRET_REFERENCE: Final = re.compile(r"\$\{secret:([A-Za-z][A-Za-z0-9_-]{0,63})\
 ToolsetType = Literal["mcp", "openapi", "http"]
 ToolsetName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
 ToolName = Annotated[str, Field(min_length=1, max_length=150)]
-SecretName = Annotated[str, Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$")]
 HeaderName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
 HeaderValue = Annotated[str, Field(max_length=8_000, pattern=r"^[^\x00-\x08\x0a-\x1f\x7f]*$")]
 Headers = Annotated[dict[HeaderName, HeaderValue], Field(max_length=50)]
