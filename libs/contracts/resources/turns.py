@@ -3,6 +3,8 @@
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
 
+import operator
+from functools import partial
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
@@ -120,10 +122,6 @@ class ToolCallRecord(WireModel):
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 
 
-def _is_stop(reason: str) -> bool:
-    return reason == "stop"
-
-
 class Reply(WireModel):
     """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
 
@@ -151,7 +149,7 @@ class ExecuteReply(Attribution):
     usage: Usage
     config_hash: str
     warnings: list[str] = []
-    finish_reason: FinishReason = Field(default="stop", exclude_if=_is_stop)
+    finish_reason: FinishReason = Field(default="stop", exclude_if=partial(operator.eq, "stop"))
 
 
 class RequiredAction(WireModel):
@@ -215,7 +213,7 @@ class Turn(WireModel):
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
     blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
-    toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
+    toolsets: list[TurnToolset] = Field(default=[], exclude_if=operator.not_)
     """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """Options as they were given (``TurnOptions``); left out when there were none."""
@@ -254,7 +252,7 @@ class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
 
     position: int
     user_message_id: str
-    blocked_by: BlockedBy | None = Field(default=None, exclude_if=lambda turn: turn is None)
+    blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
 
 
 class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):
