@@ -116,6 +116,7 @@ router = public_router("/usage", "Usage")
 
 @router.get(
     "/",
+    operation_id="usage.get",
     summary="Read usage",
     description=(
         "What ended turns took, failed and cancelled ones included: your own, with a `company:…` scope the company's."
