@@ -5,7 +5,7 @@ The subject and the causation id of a turn's events are the turn's id, which is 
 
 import operator
 from functools import partial
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -76,6 +76,20 @@ class ExecuteBody(StrictModel):
 
     Models refuse texts of white space only.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
+        "with options": {
+            "content": "Which ferries leave today?",
+            "options": {"instructions": "Answer in one sentence.", "temperature": 0, "stop": ["\n\n"]},
+        },
+        "blocks": {
+            "content": [
+                {"type": "text", "text": "What is on this picture?"},
+                {"type": "image_url", "image_url": {"url": "https://example.com/picture.png"}},
+            ]
+        },
+    }
 
     content: MessageText | MessageBlocks
     correlation_id: str | None = Field(default=None, pattern=CORRELATION_ID_PATTERN)
