@@ -1,5 +1,5 @@
-from libs.contracts.asyncapi import published_messages
 from libs.contracts.messages import Command
+from libs.contracts.registry import published_messages
 from tools.reference import events
 from tools.reference.pages import DOCS, pages
 
