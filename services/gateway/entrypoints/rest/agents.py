@@ -8,18 +8,20 @@ from fastapi import Depends, Security
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from libs.contracts.api.agents import (
-    Agent,
-    AgentConfiguration,
-    AgentVersion,
-    CreateAgentBody,
-    UpdateAgentBody,
-    ValidationReport,
-)
-from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import (
+    Agent,
+    AgentConfiguration,
+    AgentVersion,
+    CreateAgent,
+    CreateAgentBody,
+    DeleteAgent,
+    UpdateAgent,
+    UpdateAgentBody,
+    ValidationReport,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer, rendered
 from services.gateway.entrypoints.door.application import Upstream

@@ -9,19 +9,21 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from libs.contracts.api.artifacts import (
-    Artifact,
-    ArtifactPage,
-    ArtifactPreview,
-    ArtifactState,
-    ArtifactUrl,
-    PlatformCopy,
-)
-from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.errors import PermissionDenied
-from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.artifacts import (
+    Artifact,
+    ArtifactCopied,
+    ArtifactPage,
+    ArtifactPreview,
+    ArtifactRemoved,
+    ArtifactState,
+    ArtifactUrl,
+    CopyArtifactToPlatform,
+    PlatformCopy,
+    RemoveArtifactFromPlatform,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream

@@ -5,24 +5,22 @@ from typing import Annotated
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.files import (
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.resources.collections import (
+    AddCollectionFiles,
     Collection,
     CollectionFilesBody,
     CollectionFilesReply,
     CollectionPage,
-    CreateCollectionBody,
-    FilePage,
-    UpdateCollectionBody,
-)
-from libs.contracts.commands.ingestion import (
-    AddCollectionFiles,
     CreateCollection,
+    CreateCollectionBody,
     DeleteCollection,
     RemoveCollectionFile,
     UpdateCollection,
+    UpdateCollectionBody,
 )
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
+from libs.contracts.resources.files import FilePage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer, rendered, results_in
 from services.gateway.entrypoints.door.application import Upstream

@@ -7,10 +7,18 @@ from fastapi import Depends, Query, Request, Security
 from pydantic import Field
 from starlette.responses import Response
 
-from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileText, UploadedFiles
-from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.files import (
+    BulkBody,
+    BulkReply,
+    ChangeFiles,
+    DeleteFile,
+    File,
+    FilePage,
+    FileText,
+    UploadedFiles,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer, rendered, results_in
 from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream

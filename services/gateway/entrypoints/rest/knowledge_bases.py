@@ -6,26 +6,24 @@ import orjson
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.files import AvailableCollections
-from libs.contracts.api.knowledge import (
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.collections import AvailableCollections
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
     CreateKnowledgeBaseBody,
     DatasourcePage,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
     KnowledgeBase,
     KnowledgeBasePage,
     KnowledgeBaseState,
     SearchBody,
     SearchReply,
+    UpdateKnowledgeBase,
     UpdateKnowledgeBaseBody,
 )
-from libs.contracts.commands.ingestion import (
-    CreateKnowledgeBase,
-    DeleteKnowledgeBase,
-    IngestKnowledgeBase,
-    UpdateKnowledgeBase,
-)
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
 from services.gateway.entrypoints.door.application import Upstream

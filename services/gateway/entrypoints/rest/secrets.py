@@ -6,10 +6,9 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.toolsets import PutSecretBody, Secret, SecretPage
-from libs.contracts.commands.registry import DeleteSecret
 from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identity import Scope
+from libs.contracts.resources.secrets import DeleteSecret, PutSecretBody, Secret, SecretPage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
 from services.gateway.entrypoints.door.application import Upstream

@@ -7,19 +7,18 @@ from fastapi import Depends, Security
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import (
+from libs.contracts.errors import PermissionDenied
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.resources.messages import GivenHistory, HistoryMessage
+from libs.contracts.resources.sessions import (
     CreateSessionBody,
     ForkSessionBody,
-    GivenHistory,
-    HistoryMessage,
     Session,
+    SessionCreated,
     SessionCreatedReply,
     SessionPage,
 )
-from libs.contracts.errors import PermissionDenied
-from libs.contracts.events.runtime import SessionCreated
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream

@@ -8,18 +8,21 @@ from fastapi import Depends, Security
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from libs.contracts.api.toolsets import (
-    CallToolBody,
-    CallToolReply,
-    CreateToolsetBody,
-    Toolset,
-    ToolsetPage,
-    UpdateToolsetBody,
-)
-from libs.contracts.commands.registry import CreateToolset, DeleteToolset, RefreshToolset, UpdateToolset
 from libs.contracts.errors import NotFound, TooLarge
 from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
+from libs.contracts.resources.toolsets import (
+    CallToolBody,
+    CallToolReply,
+    CreateToolset,
+    CreateToolsetBody,
+    DeleteToolset,
+    RefreshToolset,
+    Toolset,
+    ToolsetPage,
+    UpdateToolset,
+    UpdateToolsetBody,
+)
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, entity_in, json_answer

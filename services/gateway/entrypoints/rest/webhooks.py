@@ -5,20 +5,23 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.webhooks import (
-    TEST_EVENT,
-    Delivery,
-    DeliveryPage,
-    IssuedWebhookReply,
-    Webhook,
-    WebhookPage,
-    WebhookStatus,
-)
-from libs.contracts.commands.timeline import DeleteWebhook, Redeliver, SendTestEvent, UpdateWebhook
-from libs.contracts.events.timeline import WebhookDeliveryRequested
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
+from libs.contracts.resources.webhooks import (
+    TEST_EVENT,
+    DeleteWebhook,
+    Delivery,
+    DeliveryPage,
+    IssuedWebhookReply,
+    Redeliver,
+    SendTestEvent,
+    UpdateWebhook,
+    Webhook,
+    WebhookDeliveryRequested,
+    WebhookPage,
+    WebhookStatus,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.door.answers import json_answer
