@@ -1,4 +1,4 @@
-"""The setting that lets a service connect to networks of the operator."""
+"""The setting that allows connections to the operator's networks."""
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
@@ -8,7 +8,7 @@ from libs.outbound._resolver import GuardedResolver
 
 
 class OutboundSettings(BaseSettings):
-    """Mixin of the settings of services that call addresses of users."""
+    """Settings mixin for services that call user-supplied addresses."""
 
     outbound_networks: str = Field(
         "",

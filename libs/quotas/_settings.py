@@ -1,4 +1,4 @@
-"""The settings with the limits of companies, which every service of an installation is given alike."""
+"""Company limits, set identically for every service of an installation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,19 +23,19 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """Limits by name: the ``usual`` ones, and those of companies with limits of their own, by the company's id."""
+    """Limits by name: the ``usual`` ones, and by company id the limits of companies with custom ones."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]
 
     def of(self, company_id: str, name: str) -> int | None:
-        """None where there is no limit."""
+        """The company's limit; None if unlimited."""
         own = self.own.get(company_id)
         return own[name] if own is not None and name in own else self.usual.get(name)
 
 
 class QuotaSettings(BaseSettings):
-    """Mixin of the settings of services that hold companies to limits. 0 stands for no limit."""
+    """Settings mixin for services that enforce company limits. 0 means unlimited."""
 
     company_requests_per_minute: int = Field(
         60_000,
@@ -84,7 +84,7 @@ class QuotaSettings(BaseSettings):
 
 
 def _parse(text: str) -> dict[str, dict[str, int | None]]:
-    """``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
+    """Parses ``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
     if not text.strip():
         return {}
     try:

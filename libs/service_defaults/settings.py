@@ -12,7 +12,7 @@ _SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
-    """Settings of the whole installation come from ``AES_…``, a service's own from ``AES_<SERVICE>_…``.
+    """Installation-wide settings come from ``AES_…``, a service's own from ``AES_<SERVICE>_…``.
 
     A subclass sets the latter as ``env_prefix``.
     """
@@ -78,7 +78,7 @@ class ServiceSettings(KafkaSettings):
     tombstone_days: int = Field(
         35, ge=9, le=3650, description="How long deletions are remembered; at least 9 and `AES_TIMELINE_DAYS`."
     )
-    """Longer than commands and events are kept anywhere: what is redelivered still meets the tombstone."""
+    """Longer than any retention of commands and events, so that a redelivery still finds the tombstone."""
     shutdown_grace_seconds: float = Field(
         10.0, gt=0, le=600, description="Time to stop after SIGTERM, three quarters of it for running work."
     )
@@ -98,11 +98,11 @@ class ServiceSettings(KafkaSettings):
         return keys
 
     def signing_keys(self) -> tuple[str, ...]:
-        """The first one signs; signatures by any of them are accepted."""
+        """The first key signs; signatures by any key are accepted."""
         return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
 
     def addresses(self) -> dict[str, str]:
-        """Base URLs of the internal APIs by service; empty for one that is not installed."""
+        """Base URLs of the internal APIs by service; empty for a service that isn't installed."""
         return {
             "gateway": self.gateway_url,
             "registry": self.registry_url,

@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from libs.contracts.api.knowledge import Engine
+from libs.contracts.resources.knowledge_bases import Engine
 from libs.quotas import QuotaSettings
 from libs.service_defaults import ServiceSettings
 
