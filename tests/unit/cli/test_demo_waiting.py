@@ -31,7 +31,7 @@ class Service(FakeService):
         self.rounds = list(rounds)
         self.answers: dict[str, Any] = {}
         self.status = status
-        self.reply = document(models.TurnCompleted, turn_id="t1", response={"content": "735"})
+        self.reply = document(models.ExecuteReply, turn_id="t1", response={"content": "735"})
         self.on("POST", "/sessions/", document(models.SessionCreatedReply, session_id="s1"))
         self.on("POST", "/runtime/s1/execute/", lambda _: self._executed())
         self.on("GET", PLACE, lambda _: self._turn())
@@ -75,7 +75,7 @@ def test_it_allows_one_call_and_makes_the_other_after_a_restart() -> None:
     assert service.answers == {"a1": {"decision": "approve"}, "a2": {"output": {"crossing": 4711, "free_seats": 118}}}
     assert restarts == [0], "once, before anything is answered"
     assert len(service.calls("POST", "/runtime/s1/execute/")) == 1
-    for told in ("a person to allow calculator", "this program to run free_seats", "still waiting", "735"):
+    for told in ("a person to approve calculator", "this program to run free_seats", "still waits", "735"):
         assert told in shown
     assert talk.turns[0]["turn_id"] == "t1"
     assert max(map(len, shown.splitlines())) <= 80

@@ -38,7 +38,7 @@ _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 @router.get(
     "/me/",
     operation_id="me.get",
-    summary="Who am I",
+    summary="Get the caller",
     description="With a public key what pages may do with it: whose it is they are not told, nor the company's limits.",
     responses={200: answer("The caller.", Me)},
 )
