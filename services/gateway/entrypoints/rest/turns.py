@@ -11,9 +11,10 @@ from starlette.responses import Response
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
+from libs.contracts.replies import ExecuteReply
 from libs.contracts.resources.actions import ActionPage, ResolveActionBody
 from libs.contracts.resources.messages import MessagePage
-from libs.contracts.resources.turns import ExecuteBody, ExecuteReply, Turn, TurnAccepted
+from libs.contracts.resources.turns import ExecuteBody, Turn, TurnAccepted
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply

@@ -18,7 +18,7 @@ from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
 from libs.contracts.registry import published_messages
-from libs.contracts.resources.turns import ExecuteReply
+from libs.contracts.replies import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
 from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
