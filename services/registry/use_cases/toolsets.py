@@ -50,7 +50,7 @@ class FoundTools:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeToolsets:
+class Toolsets:
     """``permits``: targets that are asked at the same time, shared fairly among companies."""
 
     reader: PostgresToolsetReader
@@ -65,7 +65,9 @@ class ChangeToolsets:
             raise Conflict(f"There is a toolset named {name!r} already")
         return await self._find(command.toolset, context.identity, based_on=0, check_settings=True)
 
-    async def add(self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools) -> None:
+    async def create(
+        self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
+    ) -> None:
         """The toolset's id is the command's. Raises ``Conflict``."""
         toolset = new_toolset(
             toolset_id=context.command_id,
@@ -90,7 +92,7 @@ class ChangeToolsets:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
         return await self._find(toolset.body, context.identity, based_on=toolset.version, check_settings=False)
 
-    async def change(
+    async def update(
         self,
         transaction: Transaction,
         command: UpdateToolset | RefreshToolset,
@@ -110,7 +112,7 @@ class ChangeToolsets:
         event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed
         transaction.emit(event(toolset=after.public()), subject=after.id)
 
-    async def remove(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
+    async def delete(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
         """Agents that name it go on without its tools. Raises ``ToolsetNotFound``."""
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
