@@ -14,10 +14,10 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from libs.contracts.asyncapi import published_messages
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.contracts.messages import public_name
+from libs.contracts.registry import published_messages
 from libs.contracts.resources.turns import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
