@@ -26,31 +26,37 @@ _ROOT = Path(__file__).resolve().parents[2]
 _PACKAGE = Path(__file__).parent / "aes_client"
 sys.path.insert(0, str(_ROOT))
 
-from libs.contracts.api.agents import StrictModel  # noqa: E402
 from libs.contracts.messages import Event, Message, public_name  # noqa: E402
+from libs.contracts.models import StrictModel  # noqa: E402
 from libs.contracts.timestamps import Timestamp  # noqa: E402
 
 _MODULES = (
     "libs.contracts.errors",
-    "libs.contracts.api.agents",
-    "libs.contracts.api.sessions",
-    "libs.contracts.api.files",
-    "libs.contracts.api.knowledge",
-    "libs.contracts.api.artifacts",
-    "libs.contracts.api.toolsets",
+    "libs.contracts.citations",
+    "libs.contracts.resources.agents",
+    "libs.contracts.resources.messages",
+    "libs.contracts.resources.sessions",
+    "libs.contracts.resources.turns",
+    "libs.contracts.resources.actions",
+    "libs.contracts.resources.files",
+    "libs.contracts.resources.collections",
+    "libs.contracts.resources.knowledge_bases",
+    "libs.contracts.resources.artifacts",
+    "libs.contracts.resources.toolsets",
+    "libs.contracts.resources.secrets",
     "libs.contracts.resources.budgets",
     "libs.contracts.resources.retention",
-    "libs.contracts.events.runtime",
     "services.gateway.entrypoints.rest.operations_schemas",
     "services.gateway.entrypoints.rest.schemas",
-    "libs.contracts.api.usage",
-    "libs.contracts.api.webhooks",
+    "libs.contracts.resources.usage",
+    "libs.contracts.resources.webhooks",
     "services.gateway.entrypoints.rest.webhook_schemas",
 )
 # Bases without meaning of their own, and bodies between services.
 _LEFT_OUT = frozenset(
-    {"StrictModel", "WireModel", "TurnEvent", "ArtifactRecord", "ArtifactText", "ArtifactPassage", "ArtifactPassages"}
-    | {"ArtifactSearchBody", "ArtifactLinkBody", "ErrorBody", "HistoryMessage"}
+    {"TurnEvent", "RunEvent", "ArtifactEvent", "ArtifactIndexEvent", "ArtifactRecord", "ArtifactText"}
+    | {"ArtifactPassage", "ArtifactPassages", "ArtifactSearchBody", "ArtifactLinkBody", "ErrorBody", "HistoryMessage"}
+    | {"SessionBeginning", "ClientCalls", "SealedSecret"}
 )
 _DISCRIMINATORS = frozenset({"McpToolsetType", "OpenApiToolsetType", "HttpToolsetType"})
 _HEAD = '"""{}\n\nMade by `generate.py` from the contracts of the service: change those.\n"""\n\n'

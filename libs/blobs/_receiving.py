@@ -10,8 +10,8 @@ import structlog
 
 from libs.blobs._keys import original_key
 from libs.blobs._rows import ReceivedFile, keep
-from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature
 from libs.contracts.errors import Conflict, ErrorDetail, TooLarge, ValidationFailed
+from libs.contracts.file_types import HEAD_BYTES, FileType, check_signature
 from libs.contracts.identifiers import new_id
 from libs.objects import ObjectStore
 from libs.persistence import Connection, Database

@@ -11,7 +11,6 @@ import structlog
 from pydantic import ValidationError
 
 from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
-from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.messages import (
     Command,
     CommandContext,
@@ -22,6 +21,8 @@ from libs.contracts.messages import (
     MessageContext,
     envelope_from,
 )
+from libs.contracts.resources.connections import ConnectionDeleted
+from libs.contracts.resources.keys import ApiKeyRevoked
 from libs.contracts.timestamps import parse_time
 from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import _inbox as inbox

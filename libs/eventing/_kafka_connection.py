@@ -154,14 +154,40 @@ class KafkaSettings(BaseSettings):
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
-    kafka_bootstrap_servers: str = Field("127.0.0.1:9092", validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS")
-    kafka_security_protocol: SecurityProtocol = Field("plaintext", validation_alias="AES_KAFKA_SECURITY_PROTOCOL")
-    kafka_sasl_mechanism: SaslMechanism = Field("SCRAM-SHA-512", validation_alias="AES_KAFKA_SASL_MECHANISM")
-    kafka_username: str = Field("", validation_alias="AES_KAFKA_USERNAME")
-    kafka_password: SecretStr = Field(SecretStr(""), validation_alias="AES_KAFKA_PASSWORD")
-    kafka_ca_file: str = Field("", validation_alias="AES_KAFKA_CA_FILE")
-    kafka_certificate_file: str = Field("", validation_alias="AES_KAFKA_CERTIFICATE_FILE")
-    kafka_key_file: str = Field("", validation_alias="AES_KAFKA_KEY_FILE")
+    kafka_bootstrap_servers: str = Field(
+        "127.0.0.1:9092",
+        validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS",
+        description="Brokers as host:port, separated by commas.",
+    )
+    kafka_security_protocol: SecurityProtocol = Field(
+        "plaintext",
+        validation_alias="AES_KAFKA_SECURITY_PROTOCOL",
+        description="`plaintext`, `ssl` (TLS), `sasl_plaintext` (password) or `sasl_ssl` (both).",
+    )
+    kafka_sasl_mechanism: SaslMechanism = Field(
+        "SCRAM-SHA-512",
+        validation_alias="AES_KAFKA_SASL_MECHANISM",
+        description="`SCRAM-SHA-512`, `SCRAM-SHA-256` or `PLAIN`.",
+    )
+    kafka_username: str = Field(
+        "", validation_alias="AES_KAFKA_USERNAME", description="User name; required with `sasl_…`."
+    )
+    kafka_password: SecretStr = Field(
+        SecretStr(""), validation_alias="AES_KAFKA_PASSWORD", description="Secret; required with `sasl_…`."
+    )
+    kafka_ca_file: str = Field(
+        "",
+        validation_alias="AES_KAFKA_CA_FILE",
+        description="PEM of the brokers' certificate authority; empty: the machine's authorities.",
+    )
+    kafka_certificate_file: str = Field(
+        "",
+        validation_alias="AES_KAFKA_CERTIFICATE_FILE",
+        description="PEM of this process's certificate, if brokers require one.",
+    )
+    kafka_key_file: str = Field(
+        "", validation_alias="AES_KAFKA_KEY_FILE", description="PEM of the certificate's key, without a password."
+    )
 
     @field_validator("kafka_security_protocol", mode="before")
     @classmethod

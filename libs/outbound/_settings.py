@@ -10,7 +10,11 @@ from libs.outbound._resolver import GuardedResolver
 class OutboundSettings(BaseSettings):
     """Settings mixin for services that call user-supplied addresses."""
 
-    outbound_networks: str = Field("", validation_alias="AES_OUTBOUND_NETWORKS")
+    outbound_networks: str = Field(
+        "",
+        validation_alias="AES_OUTBOUND_NETWORKS",
+        description="Private networks that users' addresses may lie in, such as `10.20.0.0/16,fd12::/16`.",
+    )
 
     @field_validator("outbound_networks")
     @classmethod

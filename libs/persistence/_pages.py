@@ -11,8 +11,8 @@ from uuid import UUID
 
 import orjson
 
-from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.pages import COUNTED, Page
 from libs.persistence._database import Connection, fetch_records, fetch_value
 
 _KEY: Final = "page_key_"

@@ -37,15 +37,40 @@ class CompanyLimits:
 class QuotaSettings(BaseSettings):
     """Settings mixin for services that enforce company limits. 0 means unlimited."""
 
-    company_requests_per_minute: int = Field(60_000, ge=0, validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE")
-    company_turns_per_minute: int = Field(30_000, ge=0, validation_alias="AES_COMPANY_TURNS_PER_MINUTE")
-    company_streams: int = Field(2_000, ge=0, validation_alias="AES_COMPANY_STREAMS")
-    company_api_keys: int = Field(1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS")
-    company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS")
-    company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES")
-    company_file_bytes: int = Field(1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES")
-    company_artifact_bytes: int = Field(1024 * _GIB, ge=0, validation_alias="AES_COMPANY_ARTIFACT_BYTES")
-    company_limits: str = Field("", validation_alias="AES_COMPANY_LIMITS")
+    company_requests_per_minute: int = Field(
+        60_000,
+        ge=0,
+        validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE",
+        description="Requests per minute, over all gateways.",
+    )
+    company_turns_per_minute: int = Field(
+        30_000,
+        ge=0,
+        validation_alias="AES_COMPANY_TURNS_PER_MINUTE",
+        description="Turns per minute, over all gateways.",
+    )
+    company_streams: int = Field(
+        2_000,
+        ge=0,
+        validation_alias="AES_COMPANY_STREAMS",
+        description="Open event streams and WebSockets, over all gateways.",
+    )
+    company_api_keys: int = Field(
+        1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS", description="Valid keys; the `aes` command may exceed it."
+    )
+    company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
+    company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")
+    company_file_bytes: int = Field(
+        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES", description="Bytes of files."
+    )
+    company_artifact_bytes: int = Field(
+        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_ARTIFACT_BYTES", description="Bytes of artifacts."
+    )
+    company_limits: str = Field(
+        "",
+        validation_alias="AES_COMPANY_LIMITS",
+        description='Overrides by company ID: `{"<id>": {"sessions": 500, "turns_per_minute": 60}}`.',
+    )
 
     @field_validator("company_limits")
     @classmethod

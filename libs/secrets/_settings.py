@@ -18,7 +18,11 @@ class SecretsSettings(BaseSettings):
 
     model_config = SettingsConfigDict(hide_input_in_errors=True)
 
-    secrets_key: SecretStr = Field(SecretStr(""), validation_alias="AES_SECRETS_KEY")
+    secrets_key: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="AES_SECRETS_KEY",
+        description="Encrypts stored secrets; empty: no webhooks or secrets.",
+    )
 
     @field_validator("secrets_key")
     @classmethod

@@ -15,7 +15,7 @@ from services.gateway.entrypoints.ag_ui.application import PREFIX as AG_UI
 from services.gateway.entrypoints.door.routes import PREFIX as API
 from services.gateway.entrypoints.mcp.application import PREFIX as MCP
 from services.gateway.entrypoints.openai.conventions import PREFIX as OPENAI
-from tests.contract.test_configuration_reference import variables
+from tools.reference.configuration import settings_of_services
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clients", "deploy", "docs", "examples", "libs", "services", "tests")
@@ -91,7 +91,11 @@ def documented_paths(text: str) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def read_variables() -> frozenset[str]:
-    found = {variable for _, variable, _ in variables()}
+    found = {
+        str(field.validation_alias or f"{settings.model_config['env_prefix']}{name}".upper())
+        for settings in settings_of_services()
+        for name, field in settings.model_fields.items()
+    }
     # The embedded stack makes the names of its ports.
     found |= {"AES_POSTGRES_PORT", "AES_KAFKA_PORT"}
     sources = [

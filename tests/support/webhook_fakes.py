@@ -5,10 +5,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
+from libs.contracts.resources.webhooks import DisabledReason, WebhookStatus
 from libs.secrets import SecretCipher, id_of
 from services.timeline.domain.deliveries import (
     Answer,

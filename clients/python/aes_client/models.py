@@ -126,6 +126,20 @@ class ErrorInfo(Model):
     retry_after: int | None = None
 
 
+class Citation(Model):
+    """A passage that a reply rests on."""
+
+    knowledge_base_id: str | None = None
+    knowledge_base_name: str | None = None
+    file_id: str | None = None
+    file_name: str | None = None
+    artifact_id: str | None = None
+    page: int | None = None
+    row: int | None = None
+    passage: str
+    score: float | None = None
+
+
 class ValidationReport(Model):
     """The findings of a validation; ``config_hash`` only for a valid configuration."""
 
@@ -164,6 +178,28 @@ class AgentVersion(Model):
     system_config: dict[str, Any]
     created_by: str
     created_at: datetime
+
+
+class RequestedToolCall(Model):
+    """A tool call that the model asked for and that has not been made."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class Message(Model):
+    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+
+    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    """
+
+    id: str
+    role: MessageRole
+    content: str
+    timestamp: datetime
+    content_blocks: list[dict[str, Any]] = []
+    turn_id: str | None = None
 
 
 class SessionCreatedReply(Model):
@@ -226,20 +262,6 @@ class ToolCallRecord(Model):
     output: str | None = None
 
 
-class Citation(Model):
-    """A passage that a reply rests on."""
-
-    knowledge_base_id: str | None = None
-    knowledge_base_name: str | None = None
-    file_id: str | None = None
-    file_name: str | None = None
-    artifact_id: str | None = None
-    page: int | None = None
-    row: int | None = None
-    passage: str
-    score: float | None = None
-
-
 class Reply(Model):
     """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
 
@@ -270,14 +292,6 @@ class ExecuteReply(Attribution):
     finish_reason: FinishReason = "stop"
 
 
-class RequestedToolCall(Model):
-    """A tool call that the model asked for and that has not been made."""
-
-    id: str
-    name: str
-    arguments: dict[str, Any]
-
-
 class RequiredAction(Model):
     """An answer from outside that a waiting turn needs before it goes on.
 
@@ -296,14 +310,6 @@ class BlockedBy(Model):
 
     turn_id: str
     required_actions: list[RequiredAction] = []
-
-
-class OpenAction(RequiredAction):
-    """An action of ``GET /actions/``, with the turn that waits for it."""
-
-    session_id: str
-    turn_id: str
-    created_at: datetime
 
 
 class TurnAccepted(Model):
@@ -354,18 +360,157 @@ class Turn(Model):
     finished_at: datetime | None = None
 
 
-class Message(Model):
-    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+class TurnQueued(Model):
+    """The turn waits for earlier turns of its session, or for a free worker.
 
-    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
     """
 
-    id: str
-    role: MessageRole
-    content: str
-    timestamp: datetime
-    content_blocks: list[dict[str, Any]] = []
-    turn_id: str | None = None
+    session_id: str
+    turn_id: str
+    position: int
+    user_message_id: str
+    blocked_by: BlockedBy | None = None
+
+
+class TurnStarted(Model):
+    session_id: str
+    turn_id: str
+    attempt: int
+    user_message_id: str
+
+
+class TurnRestarted(Model):
+    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
+
+    session_id: str
+    turn_id: str
+    attempt: int
+    resumed_from_step: int
+
+
+class TurnCompleted(ExecuteReply):
+    """The turn has ended with a reply. The payload is the body of the HTTP answer to ``execute``."""
+
+
+class TurnFailed(Attribution):
+    """``usage`` is that of the model's answers that were recorded or came with the failure."""
+
+    session_id: str
+    turn_id: str
+    error: ErrorInfo
+    usage: Usage = Usage(input_tokens=0, output_tokens=0, model_calls=0, tool_calls=0, seconds=0.0, cost=None)
+
+
+class TurnCancelled(Attribution):
+    """``usage`` is that of the model's answers that were recorded until then."""
+
+    session_id: str
+    turn_id: str
+    reason: str
+    usage: Usage = Usage(input_tokens=0, output_tokens=0, model_calls=0, tool_calls=0, seconds=0.0, cost=None)
+
+
+class ToolCallStarted(Model):
+    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    text_length: int = 0
+
+
+class ToolCallCompleted(Model):
+    session_id: str
+    turn_id: str
+    step: int
+    call_id: str
+    name: str
+    output: str
+
+
+class ToolCallFailed(Model):
+    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    call_id: str
+    name: str
+    reason: str
+
+
+class TurnActionRequired(Model):
+    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    action: RequiredAction
+
+
+class TurnActionResolved(Model):
+    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
+
+    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
+    approval once the call was made. The end of the turn closes its open actions without this event.
+    """
+
+    session_id: str
+    turn_id: str
+    action_id: str
+    kind: ActionKind
+    call_id: str
+    decision: TurnActionResolvedDecision | None = None
+    by: str = ""
+
+
+class OutputInvalid(Model):
+    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
+
+    session_id: str
+    turn_id: str
+    step: int
+    problems: list[str]
+    text_length: int = 0
+
+
+class CitationAdded(Model):
+    session_id: str
+    turn_id: str
+    citation: Citation
+
+
+class OutputTextDelta(Model):
+    """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
+
+    session_id: str
+    turn_id: str
+    attempt: int
+    step: int
+    offset: int
+    text: str
+
+
+class OutputTextDone(Model):
+    """A step's text is complete; ``length`` counts its characters."""
+
+    session_id: str
+    turn_id: str
+    attempt: int
+    step: int
+    length: int
+
+
+class OpenAction(RequiredAction):
+    """An action of ``GET /actions/``, with the turn that waits for it."""
+
+    session_id: str
+    turn_id: str
+    created_at: datetime
 
 
 class File(Model):
@@ -715,151 +860,6 @@ class Retention(Model):
 
     session_retention_days: int | None
     default_session_retention_days: int | None
-
-
-class TurnQueued(Model):
-    """The turn waits for earlier turns of its session, or for a free worker.
-
-    ``blocked_by``: the earlier turn when it waits for answers, without which none of the session goes on.
-    """
-
-    session_id: str
-    turn_id: str
-    position: int
-    user_message_id: str
-    blocked_by: BlockedBy | None = None
-
-
-class TurnStarted(Model):
-    session_id: str
-    turn_id: str
-    attempt: int
-    user_message_id: str
-
-
-class TurnRestarted(Model):
-    """Another worker has taken over the turn. Consumers discard text of steps after ``resumed_from_step``."""
-
-    session_id: str
-    turn_id: str
-    attempt: int
-    resumed_from_step: int
-
-
-class TurnCompleted(ExecuteReply):
-    """The turn has ended with a reply. The payload is the body of the HTTP answer to ``execute``."""
-
-
-class TurnFailed(Attribution):
-    """``usage`` is that of the model's answers that were recorded or came with the failure."""
-
-    session_id: str
-    turn_id: str
-    error: ErrorInfo
-    usage: Usage = Usage(input_tokens=0, output_tokens=0, model_calls=0, tool_calls=0, seconds=0.0, cost=None)
-
-
-class TurnCancelled(Attribution):
-    """``usage`` is that of the model's answers that were recorded until then."""
-
-    session_id: str
-    turn_id: str
-    reason: str
-    usage: Usage = Usage(input_tokens=0, output_tokens=0, model_calls=0, tool_calls=0, seconds=0.0, cost=None)
-
-
-class ToolCallStarted(Model):
-    """A call that the model asked for. ``text_length``, on a step's first call: characters of the step's text."""
-
-    session_id: str
-    turn_id: str
-    step: int
-    call_id: str
-    name: str
-    arguments: dict[str, Any]
-    text_length: int = 0
-
-
-class ToolCallCompleted(Model):
-    session_id: str
-    turn_id: str
-    step: int
-    call_id: str
-    name: str
-    output: str
-
-
-class ToolCallFailed(Model):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
-
-    session_id: str
-    turn_id: str
-    step: int
-    call_id: str
-    name: str
-    reason: str
-
-
-class TurnActionRequired(Model):
-    """The turn waits for an answer to this action. A turn may wait for several; it goes on when all are resolved."""
-
-    session_id: str
-    turn_id: str
-    step: int
-    action: RequiredAction
-
-
-class TurnActionResolved(Model):
-    """An action was answered, or has expired. ``decision`` is null for a tool's result, ``by`` empty for an expiry.
-
-    A result, a denial and an expiry are followed by the call's ``tool_call.completed`` or ``tool_call.failed``, an
-    approval once the call was made. The end of the turn closes its open actions without this event.
-    """
-
-    session_id: str
-    turn_id: str
-    action_id: str
-    kind: ActionKind
-    call_id: str
-    decision: TurnActionResolvedDecision | None = None
-    by: str = ""
-
-
-class OutputInvalid(Model):
-    """The model's answer does not fit the output schema, and it is asked again. ``text_length``: as for tool calls."""
-
-    session_id: str
-    turn_id: str
-    step: int
-    problems: list[str]
-    text_length: int = 0
-
-
-class CitationAdded(Model):
-    session_id: str
-    turn_id: str
-    citation: Citation
-
-
-class OutputTextDelta(Model):
-    """A piece of the text of one step; ``offset`` counts characters from the step's beginning."""
-
-    session_id: str
-    turn_id: str
-    attempt: int
-    step: int
-    offset: int
-    text: str
-
-
-class OutputTextDone(Model):
-    """A step's text is complete; ``length`` counts its characters."""
-
-    session_id: str
-    turn_id: str
-    attempt: int
-    step: int
-    length: int
 
 
 class Replica(Model):

@@ -125,20 +125,6 @@ class UpdateAgentBody(TypedDict, total=False):
     entry_point: str | None
 
 
-class AgentReference(TypedDict, total=False):
-    """A stored agent named by exactly one of its id and its key (``POST /sessions/``)."""
-
-    agent_id: str | None
-    agent_key: str | None
-
-
-class ForkSessionBody(TypedDict, total=False):
-    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
-
-    up_to_turn_id: str | None
-    before_turn_id: str | None
-
-
 class TextBlock(TypedDict, total=False):
     type: Required[Literal["text"]]
     text: Required[str]
@@ -176,6 +162,70 @@ class ImageBlock(TypedDict, total=False):
     detail: ImageDetail | None
 
 
+class GivenToolCall(TypedDict, total=False):
+    """A tool call of a given message. ``id``: unique in the conversation."""
+
+    id: Required[str]
+    name: Required[str]
+    arguments: Required[dict[str, Any]]
+
+
+class GivenMessage(TypedDict, total=False):
+    """A message of a conversation that took place elsewhere.
+
+    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
+    message before it.
+    """
+
+    role: Required[Literal["user", "assistant", "tool"]]
+    content: Required[str | list[TextBlock | ImageUrlBlock]]
+    tool_calls: list[GivenToolCall]
+    tool_call_id: str | None
+
+
+class GivenHistory(TypedDict, total=False):
+    """The conversation that a session begins with, oldest message first."""
+
+    messages: list[GivenMessage]
+
+
+class AgentReference(TypedDict, total=False):
+    """A stored agent named by exactly one of its id and its key (``POST /sessions/``)."""
+
+    agent_id: str | None
+    agent_key: str | None
+
+
+class ForkSessionBody(TypedDict, total=False):
+    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
+
+    up_to_turn_id: str | None
+    before_turn_id: str | None
+
+
+class ConfiguredSession(TypedDict, total=False):
+    """``POST /sessions/`` with an agent of its own."""
+
+    messages: list[GivenMessage]
+    name: Required[str]
+    agent_type: Required[Literal["llm_agent", "react_agent"]]
+    system_prompt: str
+    llm_config: LlmConfig
+    tools: list[str]
+    knowledge_bases: list[str | KnowledgeBaseLink]
+    tool_policies: dict[str, ToolPolicy]
+    client_tools: list[ClientTool]
+    output_schema: dict[str, Any] | None
+
+
+class ReferencedSession(TypedDict, total=False):
+    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+
+    messages: list[GivenMessage]
+    agent_id: str | None
+    agent_key: str | None
+
+
 class NamedTool(TypedDict, total=False):
     """A tool that the model has to call."""
 
@@ -211,56 +261,6 @@ class ExecuteBody(TypedDict, total=False):
     content: Required[str | list[TextBlock | ImageUrlBlock | FileBlock | ImageBlock]]
     correlation_id: str | None
     options: TurnOptions | None
-
-
-class GivenToolCall(TypedDict, total=False):
-    """A tool call of a given message. ``id``: unique in the conversation."""
-
-    id: Required[str]
-    name: Required[str]
-    arguments: Required[dict[str, Any]]
-
-
-class GivenMessage(TypedDict, total=False):
-    """A message of a conversation that took place elsewhere.
-
-    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
-    message before it.
-    """
-
-    role: Required[Literal["user", "assistant", "tool"]]
-    content: Required[str | list[TextBlock | ImageUrlBlock]]
-    tool_calls: list[GivenToolCall]
-    tool_call_id: str | None
-
-
-class GivenHistory(TypedDict, total=False):
-    """The conversation that a session begins with, oldest message first."""
-
-    messages: list[GivenMessage]
-
-
-class ConfiguredSession(TypedDict, total=False):
-    """``POST /sessions/`` with an agent of its own."""
-
-    messages: list[GivenMessage]
-    name: Required[str]
-    agent_type: Required[Literal["llm_agent", "react_agent"]]
-    system_prompt: str
-    llm_config: LlmConfig
-    tools: list[str]
-    knowledge_bases: list[str | KnowledgeBaseLink]
-    tool_policies: dict[str, ToolPolicy]
-    client_tools: list[ClientTool]
-    output_schema: dict[str, Any] | None
-
-
-class ReferencedSession(TypedDict, total=False):
-    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
-
-    messages: list[GivenMessage]
-    agent_id: str | None
-    agent_key: str | None
 
 
 class ResolveActionBody(TypedDict, total=False):

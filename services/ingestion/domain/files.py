@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from libs.contracts.api.files import File, FileStatus
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.files import File, FileStatus
 from services.ingestion.domain.parsing import Reason
 
 

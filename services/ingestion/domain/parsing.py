@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Protocol
 
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 

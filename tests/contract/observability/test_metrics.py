@@ -13,7 +13,7 @@ import yaml
 from prometheus_client import REGISTRY
 
 from tests.contract.observability.queries import asked_for, grouped_by
-from tests.support.metric_registry import ROOT, declared_metrics
+from tools.reference.metrics import ROOT, declared_metrics
 
 OBSERVABILITY = ROOT / "deploy" / "observability"
 PROMETHEUS = OBSERVABILITY / "prometheus"

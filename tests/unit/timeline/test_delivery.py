@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.resources.webhooks import DisabledReason, WebhookStatus
 from libs.secrets import SecretCipher
 from services.timeline.domain.deliveries import DeliveryStatus
 from tests.support.waiting import until

@@ -8,11 +8,11 @@ from fastapi import Depends, Security
 from pydantic import Field
 from starlette.responses import Response
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import HistoryMessage, Message, Session
-from libs.contracts.commands.runtime import NO_AGENT
 from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identity import Scope
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.messages import HistoryMessage, Message
+from libs.contracts.resources.sessions import NO_AGENT, Session
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer

@@ -6,12 +6,18 @@ import orjson
 from fastapi import Depends, Query, Security
 from starlette.responses import Response
 
-from libs.contracts.api.files import FileText
-from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
-from libs.contracts.commands.ingestion import CreateKnowledgeBase, DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.files import FileText
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    KnowledgeBase,
+    KnowledgeBasePage,
+    SearchReply,
+    UpdateKnowledgeBase,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.door.answers import Owners, entity_in, json_answer

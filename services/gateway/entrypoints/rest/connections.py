@@ -29,6 +29,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
 
 @router.post(
     "/",
+    operation_id="connections.create",
     summary="Make a connection",
     description=(
         "A public key that pages of the allowed origins may use to talk to one agent: to open sessions"
@@ -59,6 +60,7 @@ async def create_connection(
 
 @router.get(
     "/",
+    operation_id="connections.list",
     summary="List connections",
     description="Your own; with a `company:…` scope all of the company.",
     responses={200: answer("Connections, newest first.", ConnectionPage)},
@@ -69,7 +71,12 @@ async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) 
     return json_answer(shown.model_dump_json().encode())
 
 
-@router.get("/{id}/", summary="Get a connection", responses={200: answer("The connection.", Connection), **errors(404)})
+@router.get(
+    "/{id}/",
+    operation_id="connections.get",
+    summary="Get a connection",
+    responses={200: answer("The connection.", Connection), **errors(404)},
+)
 async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Response:
     connection = await resources.connections.get(caller.identity, id)
     return json_answer(_shown(connection).model_dump_json().encode())
@@ -77,6 +84,7 @@ async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Re
 
 @router.delete(
     "/{id}/",
+    operation_id="connections.delete",
     summary="Delete a connection",
     description="Its key stops working at once, and open streams of its visitors end. Sessions stay.",
     status_code=204,

@@ -38,6 +38,7 @@ _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 
 @router.get(
     "/me/",
+    operation_id="me.get",
     summary="Who am I",
     description="With a public key what pages may do with it: whose it is they are not told, nor the company's limits.",
     responses={200: answer("The caller.", Me)},
@@ -60,6 +61,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
 
 @router.get(
     "/api-keys/",
+    operation_id="api_keys.list",
     summary="List API keys",
     description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
     responses={200: answer("Keys, newest first.", KeyPage)},
@@ -72,6 +74,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
 
 @router.post(
     "/api-keys/",
+    operation_id="api_keys.create",
     summary="Make an API key",
     description=(
         f"{_ONCE} A key cannot be given scopes that its maker lacks. Without `scopes` it gets its maker's, those of the"
@@ -97,6 +100,7 @@ async def create_api_key(
 
 @router.delete(
     "/api-keys/{id}/",
+    operation_id="api_keys.revoke",
     summary="Revoke an API key",
     description="It stops working at once, and its open streams end.",
     status_code=204,
@@ -109,6 +113,7 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
 
 @router.post(
     "/api-keys/{id}/rotate/",
+    operation_id="api_keys.rotate",
     summary="Replace an API key",
     description=f"The old key and the new one are both valid for a grace period. {_ONCE}",
     status_code=201,
@@ -127,6 +132,7 @@ async def rotate_api_key(
 
 @router.post(
     "/auth/token/",
+    operation_id="tokens.create",
     summary="Make a bearer token",
     description=(
         "A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its"

@@ -6,26 +6,24 @@ import orjson
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.files import AvailableCollections
-from libs.contracts.api.knowledge import (
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.collections import AvailableCollections
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
     CreateKnowledgeBaseBody,
     DatasourcePage,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
     KnowledgeBase,
     KnowledgeBasePage,
     KnowledgeBaseState,
     SearchBody,
     SearchReply,
+    UpdateKnowledgeBase,
     UpdateKnowledgeBaseBody,
 )
-from libs.contracts.commands.ingestion import (
-    CreateKnowledgeBase,
-    DeleteKnowledgeBase,
-    IngestKnowledgeBase,
-    UpdateKnowledgeBase,
-)
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
 from services.gateway.entrypoints.door.application import Upstream
@@ -49,6 +47,7 @@ class IngestBody(StrictModel):
 
 @router.get(
     "/",
+    operation_id="knowledge_bases.list",
     summary="List knowledge bases",
     responses={200: answer("Knowledge bases, newest first.", KnowledgeBasePage)},
 )
@@ -58,6 +57,7 @@ async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -
 
 @router.get(
     "/available-collections/",
+    operation_id="knowledge_bases.available_collections",
     summary="List what a knowledge base can be made from",
     responses={200: answer("All collections.", AvailableCollections)},
 )
@@ -67,6 +67,7 @@ async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Up
 
 @router.get(
     "/{kb_id:name}/datasources/",
+    operation_id="knowledge_bases.datasources",
     summary="List the datasources of a knowledge base",
     responses={200: answer("Files and how far each is.", DatasourcePage), **errors(404)},
 )
@@ -76,6 +77,7 @@ async def list_datasources(kb_id: str, caller: Reader, page: Page, upstream: Ups
 
 @router.get(
     "/{kb_id:name}/",
+    operation_id="knowledge_bases.get",
     summary="Get a knowledge base",
     responses={200: answer("The knowledge base.", KnowledgeBase), **errors(404)},
 )
@@ -85,6 +87,7 @@ async def get_knowledge_base(kb_id: str, caller: Reader, upstream: Upstream) -> 
 
 @router.get(
     "/{kb_id:name}/check_status/",
+    operation_id="knowledge_bases.check_status",
     summary="Follow an ingestion",
     description="`status_updated` tells whether the status changed since you last asked.",
     responses={200: answer("How far it is.", KnowledgeBaseState), **errors(404)},
@@ -95,6 +98,7 @@ async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upst
 
 @router.post(
     "/{kb_id:name}/search/",
+    operation_id="knowledge_bases.search",
     summary="Search a knowledge base",
     responses={200: answer("Passages, best first.", SearchReply), **errors(404)},
 )
@@ -110,6 +114,7 @@ async def search_knowledge_base(
 
 @router.post(
     "/",
+    operation_id="knowledge_bases.create",
     summary="Make a knowledge base",
     description="Its first ingestion begins at once, unless `ingest` is false.",
     status_code=201,
@@ -129,6 +134,7 @@ async def create_knowledge_base(
 
 @router.patch(
     "/{kb_id:name}/",
+    operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
     description="Other content and settings take effect with the next ingestion.",
     responses={200: answer("The knowledge base as it is now.", KnowledgeBase), **errors(404)},
@@ -149,6 +155,7 @@ async def update_knowledge_base(
 
 @router.post(
     "/{kb_id:name}/ingest/",
+    operation_id="knowledge_bases.ingest",
     summary="Ingest again",
     description="Takes up what is new, changed or failed, and drops what was taken out or deleted.",
     responses={200: answer("The ingestion has begun.", KnowledgeBase), **errors(404)},
@@ -166,6 +173,7 @@ async def ingest_knowledge_base(
 
 @router.delete(
     "/{kb_id:name}/",
+    operation_id="knowledge_bases.delete",
     summary="Delete a knowledge base",
     description="Its indexed content goes; collections and files remain.",
     status_code=204,

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from libs.contracts.api.agents import AgentVersion, StrictModel
-from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
 from libs.contracts.identity import Scope
+from libs.contracts.models import StrictModel
 from libs.contracts.origins import ORIGIN_PATTERN, canonical_origin
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.agents import AgentVersion
 from libs.contracts.timestamps import Timestamp, parse_time
 from services.gateway.domain.accounts import LONGEST_TOKEN_SECONDS
 from services.gateway.domain.connections import PUBLIC_SCOPES

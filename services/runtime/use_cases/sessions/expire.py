@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
 from services.runtime.domain.retention import SessionPlace
 from services.runtime.domain.sessions import LockedSession, SessionWriter

@@ -1,21 +1,6 @@
-"""Events of the gateway: credentials."""
+"""Connections: keys for web pages, for visitors of one agent."""
 
 from libs.contracts.messages import Event
-
-
-class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
-    """``replaces``: the key that it was made from by a rotation, which ends after its grace."""
-
-    key_id: str
-    prefix: str
-    user_id: str
-    replaces: str | None = None
-
-
-class ApiKeyRevoked(Event, type="aes.gateway.api_key.revoked.v1"):
-    """A key was revoked. Every gateway replica removes it from its cache."""
-
-    key_id: str
 
 
 class ConnectionCreated(Event, type="aes.gateway.connection.created.v1"):

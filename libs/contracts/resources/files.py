@@ -1,18 +1,17 @@
-"""Files and collections."""
+"""Files of a company."""
 
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from libs.contracts.api.agents import Name, StrictModel
-from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import Id, StrictModel
+from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 FileStatus = Literal["active", "inactive"]
-CollectionStatus = Literal["pending", "running", "completed", "failed"]
 BulkOperation = Literal["delete", "update_tags", "change_status"]
-Id = Annotated[str, Field(min_length=1, max_length=200)]
 FileIds = Annotated[list[Id], Field(min_length=1, max_length=1000)]
 Tag = Annotated[str, Field(min_length=1, max_length=100)]
 
@@ -93,54 +92,45 @@ class BulkReply(BaseModel):
     results: list[FileResult]
 
 
-class CreateCollectionBody(StrictModel):
-    name: Name
-    description: str = Field(default="", max_length=10_000)
+class FileUploaded(Event, type="aes.ingestion.file.uploaded.v1"):
+    file: File
 
 
-class UpdateCollectionBody(StrictModel):
-    name: Name | None = None
-    description: str | None = Field(default=None, max_length=10_000)
+class FileUpdated(Event, type="aes.ingestion.file.updated.v1"):
+    """Tags or status of a file changed."""
+
+    file: File
 
 
-class Collection(BaseModel):
-    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+class FileDeleted(Event, type="aes.ingestion.file.deleted.v1"):
+    file_id: str
 
-    id: str
+
+class FilesChanged(Event, type="aes.ingestion.file.bulk_changed.v1"):
+    """The outcome of a bulk operation, file by file."""
+
+    operation: str
+    reply: BulkReply
+
+
+class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDeleted,), subject="file_id"):
+    file_id: str
+
+
+class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,)):
+    """Copy an artifact to a new file with this id. Its bytes are fetched from the artifacts service."""
+
+    file_id: str
+    artifact_id: str
+    session_id: str
     name: str
-    description: str
-    status: CollectionStatus
-    progress: int
-    data_source_count: int
-    total_size: int
-    created_at: Timestamp
-    updated_at: Timestamp
+    content_type: str
 
 
-class CollectionPage(ListPage):
-    collections: list[Collection]
+class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(FilesChanged,)):
+    """Apply one operation to many files. Each file succeeds or fails on its own."""
 
-
-class CollectionFilesBody(StrictModel):
-    file_ids: FileIds
-
-
-class CollectionFilesReply(BaseModel):
-    success: bool
-    added: int
-    failed: int
-    results: list[FileResult]
-
-
-class AvailableCollection(BaseModel):
-    id: str
-    name: str
-    description: str
-    created_at: Timestamp
-    datasource_count: int
-
-
-class AvailableCollections(BaseModel):
-    success: bool
-    collections: list[AvailableCollection]
-    count: int
+    operation: str
+    file_ids: list[str]
+    tags: list[str] | None = None
+    status: str | None = None

@@ -1,13 +1,15 @@
-"""Toolsets of custom tools, and the secrets that their headers refer to."""
+"""Toolsets of custom tools."""
 
 import re
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
-from libs.contracts.api.agents import Approval, CallRetries, CallSeconds, JsonObject, StrictModel
-from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import JsonObject, StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
 from libs.contracts.timestamps import Timestamp
 
 MAX_DOCUMENT_BYTES: Final = 2_000_000
@@ -25,11 +27,6 @@ HeaderValue = Annotated[str, Field(max_length=8_000, pattern=r"^[^\x00-\x08\x0a-
 Headers = Annotated[dict[HeaderName, HeaderValue], Field(max_length=50)]
 Url = Annotated[str, Field(min_length=1, max_length=4_000, pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+[^\s]*$")]
 Description = Annotated[str, Field(max_length=10_000)]
-
-
-def secret_place(company_id: str, name: str) -> str:
-    """The place that a secret's ciphertext is bound to (``libs.secrets``)."""
-    return f"secrets/{company_id}/{name}"
 
 
 class _CallSettings(BaseModel):
@@ -274,19 +271,44 @@ class ToolsetPage(ListPage):
     toolsets: list[Toolset]
 
 
-class PutSecretBody(StrictModel):
-    """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
-
-    value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
+class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
+    toolset: Toolset
 
 
-class Secret(BaseModel):
-    """A secret without its value, which nobody gets to see again."""
+class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
+    """A toolset has changed. ``version`` is a new one unless the change changed nothing."""
+
+    toolset: Toolset
+
+
+class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
+    """A toolset's tools were asked for again. ``version`` is a new one when they are others."""
+
+    toolset: Toolset
+
+
+class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
+    name: str
+
+
+class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
+    """Ask for the tools of a toolset and store both; ``toolset`` is a ``CreateToolsetBody``."""
+
+    toolset: dict[str, Any]
+
+
+class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
+    """Fields left out of ``changes`` (an ``UpdateToolsetBody``) stay as they are."""
 
     name: str
-    created_at: Timestamp
-    updated_at: Timestamp
+    changes: dict[str, Any]
 
 
-class SecretPage(ListPage):
-    secrets: list[Secret]
+class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):
+    """Ask for the tools of a toolset again."""
+
+    name: str
+
+
+class DeleteToolset(Command, type="aes.registry.delete_toolset.v1", outcomes=(ToolsetDeleted,)):
+    name: str

@@ -1,20 +1,15 @@
-"""Agent configurations and stored agents."""
+"""Agents: configurations of models, tools and knowledge, and their versions."""
 
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import JsonObject, Name, SearchMode, StrictModel
 from libs.contracts.timestamps import Timestamp
 
 AgentType = Literal["llm_agent", "react_agent"]
-SearchMode = Literal["hybrid", "semantic", "keyword"]
-
-
-class StrictModel(BaseModel):
-    """A request body: unknown fields are refused by name, never dropped."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class LlmConfig(StrictModel):
@@ -38,18 +33,6 @@ class KnowledgeBaseLink(StrictModel):
 
 
 Text = Annotated[str, Field(max_length=200_000)]
-
-
-def _not_blank(text: str) -> str:
-    if not text.strip():
-        raise ValueError("must not be blank")
-    return text
-
-
-Name = Annotated[
-    str, Field(min_length=1, max_length=200, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)
-]
-JsonObject = dict[str, Any]
 Approval = Literal["never", "always"]
 CallSeconds = Annotated[float, Field(ge=1, le=600)]
 """The longest time for one call of a tool."""
@@ -181,3 +164,36 @@ class AgentVersion(BaseModel):
     system_config: dict[str, Any]
     created_by: str
     created_at: Timestamp
+
+
+class AgentCreated(Event, type="aes.registry.agent.created.v1"):
+    agent: Agent
+
+
+class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
+    """An agent has changed. ``version_number`` is a new one when its configuration has changed."""
+
+    agent: Agent
+
+
+class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
+    agent_id: str
+    agent_key: str
+
+
+class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentCreated,)):
+    """Store an agent; ``agent`` is a ``CreateAgentBody``."""
+
+    agent_id: str
+    agent: dict[str, Any]
+
+
+class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
+    """Fields left out of ``changes`` (an ``UpdateAgentBody``) stay as they are."""
+
+    agent_id: str
+    changes: dict[str, Any]
+
+
+class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,), subject="agent_id"):
+    agent_id: str

@@ -1,18 +1,18 @@
-"""Session artifacts."""
+"""Artifacts: files of one session."""
 
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import SearchMode, StrictModel
+from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 
 ProcessingStrategy = Literal["vision", "rag_indexing", "structural_parsing"]
 ProcessingStatus = Literal["pending", "ready", "failed"]
 ArtifactOrigin = Literal["uploaded", "generated"]
-SearchMode = Literal["hybrid", "semantic", "keyword"]
 BYTES_MISSING: Final = "bytes_missing"
 """Type of the error detail of an artifact whose bytes are lost (as opposed to a store that does not answer)."""
 
@@ -125,3 +125,90 @@ class ArtifactLinkBody(StrictModel):
     """A link to an artifact as it was handed out, expired or not."""
 
     url: Annotated[str, Field(min_length=1, max_length=4000)]
+
+
+class ArtifactUploaded(Event, type="aes.artifacts.artifact.uploaded.v1"):
+    """An artifact is stored. ``artifact.origin`` tells whether a user uploaded it or an agent made it."""
+
+    artifact: ArtifactRecord
+
+
+class ArtifactEvent(Event):
+    artifact_id: str
+    session_id: str
+
+
+class ArtifactProgress(ArtifactEvent, type="aes.artifacts.artifact.progress.v1"):
+    """The progress of processing an artifact, in percent."""
+
+    progress: int
+
+
+class ArtifactReady(ArtifactEvent, type="aes.artifacts.artifact.ready.v1"):
+    """Processing has succeeded. ``metadata`` has its results, such as numbers of sheets, rows or passages."""
+
+    metadata: dict[str, Any] = {}
+
+
+class ArtifactFailed(ArtifactEvent, type="aes.artifacts.artifact.failed.v1"):
+    """Processing has failed. The artifact's bytes can still be downloaded."""
+
+    error: ErrorInfo
+
+
+class ArtifactCopied(ArtifactEvent, type="aes.artifacts.artifact.copied.v1"):
+    """The artifact was copied to a file of the company, which outlives the session."""
+
+    file_id: str
+
+
+class ArtifactRemoved(ArtifactEvent, type="aes.artifacts.artifact.removed.v1"):
+    """The artifact's copy among the company's files is deleted. The artifact itself stays."""
+
+    file_id: str
+
+
+class ArtifactDeleted(ArtifactEvent, type="aes.artifacts.artifact.deleted.v1"):
+    """The artifact was deleted with its session. A copy among the company's files stays."""
+
+
+class ArtifactIndexEvent(Event):
+    """An event about a session's artifact. Its subject is the artifact."""
+
+    artifact_id: str
+    session_id: str
+
+
+class ArtifactIndexing(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing.v1"):
+    """The progress of indexing an artifact, in percent."""
+
+    progress: int
+
+
+class ArtifactIndexed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexed.v1"):
+    """The artifact's text is extracted and its passages can be searched."""
+
+    characters: int
+    passages: int
+
+
+class ArtifactIndexingFailed(ArtifactIndexEvent, type="aes.ingestion.artifact.indexing_failed.v1"):
+    error: ErrorInfo
+
+
+class CopyArtifactToPlatform(
+    Command, type="aes.artifacts.copy_to_platform.v1", outcomes=(ArtifactCopied,), subject="artifact_id"
+):
+    """Keep an agent's artifact as a file of the company, beyond its session."""
+
+    session_id: str
+    artifact_id: str
+
+
+class RemoveArtifactFromPlatform(
+    Command, type="aes.artifacts.remove_from_platform.v1", outcomes=(ArtifactRemoved,), subject="artifact_id"
+):
+    """Undo ``CopyArtifactToPlatform``."""
+
+    session_id: str
+    artifact_id: str

@@ -4,10 +4,12 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
-from libs.contracts.api.agents import Name, SearchMode, StrictModel
-from libs.contracts.api.files import FileStatus, Id
-from libs.contracts.api.pages import ListPage
-from libs.contracts.api.sessions import Citation
+from libs.contracts.citations import Citation
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import Id, Name, SearchMode, StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.files import FileStatus
 from libs.contracts.timestamps import Timestamp
 
 Engine = Literal["pgvector", "weaviate"]
@@ -168,3 +170,108 @@ class SearchReply(BaseModel):
 
 class DatasourcePage(ListPage):
     datasources: list[DatasourceSnapshot]
+
+
+class KnowledgeBaseCreated(Event, type="aes.ingestion.knowledge_base.created.v1"):
+    knowledge_base: KnowledgeBase
+
+
+class KnowledgeBaseUpdated(Event, type="aes.ingestion.knowledge_base.updated.v1"):
+    knowledge_base: KnowledgeBase
+
+
+class KnowledgeBaseDeleted(Event, type="aes.ingestion.knowledge_base.deleted.v1"):
+    """The knowledge base and its indexes are deleted. Collections and files remain."""
+
+    knowledge_base_id: str
+
+
+class RunEvent(Event):
+    """An event of one ingestion of a knowledge base; its subject is the knowledge base."""
+
+    knowledge_base_id: str
+    ingestion_id: str
+
+
+class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.queued.v1"):
+    """The ingestion is queued. ``total_datasources`` may grow while its files are being listed."""
+
+    total_datasources: int
+    knowledge_base: KnowledgeBase | None = None
+
+
+class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.progress.v1"):
+    """The progress of an ingestion, at most once a second.
+
+    ``metadata`` has ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
+    """
+
+    progress: int
+    finished_datasources: int
+    total_datasources: int
+    metadata: dict[str, Any] = {}
+
+
+class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.failed.v1"):
+    file_id: str
+    file_name: str
+    error: DatasourceError
+
+
+class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.completed.v1"):
+    datasource_count: int
+    chunk_count: int
+
+
+class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.failed.v1"):
+    """At least one datasource failed; what was ingested is searchable.
+
+    An error of type ``conflict_error`` means that it was abandoned: an ingestion with other settings replaced it, or
+    the knowledge base was deleted.
+    """
+
+    datasource_count: int
+    failed_count: int
+    error: ErrorInfo
+
+
+class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
+    """``settings`` is a ``CreateKnowledgeBaseBody``."""
+
+    knowledge_base_id: str
+    settings: dict[str, Any]
+
+
+class UpdateKnowledgeBase(
+    Command,
+    type="aes.ingestion.update_knowledge_base.v1",
+    outcomes=(KnowledgeBaseUpdated,),
+    subject="knowledge_base_id",
+):
+    """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are.
+
+    ``add_file_ids`` and ``remove_file_ids`` change the list, whatever is in it by then. ``ingest`` begins an ingestion.
+    """
+
+    knowledge_base_id: str
+    changes: dict[str, Any]
+    add_file_ids: list[str] = []
+    remove_file_ids: list[str] = []
+    ingest: bool = False
+
+
+class DeleteKnowledgeBase(
+    Command,
+    type="aes.ingestion.delete_knowledge_base.v1",
+    outcomes=(KnowledgeBaseDeleted,),
+    subject="knowledge_base_id",
+):
+    knowledge_base_id: str
+
+
+class IngestKnowledgeBase(
+    Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,), subject="knowledge_base_id"
+):
+    """Index new, changed and failed files; remove files that are no longer in the knowledge base."""
+
+    knowledge_base_id: str
