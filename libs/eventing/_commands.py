@@ -172,7 +172,7 @@ class CommandRouter:
         self._routes[command_type.TYPE] = (command_type, handler)
 
     @staticmethod
-    async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
+    async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.PendingEntries:
         """Records several commands in the transaction of their effects, for ``handle_raw`` handlers that batch.
 
         If ``check`` on the result raises, roll the transaction back and try each command alone.
