@@ -6,7 +6,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.api.webhooks import WebhookStatus
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.secrets import SecretCipher, id_of

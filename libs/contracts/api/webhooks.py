@@ -6,6 +6,7 @@ from typing import Final, Literal
 from pydantic import BaseModel
 
 from libs.contracts.api.pages import ListPage
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.timestamps import Timestamp
 
 TEST_EVENT: Final = "webhook.test"
@@ -14,15 +15,6 @@ TEST_EVENT: Final = "webhook.test"
 class WebhookStatus(StrEnum):
     ENABLED = "enabled"
     DISABLED = "disabled"
-
-
-class DisabledReason(StrEnum):
-    """Why a webhook gets nothing."""
-
-    REQUESTED = "requested"
-    GONE = "gone"
-    UNREACHABLE = "unreachable"
-    KEY_REVOKED = "key_revoked"
 
 
 class Webhook(BaseModel):

@@ -27,8 +27,7 @@ class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
 class WebhookDisabled(Event, type="aes.timeline.webhook.disabled.v1"):
     """Nothing is delivered to it any more until somebody enables it.
 
-    ``reason``: ``gone`` (it answered 410), ``unreachable`` (nothing was delivered for five days), ``key_revoked`` (the
-    API key that it was made with) or ``requested``.
+    ``reason`` is ``gone``, ``unreachable``, ``key_revoked`` or ``requested``.
     """
 
     webhook_id: str

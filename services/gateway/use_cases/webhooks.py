@@ -5,8 +5,9 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from libs.contracts.api.webhooks import DisabledReason, IssuedWebhookReply, Webhook, WebhookStatus, secret_place
+from libs.contracts.api.webhooks import IssuedWebhookReply, Webhook, WebhookStatus, secret_place
 from libs.contracts.commands.timeline import CreateWebhook, RotateWebhookSecret, SealedSecret
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.events.timeline import WebhookCreated, WebhookUpdated
 from libs.contracts.identifiers import new_id

@@ -5,8 +5,8 @@ from datetime import datetime
 from typing import Literal
 
 from libs.contracts.api.files import File, FileStatus
+from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import NotFound
-from services.ingestion.domain.parsing import Reason
 
 
 class FileNotFound(NotFound):
@@ -74,7 +74,7 @@ class FileFilter:
 
 @dataclass(frozen=True, slots=True)
 class TextFailure:
-    code: Reason
+    code: FileErrorCode
     message: str
     retryable: bool
 

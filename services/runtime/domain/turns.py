@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from libs.contracts.api.sessions import BlockedBy, TurnOptions, Usage
 from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import InternalError, ServiceError, cause_of
 from libs.contracts.events.runtime import (
     TurnCancelled,
@@ -147,7 +148,7 @@ class LockedTurn:
     message_context: MessageContext
     sequence: int
 
-    def cancelled(self, reason: str, spent: TurnSpending) -> Draft:
+    def cancelled(self, reason: CancelReason, spent: TurnSpending) -> Draft:
         event = TurnCancelled(
             session_id=self.session_id,
             turn_id=self.id,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.commands import runtime as commands
+from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.contracts.messages import CommandContext
@@ -32,7 +33,7 @@ class CancelTurn:
         if turn.status not in ("queued", "running", "waiting"):
             raise Conflict(f"The turn is {turn.status} already.")
         spent = await writer.cancel([turn], _EVENTS)
-        transaction.drafts.append(turn.cancelled("cancelled on request", spent[turn.id]))
+        transaction.drafts.append(turn.cancelled(CancelReason.REQUESTED, spent[turn.id]))
         transaction.emit(
             CancelTurnAccepted(session_id=turn.session_id, turn_id=turn.id),
             subject=turn.id,

@@ -5,7 +5,8 @@ from datetime import datetime
 from typing import Final
 
 from libs.contracts.api import webhooks
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus, secret_place
+from libs.contracts.api.webhooks import WebhookStatus, secret_place
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import AuthenticationFailed, NotFound
 from libs.contracts.events.timeline import WebhookDisabled
 from libs.contracts.identity import Identity

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import TEST_EVENT, DisabledReason, WebhookStatus
+from libs.contracts.api.webhooks import TEST_EVENT, WebhookStatus
 from libs.contracts.commands.timeline import (
     CreateWebhook,
     DeleteWebhook,
@@ -18,6 +18,7 @@ from libs.contracts.commands.timeline import (
     SendTestEvent,
     UpdateWebhook,
 )
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict, ErrorDetail, InvalidRequest, PermissionDenied, ValidationFailed
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.events.timeline import (

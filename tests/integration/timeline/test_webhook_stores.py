@@ -9,8 +9,9 @@ from datetime import timedelta
 import pytest
 
 from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.api.webhooks import WebhookStatus
 from libs.contracts.commands.timeline import CreateWebhook, Redeliver, RotateWebhookSecret, SendTestEvent
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.events.timeline import WebhookDisabled, WebhookUpdated

@@ -14,7 +14,8 @@ from aiohttp import web
 
 from deploy.local.home import PROJECT_ROOT
 from deploy.local.ports import choose_free
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.api.webhooks import WebhookStatus
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.identifiers import new_id
 from libs.eventing.administration import create_topics
 from libs.fairness import FairSemaphore

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.webhooks import DisabledReason
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.messages import public_name
 from services.timeline.domain.deliveries import DeliveryStatus
 from services.timeline.domain.webhooks import MOST_WEBHOOKS

@@ -100,7 +100,7 @@ class ChatStream:
             case runtime.TurnFailed():
                 raise error_from(event.error)
             case runtime.TurnCancelled():
-                raise Conflict(f"The turn was cancelled: {event.reason}.")
+                raise Conflict("The turn was cancelled.")
         return []
 
     def _new_text(self, delta: runtime.OutputTextDelta) -> str:

@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from libs.contracts.api.webhooks import DisabledReason
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
 from libs.contracts.timeline import RecordedEvent

@@ -6,7 +6,8 @@ from datetime import datetime
 from typing import Any, Final
 
 from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import DisabledReason, WebhookStatus
+from libs.contracts.api.webhooks import WebhookStatus
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
 from libs.eventing import Transaction

@@ -14,6 +14,7 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
+from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
 from libs.service_defaults.errors import RETRIED, STATUSES
@@ -202,9 +203,11 @@ def _error(status: int) -> dict[str, Any]:
         headers.append("Retry-After")
     if kind is ErrorKind.AUTHENTICATION:
         headers.append("WWW-Authenticate")
-    example: dict[str, Any] = {"type": kind.value, "message": texts.ERRORS[kind], "correlation_id": "order-4711"}
+    example: dict[str, Any] = {"type": kind.value, "message": ERRORS[kind].meaning, "correlation_id": "order-4711"}
+    of_status = ((each, entry) for each, entry in ERRORS.items() if entry.status == status)
+    explained = (f"`{each}`: {entry.meaning} {entry.advice}" for each, entry in of_status)
     return {
-        "description": f"{HTTPStatus(status).phrase}: {texts.ERRORS[kind]}",
+        "description": "\n\n".join([f"{HTTPStatus(status).phrase}.", *explained]),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
         "content": {"application/json": {"schema": _schema(ErrorBody), "example": {"error": example}}},
     }
