@@ -47,7 +47,7 @@ Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
 """Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
 Lookup = Callable[[str, str], Awaitable[bool]]
-"""Whether a service knows the command with this id, if it is that company's."""
+"""Whether a service knows the command with this ID, if it is that company's."""
 
 
 class RevokedKeys:
@@ -155,7 +155,7 @@ class CommandRouter:
                     prepared = await prepare(message, context)
             except TimeoutError as problem:
                 raise ServiceUnavailable(
-                    "A service that this needs did not answer in time.", retry_after=2
+                    "A service that this request needs did not respond in time.", retry_after=2
                 ) from problem
             async with self._entered(context) as transaction:
                 await handler(transaction, message, context, prepared)
@@ -255,7 +255,7 @@ class CommandRouter:
             expired = TimedOut("The command expired before it was accepted; nothing was done.")
             await self._refuse_unless_accepted(context, expired)
         if self._revoked is not None and self._revoked.before(context.identity.key_id, envelope.time):
-            revoked = AuthenticationFailed("The key was revoked before this was asked for; nothing was done.")
+            revoked = AuthenticationFailed("The API key was revoked before the request; nothing was done.")
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:

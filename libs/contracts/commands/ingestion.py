@@ -24,7 +24,7 @@ class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDel
 
 
 class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,)):
-    """Copy an artifact to a new file with this id. Its bytes are fetched from the artifacts service."""
+    """Copy an artifact to a new file with this ID. Its bytes are fetched from the artifacts service."""
 
     file_id: str
     artifact_id: str

@@ -196,7 +196,9 @@ def examples() -> Iterator[Example]:
     of_company = partial(Example, subject=budget.id, owner_id="")
     yield of_company(CreateBudget(budget=body, used=used, period_started_at=budget.period_started_at))
     yield refusal(
-        CreateBudget, Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first."), budget.id
+        CreateBudget,
+        Conflict(f"The company has {MAX_BUDGETS} budgets, the most it may have. Delete one first."),
+        budget.id,
     )
     yield of_company(UpdateBudget(budget_id=budget.id, changes=UpdateBudgetBody(cost="400")))
     yield refusal(UpdateBudget, missing, budget.id)

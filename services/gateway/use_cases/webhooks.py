@@ -41,8 +41,7 @@ class NewSecret:
         """The text, if it is the one that was stored. Raises ``Conflict`` when an earlier request made it."""
         if self.id != stored_id:
             raise Conflict(
-                f"This request has made {what} already. The secret was shown once and cannot be shown again; if it is"
-                " lost, rotate it."
+                f"This request already created {what}. Its secret is shown only once; rotate it if it's lost."
             )
         return self.text
 

@@ -13,7 +13,7 @@ class FileNotFound(NotFound):
     """There is no such file, or none of this company."""
 
     def __init__(self) -> None:
-        super().__init__("There is no file with this id.")
+        super().__init__("There is no file with this ID.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,9 +202,7 @@ def _error(item: ClaimedItem, code: FileErrorCode, message: str, phase: str, ret
 
 
 def _given_up(item: ClaimedItem) -> DatasourceError:
-    message = (
-        "It was tried again and again without success: what it takes did not answer, or the worker ended each time."
-    )
+    message = "Several attempts failed: a service did not respond, or the worker ended each time."
     return _error(item, "given_up", message, "indexing", retryable=True)
 
 

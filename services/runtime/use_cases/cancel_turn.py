@@ -31,7 +31,7 @@ class CancelTurn:
         if turn is None or turn.session_id != command.session_id:
             raise NotFound("There is no such turn.")
         if turn.status not in ("queued", "running", "waiting"):
-            raise Conflict(f"The turn is {turn.status} already.")
+            raise Conflict(f"The turn is already {turn.status}.")
         spent = await writer.cancel([turn], _EVENTS)
         transaction.drafts.append(turn.cancelled(CancelReason.REQUESTED, spent[turn.id]))
         transaction.emit(

@@ -20,12 +20,12 @@ MOST_SECRETS: Final = 5
 
 class WebhookNotFound(NotFound):
     def __init__(self) -> None:
-        super().__init__("There is no webhook with this id.")
+        super().__init__("There is no webhook with this ID.")
 
 
 class DeliveryNotFound(NotFound):
     def __init__(self) -> None:
-        super().__init__("There is no delivery with this id.")
+        super().__init__("There is no delivery with this ID.")
 
 
 class WriterRevoked(AuthenticationFailed):

@@ -44,9 +44,7 @@ from services.timeline.domain.webhooks import (
     WriterRevoked,
 )
 
-_REFUSED_URL_HINT: Final = (
-    "use a public http(s) address; networks of its own the operator names in AES_OUTBOUND_NETWORKS"
-)
+_REFUSED_URL_HINT: Final = "use a public http(s) address; the operator can allow others in AES_OUTBOUND_NETWORKS"
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +146,7 @@ class Webhooks:
         webhook = _changeable(identity, await writer.lock(identity.company_id, command.webhook_id))
         secret, ends = _stored(command.secret, webhook.id, now), now + timedelta(seconds=command.grace_seconds)
         if not await writer.replace_secret(secret, old_expires_at=ends, most=MOST_SECRETS):
-            raise Conflict(f"{MOST_SECRETS} secrets sign already; the grace of one of them has to end first.")
+            raise Conflict(f"The webhook already has {MOST_SECRETS} valid secrets. Wait until one of them expires.")
         _emit_updated(transaction, webhook, secret.id)
 
     async def send_test(self, transaction: Transaction, command: SendTestEvent, context: CommandContext) -> None:
@@ -283,7 +281,7 @@ def _stored(given: SealedSecret, webhook_id: str, now: datetime) -> WebhookSecre
     try:
         ciphertext = base64.b64decode(given.ciphertext, validate=True)
     except (binascii.Error, ValueError):
-        raise InvalidRequest("The ciphertext is not base64") from None
+        raise InvalidRequest("The ciphertext is not base64.") from None
     return WebhookSecret(id=given.id, webhook_id=webhook_id, ciphertext=ciphertext, created_at=now)
 
 
@@ -298,12 +296,14 @@ def _changeable(writer: Identity, webhook: Webhook | None) -> Webhook:
     """Raises ``PermissionDenied`` when the webhook shows more of the company than the writer may see."""
     own = _own(writer, webhook)
     if not own.may_be_changed_by(writer):
-        raise PermissionDenied("This webhook gets events of the whole company: its changes need company:read.")
+        raise PermissionDenied(
+            "This webhook gets the whole company's events. Changing it requires the scope company:read."
+        )
     return own
 
 
 def _enabled(writer: Identity, webhook: Webhook | None) -> Webhook:
     own = _own(writer, webhook)
     if own.status is not WebhookStatus.ENABLED:
-        raise Conflict("The webhook is disabled: enable it first.")
+        raise Conflict("The webhook is disabled. Enable it first.")
     return own

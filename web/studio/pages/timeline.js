@@ -114,5 +114,5 @@ function Nothing({ state, isTrace, filtered }) {
   if (state === "loading") return html`<p class="empty">Reading the timeline…</p>`;
   if (filtered) return html`<p class="empty">No event of these services.</p>`;
   if (state === "failed") return null;
-  return html`<p class="empty">${isTrace ? "No event yet with this id. New ones appear by themselves." : "Nothing has happened yet. New events appear by themselves."}</p>`;
+  return html`<p class="empty">${isTrace ? "No event yet with this ID. New ones appear by themselves." : "Nothing has happened yet. New events appear by themselves."}</p>`;
 }
