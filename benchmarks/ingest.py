@@ -29,7 +29,7 @@ from benchmarks.report import Record, Result
 from benchmarks.stack import Children, Say, own_home, postgres_alone, stack_postgres, whole_stack
 from deploy.local.errors import StackError
 from deploy.local.home import Home
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.domain.documents import ParsedDocument
 

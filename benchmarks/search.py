@@ -22,8 +22,8 @@ from deploy.images.fallback_images.go_programs import built
 from deploy.local.foreground import start
 from deploy.local.home import Home
 from deploy.local.processes import MARKER
-from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from libs.persistence import Database, migrate
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.embeddings.static import StaticEmbedder

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from importlib import import_module
+from typing import Final
 from urllib.parse import urlsplit
 
 import psutil
@@ -12,10 +13,16 @@ from deploy.local.services import SERVICES, Service
 from deploy.local.stack import asked_ports
 from deploy.local.state import StackState
 
+COMMAND_VARIABLES: Final = {
+    "AES_HOME": ("`.aes` in the project", "Where the embedded stack keeps its state."),
+    "AES_PYTHON": ("none", "Interpreter with all packages; `aes` then creates no environment."),
+    "AES_PUBLIC_URL": ("`AES_BASE_URL`", "Address that the demo shows at its end, if people use another one."),
+    "AES_MAVEN_REPOSITORY": ("Maven Central", "Where Apache Kafka's jars are downloaded from."),
+    "JAVA_HOME": ("none", "Java 17 or newer; otherwise the one on the path, or a packaged one."),
+}
+"""Variables of the commands without an option of the same meaning: default and meaning, for the documentation."""
 # For the commands alone; or checked against the running stack elsewhere.
-_NOT_OF_SERVICES = frozenset(
-    {"AES_HOME", "AES_PYTHON", "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_MAVEN_REPOSITORY", "AES_STACK"}
-)
+_NOT_OF_SERVICES = frozenset({*COMMAND_VARIABLES, "AES_REPLICAS", "AES_BASE_URL", "AES_API_KEY", "AES_STACK"})
 # The stack sets these itself.
 _OF_THE_STACK = re.compile(r"AES_(KAFKA_(?!PORT).*|AUTO_MIGRATE|GATEWAY_REPLICA_URLS|[A-Z]+_(DATABASE_)?URL)")
 _NETWORK = re.compile(r"(https?|all|no)_proxy|SSL_CERT_(FILE|DIR)|REQUESTS_CA_BUNDLE|OTEL_.*", re.IGNORECASE)

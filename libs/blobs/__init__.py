@@ -1,7 +1,7 @@
-"""Bytes of uploads: received under a row, stored once for each company, and collected when nothing refers to them.
+"""Uploaded bytes: received under a row, stored once per company, and collected when unreferenced.
 
-A blob is `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`, and then its row goes. Only ``keep`` and
-``release`` in a transaction of the owner, ``Blobs`` and ``CollectBlobs`` change that.
+A blob's states are `uploading` → `stored` ⇄ `unused` → `abandoned` → `emptied`; then its row is deleted. Only ``keep``
+and ``release`` in an owner's transaction, ``Blobs`` and ``CollectBlobs`` change the state.
 """
 
 from libs.blobs._collector import CollectBlobs

@@ -1,4 +1,4 @@
-"""The one collector of blobs."""
+"""The only collector of blobs."""
 
 from dataclasses import dataclass
 from typing import Final
@@ -16,12 +16,12 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CollectBlobs:
-    """Gives up uploads that never ended and blobs that no row of the table ``owner`` refers to, and removes them.
+    """Removes unfinished uploads and blobs that no row of the table ``owner`` references.
 
-    A blob is given up before its objects are removed, so that an upload which ends in between notices. Its objects are
-    removed at once and again ``grace_minutes`` later, when nobody writes to it any more, and then its row. Unused blobs
-    stay for ``keep_hours``, in which the same bytes revive them. Safe to repeat and to break off at any point; several
-    processes may collect.
+    A blob is marked abandoned before its objects are removed, so that an upload that ends in between notices. Its
+    objects are removed immediately, and again ``grace_minutes`` later when no writer can remain; then the row goes.
+    Unused blobs stay for ``keep_hours``, in which an upload of the same bytes revives them. Safe to repeat, to
+    interrupt at any point and to run in several processes.
     """
 
     database: Database
@@ -32,7 +32,7 @@ class CollectBlobs:
     grace_minutes: float = 10.0
 
     async def __call__(self) -> int:
-        """Returns how many blobs were emptied or removed."""
+        """Collects once; returns the number of blobs emptied or removed."""
         await self._give_up()
         emptied, removed = 0, 0
         while blob_ids := await self._in_state("abandoned", 0):
@@ -61,7 +61,7 @@ class CollectBlobs:
                 (self.keep_hours, _BATCH),
             )
             if unused := [blob_id for (blob_id,) in await found.fetchall()]:
-                # A second statement, which sees rows of the owner that were made before the locks were taken.
+                # A second statement, which sees owner rows inserted before the locks were taken.
                 statement = f"""
                     UPDATE blobs b SET since = now(), state = CASE
                         WHEN EXISTS (SELECT FROM {self.owner} o WHERE o.blob_id = b.id) THEN 'stored' ELSE 'abandoned'
@@ -82,7 +82,7 @@ class CollectBlobs:
             await delete_all(self.store, prefix_of(blob_id))
 
     async def _change(self, change: str, state: str, blob_ids: list[str]) -> None:
-        # In one order, so that two collectors never wait for each other.
+        # In a fixed order, so that two collectors can't deadlock.
         await self.database.execute(
             f"""{change} WHERE id IN (
                     SELECT id FROM blobs WHERE id = ANY (%s) AND state = %s ORDER BY id FOR UPDATE)""",

@@ -1,18 +1,18 @@
-"""Keys of a blob's objects."""
+"""Object keys of a blob."""
 
 from hashlib import sha256
 
 
 def prefix_of(blob_id: str) -> str:
-    """The prefix of all objects of a blob, which go with it."""
+    """The prefix of all objects of a blob; they are deleted together."""
     return f"blobs/{blob_id}/"
 
 
 def original_key(blob_id: str) -> str:
-    """The bytes themselves."""
+    """The key of the original bytes."""
     return f"{prefix_of(blob_id)}original"
 
 
 def derived_key(blob_id: str, kind: str, content_type: str) -> str:
-    """An object made from the bytes. The same bytes give another one under another type."""
+    """The key of an object derived from the bytes. The result depends on the content type."""
     return f"{prefix_of(blob_id)}{kind}/{sha256(content_type.encode()).hexdigest()[:16]}"

@@ -1,4 +1,4 @@
-"""Files on their way into the object store: checked, measured and hashed while they stream."""
+"""Streams files into the object store while checking, measuring and hashing them."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
@@ -10,20 +10,20 @@ import structlog
 
 from libs.blobs._keys import original_key
 from libs.blobs._rows import ReceivedFile, keep
-from libs.contracts.api.file_types import HEAD_BYTES, FileType, check_signature
 from libs.contracts.errors import Conflict, ErrorDetail, TooLarge, ValidationFailed
+from libs.contracts.file_types import HEAD_BYTES, FileType, check_signature
 from libs.contracts.identifiers import new_id
 from libs.objects import ObjectStore
 from libs.persistence import Connection, Database
 
-# The collector gives an upload up an hour later, and so removes nothing that is still being written.
+# The collector abandons an upload an hour later, so it never removes objects that are still being written.
 _RECEIVE_SECONDS: Final = 2 * 3600.0
 _log: Final = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """A look at the first ``head_bytes`` of a file, which raises what it refuses."""
+    """A check of a file's first ``head_bytes``, which raises an error for a rejected file."""
 
     inspect: Callable[[bytes], None] = lambda _: None
     head_bytes: int = HEAD_BYTES
@@ -41,10 +41,10 @@ class Upload:
     async def receive(
         self, name: str, kind: FileType, pieces: AsyncIterator[bytes], *, max_bytes: int, look: Inspection
     ) -> ReceivedFile:
-        """Stores a file that begins as its kind does.
+        """Stores a file whose signature matches its type.
 
-        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable`` and what ``pieces``
-        and the inspection raise.
+        Raises ``UnsupportedMediaType``, ``TooLarge``, ``ValidationFailed``, ``StoreUnavailable`` and the errors of
+        ``pieces`` and of the inspection.
         """
 
         def check(head: bytes) -> None:
@@ -57,7 +57,7 @@ class Upload:
         return file
 
     async def keep(self, connection: Connection, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-        """The files with the blobs that hold their bytes from the commit on. Raises ``Conflict``."""
+        """Returns the files with the blobs that hold their bytes once committed. Raises ``Conflict``."""
         kept = await keep(connection, self.company_id, files)
         self.kept.update(file.blob_id for file in kept)
         return kept
@@ -65,19 +65,19 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Blobs:
-    """Receives bytes into the object store, each time as a blob whose row precedes them."""
+    """Receives bytes into the object store. Each blob's row is inserted before its bytes are written."""
 
     database: Database
     store: ObjectStore
 
     @asynccontextmanager
     async def upload(self, company_id: str) -> AsyncIterator[Upload]:
-        """Discards in the end what was received and not kept."""
+        """Opens an upload; discards files at the end that were received but not kept."""
         upload = Upload(self, company_id)
         try:
             yield upload
         except BaseException:
-            # Also when the caller disconnects, which cancels this.
+            # Also on a disconnect, which cancels this task.
             await self._discard(upload.received)
             raise
         await self._discard(upload.received - upload.kept)
@@ -85,9 +85,9 @@ class Blobs:
     async def receive(
         self, company_id: str, name: str, content_type: str, pieces: AsyncIterator[bytes]
     ) -> ReceivedFile:
-        """Stores the pieces. The collector removes what no transaction keeps within hours.
+        """Stores the pieces. The collector removes them within hours unless a transaction keeps them.
 
-        Raises ``Conflict`` after two hours, ``StoreUnavailable`` and what ``pieces`` raises.
+        Raises ``Conflict`` after two hours, ``StoreUnavailable`` and the errors of ``pieces``.
         """
         blob_id = new_id()
         await self.database.execute("INSERT INTO blobs (id, company_id) VALUES (%s, %s)", (blob_id, company_id))
@@ -104,7 +104,7 @@ class Blobs:
         )
 
     async def _discard(self, blob_ids: Collection[str]) -> None:
-        """Best effort: the collector removes what stays."""
+        """Best effort: the collector removes the rest."""
         if not blob_ids:
             return
         try:
@@ -120,8 +120,8 @@ class Blobs:
                    WHERE id = ANY (%s) AND state = 'uploading'""",
                 (blob_ids,),
             )
-            # A second statement, which sees what a commit has stored whose answer was lost. The collector may have
-            # removed rows of others.
+            # A second statement, which also sees a commit whose acknowledgement was lost. The collector may have
+            # removed other blobs' rows.
             found = await connection.execute(
                 "SELECT id FROM blobs WHERE id = ANY (%s) AND state IN ('stored', 'unused')", (blob_ids,)
             )
@@ -131,10 +131,10 @@ class Blobs:
 async def checked_pieces(
     name: str, pieces: AsyncIterator[bytes], check_head: Callable[[bytes], None], *, head_bytes: int, max_bytes: int
 ) -> AsyncIterator[bytes]:
-    """Passes the pieces of an incoming file on, the first ``head_bytes`` of them at once.
+    """Passes on the pieces of an incoming file; the first ``head_bytes`` are passed on as one piece.
 
-    ``check_head`` gets the file's first bytes, all of a shorter file, before anything is passed on; its errors end
-    the upload. Raises ``TooLarge``, and ``ValidationFailed`` for an empty file.
+    ``check_head`` gets those first bytes beforehand, or all bytes of a shorter file. Its errors end the upload. Raises
+    ``TooLarge``, and ``ValidationFailed`` for an empty file.
     """
     size, head, is_checked = 0, bytearray(), False
     async for piece in pieces:

@@ -1,4 +1,4 @@
-"""References of an owner to the blobs of its files, changed inside its transactions."""
+"""An owner's references to the blobs of its files, changed in the owner's transactions."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -8,7 +8,7 @@ from typing import Final
 from libs.contracts.errors import Conflict, ValidationFailed
 from libs.persistence import Connection, fetch_value
 
-# One statement, so that nothing comes between the look at the company's blobs and the change of the new one.
+# One statement, so that no other change comes between finding the company's blobs and changing the new one.
 _KEEP: Final = """
     WITH earlier AS (
         UPDATE blobs SET state = 'stored', since = now()
@@ -39,7 +39,7 @@ class ReceivedFile:
 
 @dataclass(frozen=True, slots=True)
 class UploadKey:
-    """An idempotency key of a user. ``scope``: the company or a part of it."""
+    """A user's idempotency key. ``scope``: the company or a part of it."""
 
     scope: str
     user_id: str
@@ -49,9 +49,9 @@ class UploadKey:
 async def repeated(
     connection: Connection, key: UploadKey, files: Sequence[ReceivedFile], ids: Sequence[str]
 ) -> list[str] | None:
-    """The ids that an earlier upload with this key made; None for the first, which makes ``ids``.
+    """The ids created by an earlier upload with this key; None for the first upload, which creates ``ids``.
 
-    Waits for one that is about to commit. Raises ``ValidationFailed`` when that one had other files.
+    Waits for a concurrent upload to commit. Raises ``ValidationFailed`` if the earlier upload had other files.
     """
     content_hash = sha256("\n".join(f"{file.sha256} {file.name}" for file in files).encode()).hexdigest()
     place = (key.scope, key.user_id, key.key)
@@ -75,12 +75,12 @@ async def repeated(
 
 
 async def keep(connection: Connection, company_id: str, files: Sequence[ReceivedFile]) -> list[ReceivedFile]:
-    """The files with the blobs that the owner's rows are to refer to: earlier ones where the company has the bytes.
+    """Returns the files with the blobs to reference: existing ones if the company already has the bytes.
 
-    Raises ``Conflict`` when an upload was given up meanwhile.
+    Raises ``Conflict`` if the collector has meanwhile abandoned an upload.
     """
     kept: dict[str, str] = {}
-    # In one order, so that two uploads of the same files never wait for each other.
+    # In a fixed order, so that two uploads of the same files can't deadlock.
     for file in sorted(files, key=lambda each: each.sha256):
         # An advisory lock, since two first uploads of the same bytes have no common row to lock.
         lock = f"{company_id}/{file.sha256}"
@@ -94,6 +94,6 @@ async def keep(connection: Connection, company_id: str, files: Sequence[Received
 
 
 async def release(connection: Connection, blob_ids: Sequence[str]) -> None:
-    """Notes that rows of the owner refer to these blobs no longer. The collector finds out whether others do."""
+    """Records that the owner's rows no longer reference these blobs. The collector checks for other references."""
     # In the order in which uploads lock them.
     await connection.execute(_RELEASE, (list(blob_ids),))

@@ -1,4 +1,4 @@
-"""Reads multipart forms while they stream in: nothing is kept in memory or in temporary files."""
+"""Parses multipart forms as a stream, without buffering them in memory or temporary files."""
 
 import re
 from collections.abc import AsyncIterator, Callable
@@ -27,14 +27,14 @@ _EXTENDED_NAME: Final = re.compile(r";\s*filename\*\s*=\s*\"?([\w-]+)'[^']*'([^;
 
 @dataclass(frozen=True, slots=True)
 class FilePart:
-    """A file of the body. Its ``pieces`` are read to their end before the next part is asked for."""
+    """A file in the body. Read its ``pieces`` to the end before requesting the next part."""
 
     name: str
     pieces: AsyncIterator[bytes]
 
 
 async def body_of(request: Request) -> AsyncIterator[bytes]:
-    """The body as it comes in. Raises ``InvalidRequest`` when it breaks off."""
+    """The request body as a stream. Raises ``InvalidRequest`` if it breaks off."""
     try:
         async for piece in request.stream():
             yield piece
@@ -53,9 +53,9 @@ def boundary_of(content_type: str) -> str:
 
 
 async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIterator[FilePart]:
-    """The parts named ``file``, one after the other.
+    """The parts named ``file``, in order.
 
-    Raises ``InvalidRequest`` for a malformed body, also from the pieces of a part, and ``ValidationFailed`` for other
+    Raises ``InvalidRequest`` for a malformed body, also while reading a part, and ``ValidationFailed`` for other
     fields.
     """
     events = _events(body, boundary_of(content_type))
@@ -67,10 +67,10 @@ async def file_parts(body: AsyncIterator[bytes], content_type: str) -> AsyncIter
 async def without_fields(
     body: AsyncIterator[bytes], content_type: str, take: Callable[[str, str], None]
 ) -> AsyncIterator[bytes]:
-    """The same form with its files alone. ``take`` gets name and value of every field as it comes, of a file its name.
+    """Returns the form with only its files. ``take`` gets the name and value of each field, and the name of each file.
 
-    What ``take`` raises ends the form, as ``InvalidRequest`` for a malformed body and ``TooLarge`` for a field above
-    10 KB do.
+    An error of ``take`` ends the form. So does ``InvalidRequest`` for a malformed body, and ``TooLarge`` for a field
+    above 10 KB.
     """
     boundary = boundary_of(content_type).encode()
     events = _events(body, boundary.decode())
@@ -114,7 +114,7 @@ async def _events(body: AsyncIterator[bytes], boundary: str) -> AsyncIterator[An
                     yield event
         parser.close()
     except MultipartError as problem:
-        # Of several arguments the others are Python's exceptions.
+        # The first argument is the parser's message; the others are Python exceptions.
         raise InvalidRequest(f"The body is not a valid multipart form: {problem.args[0]}.") from None
 
 
@@ -128,7 +128,7 @@ def _file_name(segment: MultipartSegment) -> str:
 
 
 def _given_name(segment: MultipartSegment) -> str:
-    """The name as `filename*` gives it; a `filename` may be encoded as in mails, which .NET sends beside that."""
+    """The name in `filename*`; `filename` may be encoded as in mails, and .NET sends both."""
     headers = {name.lower(): value for name, value in segment.headerlist}
     name = str(segment.filename)
     try:

@@ -1,11 +1,11 @@
-"""Tables of blobs and of repeatable uploads, in the database of a service that owns files."""
+"""Tables of blobs and of idempotent uploads, in the database of a service that owns files."""
 
 from types import ModuleType
 
 from alembic.operations import Operations
 
 _STATEMENTS = (
-    # since: when the blob came into its state.
+    # since: when the blob entered its state.
     """
     CREATE TABLE blobs (
         id text CONSTRAINT pk_blobs PRIMARY KEY,
@@ -19,7 +19,7 @@ _STATEMENTS = (
     """,
     "CREATE UNIQUE INDEX uq_blobs_company_id_sha256 ON blobs (company_id, sha256) WHERE state IN ('stored', 'unused')",
     "CREATE INDEX ix_blobs_leaving ON blobs (state, since) WHERE state <> 'stored'",
-    # ids: the owner's rows that the upload made. scope: within which a user's keys are distinct.
+    # ids: the owner's rows that the upload created. scope: a user's keys are unique within it.
     """
     CREATE TABLE uploads (
         scope text,

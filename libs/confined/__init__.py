@@ -1,4 +1,4 @@
-"""Processes of their own for work on what strangers send: limits, no secrets, nothing to lose, and a low priority."""
+"""Sandboxed processes for untrusted input: limited, without secrets, disposable and low in priority."""
 
 from libs.confined._limits import (
     JobRefused,

@@ -1,6 +1,6 @@
 """Frames between a service and its confined processes: a line of JSON, then raw bytes.
 
-JSON and not pickle: a process taken over by a malicious document must not gain the service as well.
+The format is JSON rather than pickle, so that a process compromised by a document can't take over the service.
 """
 
 import asyncio
@@ -13,13 +13,13 @@ _SIZES = struct.Struct("!IQ")
 
 
 def pack(head: Job, body: bytes = b"") -> list[bytes]:
-    # Halves of surrogate pairs, which some files have, cannot be encoded.
+    # Some files have unpaired surrogates, which can't be encoded.
     line = json.dumps(head, ensure_ascii=False).encode(errors="replace")
     return [_SIZES.pack(len(line), len(body)), line, body]
 
 
 async def receive(stream: asyncio.StreamReader, *, most_bytes: int) -> tuple[Job, bytes]:
-    """Raises EOFError when the other side is gone, or sends more than a process may hold."""
+    """Reads one frame. Raises EOFError if the other side is gone or sends more than ``most_bytes``."""
     head_size, body_size = _SIZES.unpack(await stream.readexactly(_SIZES.size))
     if head_size + body_size > most_bytes:
         raise EOFError("the other side sends too much")
@@ -28,7 +28,7 @@ async def receive(stream: asyncio.StreamReader, *, most_bytes: int) -> tuple[Job
 
 
 def read(stream: BinaryIO) -> tuple[Job, bytes] | None:
-    """The blocking counterpart; None at the end of the stream."""
+    """The blocking counterpart of ``receive``; returns None at the end of the stream."""
     sizes = stream.read(_SIZES.size)
     if len(sizes) < _SIZES.size:
         return None

@@ -1,17 +1,18 @@
-"""Limits of confined processes, and what is raised when one is reached."""
+"""Limits of confined processes, and the errors for exceeding them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
 PartDone = Callable[[], None]
-"""Is called when a part of the job is done; the next one has the time of a part."""
+"""Called when a part of the job is done; the next part then gets a full time limit."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """``seconds`` of wall time for a part of a job, ``job_seconds`` for all of it.
+    """Limits of a process: ``seconds`` of wall time for a part of a job, ``job_seconds`` for all of it.
 
-    The process may occupy ``memory_bytes``, and map ``slack_bytes`` beyond that, for libraries that map much.
+    The process may use ``memory_bytes`` of resident memory. It may map ``slack_bytes`` more, for libraries that map a
+    lot.
     """
 
     seconds: float
@@ -21,18 +22,18 @@ class Limits:
 
 
 class JobRefused(Exception):
-    """The job cannot be done; the message is for the owner of what was given."""
+    """The job can't be done; the message is for the input's owner."""
 
 
 class OutOfMemory(Exception):
-    """The memory limit was hit. The job didn't refuse its input: its process must be killed."""
+    """The process hit its memory limit and must be killed. The input itself wasn't rejected."""
 
     def __init__(self) -> None:
         super().__init__("Reading it takes too much memory.")
 
 
 class OutOfTime(TimeoutError):
-    """``whole``: the time of the job, not that of a part, is over."""
+    """A time limit ran out: the job's if ``whole``, otherwise the part's."""
 
     def __init__(self, *, whole: bool) -> None:
         super().__init__("the job takes too long")
@@ -40,7 +41,7 @@ class OutOfTime(TimeoutError):
 
 
 class ProcessKilled(Exception):
-    """A limit, a crash or an error that nobody expected ended the process. ``errors``: the end of what it wrote."""
+    """The process ended by a limit, a crash or an unexpected error. ``errors``: the end of its error output."""
 
     def __init__(self, status: int, errors: str) -> None:
         super().__init__(f"status {status}: {errors}")
@@ -49,8 +50,8 @@ class ProcessKilled(Exception):
 
 
 class ProcessNotStarted(ProcessKilled):
-    """It ended, or was ended, before it took a job."""
+    """The process ended before it accepted a job."""
 
 
 def no_parts() -> None:
-    """The job is done in one part."""
+    """For a job that is done in one part."""

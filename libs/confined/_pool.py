@@ -1,4 +1,4 @@
-"""Confined processes that are kept for further jobs, shared fairly between companies."""
+"""Reusable confined processes, shared fairly among companies."""
 
 import asyncio
 import logging
@@ -11,7 +11,7 @@ from libs.confined._limits import JobRefused, Limits, ProcessKilled, ProcessNotS
 from libs.confined._process import ConfinedProcess
 from libs.fairness import FairSemaphore
 
-# Importing structlog would be half of what a process loads that does one job.
+# Importing structlog would double the import time of a single-job process.
 _log = logging.getLogger(__name__)
 _JOBS_PER_PROCESS: Final = 10_000
 _ATTEMPTS: Final = 2
@@ -23,10 +23,10 @@ class PoolClosed(Exception):
 
 
 class ConfinedPool:
-    """At most ``size`` jobs of a company run at once; processes start when first needed.
+    """Runs at most ``size`` jobs of a company at a time; starts processes on demand.
 
-    One more process is kept for other companies, so that long jobs of one company block nobody else. Waiting companies
-    take turns. Cancelling a call ends its process.
+    One more process is reserved for other companies, so that long jobs of one company block nobody else. Waiting
+    companies take turns. Cancelling a call ends its process.
     """
 
     def __init__(self, module: str, size: int, limits: Limits, environment: Mapping[str, str] | None = None) -> None:
@@ -41,9 +41,9 @@ class ConfinedPool:
     async def run(
         self, company_id: str, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None
     ) -> tuple[Job, bytes]:
-        """Raises what ``ConfinedProcess.call`` raises, ProcessNotStarted and PoolClosed.
+        """Runs a job. Raises the errors of ``ConfinedProcess.call``, ProcessNotStarted and PoolClosed.
 
-        A job whose process was killed is done once more: the first time the system may have done it.
+        A job with a killed process is retried once: the system may have killed the first one.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
@@ -58,12 +58,12 @@ class ConfinedPool:
         raise AssertionError("the last attempt returns or raises")
 
     def moved_within(self, seconds: float) -> bool:
-        """Whether a job began, or had a part done, in the last ``seconds``."""
+        """Whether a job started or finished a part in the last ``seconds``."""
         since = asyncio.get_running_loop().time() - seconds
         return any(process.moved_at > since for process in self._processes)
 
     async def close(self) -> None:
-        """Ends all processes; calls under way raise PoolClosed."""
+        """Ends all processes; running calls raise PoolClosed."""
         self._closed = True
         processes, self._processes = self._processes, set()
         await asyncio.gather(*(process.kill() for process in processes))
@@ -88,7 +88,7 @@ class ConfinedPool:
                 await self._discard(process)
 
     def _is_used_up(self, process: ConfinedProcess) -> bool:
-        """Native parsers leak memory, and the processor time of a process has an end."""
+        """Whether to replace the process: native parsers leak memory, and its CPU time is limited."""
         return (
             process.jobs >= _JOBS_PER_PROCESS
             or process.memory() > _FULL * self._limits.memory_bytes
@@ -99,7 +99,7 @@ class ConfinedPool:
         if self._closed:
             raise PoolClosed
         await self._discard(old)
-        # For what it may have worked before its last job, and for that.
+        # Covers the CPU time of its earlier jobs and of the last one.
         cpu_seconds = 2 * self._limits.job_seconds
         process = await ConfinedProcess.start(
             self._module, self._limits, cpu_seconds=cpu_seconds, environment=self._environment

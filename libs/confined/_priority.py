@@ -1,4 +1,4 @@
-"""Priority of processes whose work takes long and can wait."""
+"""Low priority for slow work that can wait."""
 
 import os
 import time
@@ -8,18 +8,18 @@ from typing import Final
 
 _NICENESS: Final = 5
 _TRIES: Final = 5
-# Where Linux shares processors between sessions of processes, only the niceness of the session counts.
+# With autogroups, Linux schedules by session, and only the session's nice value counts.
 _SESSION: Final = Path("/proc/self/autogroup")
 
 
 def give_way() -> None:
-    """Leaves this process a third of the processor time that others get beside it, when there is too little for all.
+    """Reduces this process to a third of the CPU time that others get when CPU is scarce.
 
-    Without effect on others in its session, and where the system does not allow it.
+    It doesn't affect the other processes of its session, and does nothing where the system forbids it.
     """
     with suppress(OSError):
         os.nice(_NICENESS)
-        # The system takes few such changes a second of all processes together that are not root's.
+        # Linux limits the rate of such changes, for all unprivileged processes together.
         for _ in range(_TRIES):
             try:
                 _SESSION.write_text(str(_NICENESS))

@@ -1,4 +1,4 @@
-"""A confined process, from its parent's side: start, jobs, memory watch, kill."""
+"""The parent's side of a confined process: start, jobs, memory limit, kill."""
 
 import asyncio
 import contextlib
@@ -32,7 +32,7 @@ _START_SECONDS: Final = 60.0
 _END_SECONDS: Final = 10.0
 _BUFFER: Final = 1024**2
 _LIBRARY_PATHS: Final = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
-# The processes of a service are as many as it has cores for: threads would only compete.
+# A service runs one process per core, so threads would only compete.
 _SINGLE_THREADED: Final = {
     "RAYON_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
@@ -52,7 +52,7 @@ class ConfinedProcess:
         self.jobs = 0
         self.worked_seconds = 0.0
         self.moved_at = 0.0
-        """When its job began, or last had a part done, on the clock of the event loop."""
+        """When its job started or last finished a part, by the event loop's clock."""
 
     @classmethod
     async def start(
@@ -60,7 +60,7 @@ class ConfinedProcess:
     ) -> Self:
         """Starts the module, which calls ``answer_jobs``. Raises ProcessNotStarted.
 
-        Nothing of the parent's environment is passed on but where libraries are.
+        The process inherits only the library paths from the parent's environment.
         """
         folder = Path(tempfile.mkdtemp(prefix="aes-confined-"))
         errors = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as the process lives
@@ -69,7 +69,7 @@ class ConfinedProcess:
                 sys.executable, "-P", "-s", "-m", module,
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=errors, limit=_BUFFER,
                 cwd=folder, env={**_environment(folder), **(environment or {})},
-                # A session of its own: its group is killed with it, and no interrupt at the terminal reaches it.
+                # Its own session: its group can be killed with it, and Ctrl+C in the terminal doesn't reach it.
                 start_new_session=True,
             )  # fmt: skip
         except BaseException:
@@ -98,7 +98,7 @@ class ConfinedProcess:
         return self._process.returncode is None
 
     def memory(self) -> int:
-        """Resident memory in bytes; 0 when it has ended, and where the system does not tell."""
+        """Resident memory in bytes; 0 if the process has ended or the system doesn't report it."""
         try:
             pages = Path(f"/proc/{self.pid}/statm").read_text().split()[1]
         except (OSError, IndexError):
@@ -106,9 +106,9 @@ class ConfinedProcess:
         return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
     async def call(self, job: Job, body: bytes = b"", *, files: Mapping[str, Path] | None = None) -> tuple[Job, bytes]:
-        """Does a job with copies of ``files``, which lie under these names in the folder of the process.
+        """Runs a job on copies of ``files``, stored under these names in the process's folder.
 
-        Raises JobRefused; also OutOfTime, OutOfMemory and ProcessKilled, after which the process must be killed.
+        Raises JobRefused. Also raises OutOfTime, OutOfMemory and ProcessKilled, after which the process must be killed.
         """
         self.jobs += 1
         async with self._copies(files or {}):
@@ -145,21 +145,21 @@ class ConfinedProcess:
             watch.cancel()
 
     async def kill(self) -> None:
-        """Kills the process and its group and removes its folder; returns when the process has ended."""
+        """Kills the process and its group and removes its folder; returns once the process has ended."""
         self._kill_group()
         stdin, stdout = self._process.stdin, self._process.stdout
         assert stdin is not None
         assert stdout is not None
         stdin.close()
         if not self._receiving:
-            # asyncio waits for the pipes to end too, and never sees the end of one that is not read.
+            # asyncio also waits for the pipes to close, and misses the end of an unread one.
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_END_SECONDS):
                     while await stdout.read(_BUFFER):
                         pass
         await self._process.wait()
         self._errors.close()
-        # Not in a thread, for which a cancelled call would not wait.
+        # Not in a thread, since a cancelled call wouldn't wait for it.
         shutil.rmtree(self._folder, ignore_errors=True)
 
     def _kill_group(self) -> None:
@@ -168,7 +168,7 @@ class ConfinedProcess:
                 os.killpg(self.pid, signal.SIGKILL)
 
     async def _gone(self) -> None:
-        """Waits for the end of the process after that of its pipes, and kills it if need be."""
+        """Waits for the process to exit after its pipes have closed; kills it if necessary."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_END_SECONDS):
                 await self._process.wait()
@@ -178,14 +178,14 @@ class ConfinedProcess:
 
     @asynccontextmanager
     async def _copies(self, files: Mapping[str, Path]) -> AsyncIterator[None]:
-        # Not the files themselves, which the process could change, nor where they are.
+        # Copies, so that the process can't change the files or learn their paths.
         for name, path in files.items():
             try:
                 await asyncio.to_thread(shutil.copyfile, path, self._folder / name)
             except OSError:
                 if self.alive:
                     raise
-                # Its folder went with it.
+                # Killing the process removed its folder.
                 raise ProcessKilled(self._process.returncode or 0, self._last_words()) from None
         try:
             yield
@@ -198,7 +198,7 @@ class ConfinedProcess:
         assert stdin is not None
         assert stdout is not None
         if stdin.is_closing():
-            # Written to, a pipe that `kill` has closed raises a RuntimeError in uvloop.
+            # In uvloop, writing to a pipe that `kill` has closed raises a RuntimeError.
             raise BrokenPipeError
         stdin.writelines(_frames.pack(head, body))
         await stdin.drain()
@@ -220,7 +220,7 @@ class ConfinedProcess:
                 return
 
     def _last_words(self) -> str:
-        # `kill` closes the file, perhaps while the job is still failing.
+        # `kill` closes the file, possibly while the job is still failing.
         if self._errors.closed:
             return ""
         self._errors.seek(max(self._errors.seek(0, os.SEEK_END) - 2000, 0))
@@ -228,7 +228,7 @@ class ConfinedProcess:
 
 
 def _environment(folder: Path) -> dict[str, str]:
-    """No keys and no addresses."""
+    """A minimal environment without keys or addresses."""
     kept = {name: os.environ[name] for name in _LIBRARY_PATHS if name in os.environ}
     place = str(folder)
     return (
@@ -247,10 +247,10 @@ def _environment(folder: Path) -> dict[str, str]:
 async def run_confined(
     module: str, job: Job, *, seconds: float, memory_bytes: int, files: Mapping[str, Path] | None = None
 ) -> Job:
-    """Runs the module, which calls ``answer_job``, for one job within ``seconds`` of wall time.
+    """Runs one job within ``seconds`` of wall time in the module, which calls ``answer_job``.
 
-    The process knows copies of ``files`` under these names. Raises JobRefused, OutOfMemory, ProcessKilled and
-    TimeoutError. A cancelled call leaves no process.
+    The process gets copies of ``files`` under these names. Raises JobRefused, OutOfMemory, ProcessKilled and
+    TimeoutError. A cancelled call leaves no process behind.
     """
     limits = Limits(seconds=seconds, job_seconds=seconds, memory_bytes=memory_bytes)
     process = await ConfinedProcess.start(module, limits, cpu_seconds=seconds)

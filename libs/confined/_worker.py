@@ -1,4 +1,4 @@
-"""The process's side: limits, a low priority, then jobs from its standard input until its parent is gone."""
+"""The process's side: sets limits and a low priority, then runs jobs from standard input until the parent is gone."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ _TELL_SECONDS: Final = 0.5
 
 
 def answer_jobs(work: Work) -> None:
-    """Does the jobs. An error other than JobRefused and MemoryError ends the process."""
+    """Runs the jobs. An error other than JobRefused and MemoryError ends the process."""
     jobs, answers = sys.stdin.buffer, _own_output()
     if (first := _frames.read(jobs)) is None:
         return
@@ -34,16 +34,16 @@ def answer_jobs(work: Work) -> None:
 
 
 def answer_job(work: Callable[[Job], Job]) -> None:
-    """Does jobs without bytes, in one part each."""
+    """Runs jobs that have no bytes and a single part."""
     answer_jobs(lambda job, _, __: (work(job), b""))
 
 
 class _Parts:
-    """Tells the parent, now and then, that parts of the job are done."""
+    """Reports finished parts of the job to the parent, at a limited rate."""
 
     def __init__(self, answers: BinaryIO, seconds: float) -> None:
         self._answers = answers
-        # Ends a process that is stuck in a part even when its parent is gone.
+        # Ends a process that is stuck in a part even if its parent is gone.
         self._alarm = int(seconds) + _GRACE_SECONDS
         self._reported = time.monotonic()
         signal.alarm(self._alarm)
@@ -66,7 +66,7 @@ def _answer(work: Work, job: Job, body: bytes, part_done: PartDone) -> tuple[Job
 
 
 def _own_output() -> BinaryIO:
-    """Redirects the output of libraries to standard error, away from the answers."""
+    """Redirects the output of libraries to standard error, so that it doesn't mix with the answers."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers
@@ -76,7 +76,7 @@ def _confine(limits: Job) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGALRM, signal.SIG_DFL)
     if sys.platform == "linux":
-        # macOS refuses this one; there the limit of time has to do.
+        # macOS doesn't support this limit; there the time limit must suffice.
         _limit(resource.RLIMIT_AS, limits["memory_bytes"] + limits["slack_bytes"])
     _limit(resource.RLIMIT_CPU, limits["cpu_seconds"])
     _limit(resource.RLIMIT_CORE, 0)

@@ -78,7 +78,8 @@ def examples_of(message_type: str) -> list[dict[str, Any]]:
 @cache
 def _given_examples() -> dict[str, list[dict[str, Any]]]:
     found: dict[str, list[dict[str, Any]]] = {}
-    for resource in registry.RESOURCES:
+    with_examples = [resource for resource in registry.RESOURCES if hasattr(resource, "examples")]
+    for resource in with_examples:
         for message_type, record in records(resource.examples()):
             found.setdefault(message_type, []).append(record)
     return found

@@ -3,9 +3,42 @@
 from types import ModuleType
 from typing import Final
 
-from libs.contracts import commands, events
-from libs.contracts.resources import budgets, retention
+from libs.contracts.resources import (
+    actions,
+    agents,
+    artifacts,
+    budgets,
+    collections,
+    connections,
+    files,
+    keys,
+    knowledge_bases,
+    messages,
+    retention,
+    secrets,
+    sessions,
+    toolsets,
+    turns,
+    usage,
+    webhooks,
+)
 
-RESOURCES: Final[tuple[ModuleType, ...]] = (budgets, retention)
-BY_KIND: Final[tuple[ModuleType, ...]] = (commands, events)
-"""Messages of resources without a module in ``RESOURCES``."""
+RESOURCES: Final[tuple[ModuleType, ...]] = (
+    actions,
+    agents,
+    artifacts,
+    budgets,
+    collections,
+    connections,
+    files,
+    keys,
+    knowledge_bases,
+    messages,
+    retention,
+    secrets,
+    sessions,
+    toolsets,
+    turns,
+    usage,
+    webhooks,
+)

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 
 def format_time(moment: datetime) -> str:
@@ -28,5 +28,5 @@ def _as_text(value: object) -> object:
     return format_time(value) if isinstance(value, datetime) else value
 
 
-Timestamp = Annotated[str, BeforeValidator(_as_text)]
+Timestamp = Annotated[str, BeforeValidator(_as_text), WithJsonSchema({"type": "string", "format": "date-time"})]
 """A timestamp in a model, given as text or as an aware datetime."""

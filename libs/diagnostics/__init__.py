@@ -1,4 +1,4 @@
-"""Asks processes of the services how they are."""
+"""Queries the health of service processes."""
 
 from libs.diagnostics.health import Health, ask_health
 

@@ -1,4 +1,4 @@
-"""The text and tables of text, CSV, JSON, XLSX and XLS files: encodings, separators, headings, rows."""
+"""Text and tables from text, CSV, JSON, XLSX and XLS files: encodings, separators, headings, rows."""
 
 from libs.documents._cells import cell_text
 from libs.documents._csv import CsvDialect, CsvFormat

@@ -1,4 +1,4 @@
-"""Cells of workbooks as text."""
+"""Workbook cells as text."""
 
 import datetime
 from decimal import Decimal
@@ -6,7 +6,10 @@ from typing import Any
 
 
 def cell_text(cell: Any) -> str:
-    """As a spreadsheet shows it: `2.5`, `true`, `2026-05-04`, `2026-05-04 10:30:00`, `10:30:00`, `36:00:00`."""
+    """Formats a cell as a spreadsheet does:
+
+    `2.5`, `true`, `2026-05-04`, `2026-05-04 10:30:00`, `10:30:00`, `36:00:00`.
+    """
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, float):

@@ -1,4 +1,4 @@
-"""Reads CSV files in any encoding and with any of the usual separators."""
+"""Reads CSV files with any encoding and any common separator."""
 
 import csv
 import re
@@ -12,25 +12,25 @@ from libs.documents._errors import DocumentUnreadable
 
 _SAMPLE_CHARACTERS: Final = 65_536
 _SAMPLE_ROWS: Final = 20
-# Excel's way to tell the separator.
+# Excel's declaration of the separator.
 _DECLARATION: Final = re.compile(r"\ufeff?sep=(.)\r?\n?", re.IGNORECASE)
 
-# As large as the csv module takes: how large a file is has been checked before.
+# The csv module's maximum; the file's size has already been checked.
 csv.field_size_limit(2**31 - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class CsvDialect:
-    """``declared``: the first line names the separator and isn't a row."""
+    """The separator of a CSV file. ``declared``: the first line names the separator and isn't a row."""
 
     delimiter: str
     declared: bool = False
 
     @classmethod
     def of(cls, sample: str) -> Self:
-        """The separator that divides most of the first rows into equally many cells.
+        """Picks the separator that splits most of the first rows into the same number of cells.
 
-        Of two that do, a comma is taken for one of decimals.
+        In a tie with a comma, the comma counts as a decimal separator.
         """
         if found := _DECLARATION.match(sample):
             return cls(found.group(1), declared=True)
@@ -45,7 +45,7 @@ class CsvDialect:
         return cls(max(",;\t|", key=steadiness))
 
     def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
-        """Raises ``DocumentUnreadable``."""
+        """Parses the rows. Raises ``DocumentUnreadable``."""
         try:
             rest = iter(lines)
             if self.declared:
@@ -65,12 +65,12 @@ class CsvFormat:
 
     @classmethod
     def of(cls, path: Path) -> Self:
-        """Raises ``DocumentUnreadable``."""
+        """Detects encoding and dialect. Raises ``DocumentUnreadable``."""
         encoding, errors = encoding_of(path)
         with path.open(encoding=encoding, errors="replace", newline="") as file:
             return cls(encoding, errors, CsvDialect.of(file.read(_SAMPLE_CHARACTERS)))
 
     def rows(self, path: Path) -> Iterator[list[str]]:
-        """Raises ``DocumentUnreadable``."""
+        """Reads the file's rows. Raises ``DocumentUnreadable``."""
         with path.open(encoding=self.encoding, errors=self.errors, newline="") as file:
             yield from self.dialect.rows(file)

@@ -1,4 +1,4 @@
-"""Encodings of text files: by marks, by what a file declares, by its bytes."""
+"""Detects the encoding of text files from byte order marks, declarations and bytes."""
 
 import codecs
 import re
@@ -22,16 +22,16 @@ _BINARY = 0.02
 
 
 def decode(raw: bytes, *, declares: bool = False) -> str:
-    """The text, with line ends as newlines. Raises DocumentUnreadable for bytes that aren't text.
+    """Decodes text and normalizes line endings to newlines. Raises DocumentUnreadable for bytes that aren't text.
 
-    `declares`: the file may name its encoding itself, as HTML does.
+    `declares`: the file may declare its own encoding, as HTML does.
     """
     text = decoded(raw, declares=declares)
     return text.replace("\r\n", "\n").replace("\r", "\n").replace("\0", " ")
 
 
 def decoded(raw: bytes, *, declares: bool = False) -> str:
-    """`decode` with line ends as they are."""
+    """Like `decode`, with unchanged line endings."""
     found = encoding_of_sample(raw[:_SAMPLE])
     if found is not None:
         try:
@@ -45,7 +45,7 @@ def decoded(raw: bytes, *, declares: bool = False) -> str:
 
 
 def encoding_of(path: Path) -> tuple[str, str]:
-    """The encoding of a text file, and how its errors are handled. Raises DocumentUnreadable for bytes of no text."""
+    """The encoding of a text file and its error handler. Raises DocumentUnreadable for bytes that aren't text."""
     with path.open("rb") as file:
         sample = file.read(_SAMPLE)
         if (found := encoding_of_sample(sample)) is not None:
@@ -63,7 +63,7 @@ def encoding_of(path: Path) -> tuple[str, str]:
 
 
 def encoding_of_sample(sample: bytes) -> str | None:
-    """The encoding when the first bytes tell it; None for UTF-8 without a mark and for what is older."""
+    """Detects the encoding from the first bytes; None for UTF-8 without a mark and for legacy encodings."""
     for mark, encoding in _MARKS:
         if sample.startswith(mark):
             return encoding
@@ -95,7 +95,7 @@ def _unmarked_utf16(sample: bytes) -> str | None:
 
 
 def _legacy(sample: bytes) -> str:
-    """One of the encodings with one byte per character, or an Asian one. Western European unless clearly another."""
+    """Picks a single-byte or Asian encoding; Western European unless another is clearly more likely."""
     west = sample.decode("cp1252", "replace")
     foreign = [letter for letter in west if ord(letter) > 127]
     native = sum(letter.isascii() and letter.isalpha() for letter in west)
@@ -110,11 +110,11 @@ def _legacy(sample: bytes) -> str:
 
 
 _FEW_LETTERS = 4
-# Those that give the same signs.
+# Encodings that decode to the same characters.
 _WESTERN_CODES = ["cp1252", "cp1254", "cp1258", "latin_1", "iso8859_9", "iso8859_15"]
-# Where Western European has these signs, others have letters.
+# Western European signs at the positions of other encodings' letters.
 _SIGN_IN_WORD = re.compile(r"[^\W\d_][³¹£¥¿¼¾][^\W\d_]")
-# Letters and signs that Western European prose really uses; a text of other ones was written in another encoding.
+# Letters and signs of Western European prose. Text with other characters uses another encoding.
 _WESTERN = frozenset(
     "äöüßÄÖÜéèêëàâáãåçñóòôõøíìîïúùûæœÉÈÊÀÁÂÃÅÇÑÓÒÔÕØÍÎÚÛÆŒ€£¥§©®°±²³µ·«»“”„—…•™ºª¿¡½¼¾\u2018\u2019\u201a\u2013\u00d7\xa0"
 )

@@ -1,4 +1,4 @@
-"""Finds files of Office that are protected by a password."""
+"""Detects password-protected Office files."""
 
 import re
 from pathlib import Path
@@ -8,21 +8,21 @@ from libs.documents._errors import DocumentEncrypted
 
 _OLE: Final = bytes.fromhex("d0cf11e0a1b11ae1")
 _SECTOR: Final = 512
-# Of the newer formats.
+# For the newer formats.
 _PACKAGE: Final = "EncryptedPackage".encode("utf-16-le")
-# The password's record follows the first one, of Excel 97 or of Excel 5, or one that forbids to write.
+# The password record follows the first record, which is of Excel 97, of Excel 5, or a write-protection record.
 _WORKBOOK: Final = re.compile(
     rb"\x09\x08(?:\x10\x00\x00\x06\x05\x00.{12}|\x08\x00\x00\x05\x05\x00.{4})(?:\x86\x00\x00\x00)?\x2f\x00",
     re.DOTALL,
 )
-# The head of a document of Word 6 to 2003 up to the flags of which one says it.
+# The header of a Word 6 to 2003 document, up to the flags with the encryption bit.
 _WORD: Final = re.compile(
     rb"[\xec\xdc]\xa5(?:[\x65-\x69\xc0-\xc2\xd9]\x00|[\x01\x0c\x12]\x01).{7}([\x00-\xff])", re.DOTALL
 )
 
 
 def check_encrypted(path: Path) -> None:
-    """Raises ``DocumentEncrypted``. Other readers call such files damaged, or take what is obfuscated for content."""
+    """Raises ``DocumentEncrypted``. Other parsers report such files as damaged, or return obfuscated content."""
     with path.open("rb") as file:
         if file.read(len(_OLE)) != _OLE:
             return

@@ -1,10 +1,10 @@
-"""Refusals of files."""
+"""Errors for unreadable files."""
 
 from libs.confined import JobRefused
 
 
 class DocumentUnreadable(JobRefused):
-    """The file cannot be read; the message is for its owner."""
+    """The file can't be read; the message is for its owner."""
 
 
 class DocumentEncrypted(DocumentUnreadable):

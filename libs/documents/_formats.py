@@ -1,4 +1,4 @@
-"""Reads the tables of a file by its media type."""
+"""Reads the tables of a file by media type."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _UNPACKED_BYTES: Final = 1024**3
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """One sheet. ``rows`` come once, without the heading and without blank ones, each as wide as it is in the file.
+    """One sheet. ``rows`` can be iterated once; heading and blank rows are left out, and rows keep their own width.
 
     ``typed``: cells are numbers, dates and so on; otherwise all of them are text.
     """
@@ -38,7 +38,7 @@ class Table:
 
     @classmethod
     def of(cls, name: str, rows: Iterable[Sequence[Any]], *, typed: bool) -> Table:
-        """With the first row as headers when it can be a heading, else with letters."""
+        """Uses the first row as headers if it looks like a heading, otherwise column letters."""
         filled = (row for row in rows if not all(is_empty(cell) for cell in row))
         first = next(filled, None)
         if first is None:
@@ -49,9 +49,9 @@ class Table:
 
 
 def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
-    """The tables of a CSV, JSON or Excel file, None for JSON other than an array of objects.
+    """The tables of a CSV, JSON or Excel file; None for JSON other than an array of objects.
 
-    Raises ``DocumentUnreadable``, also while tables and rows are taken.
+    Raises ``DocumentUnreadable``, also while tables and rows are read.
     """
     if content_type == CSV:
         return iter([Table.of("Sheet1", CsvFormat.of(path).rows(path), typed=False)])
@@ -62,9 +62,9 @@ def read_tables(path: Path, content_type: str) -> Iterator[Table] | None:
 
 
 def workbook_sheets(path: Path) -> Iterator[CalamineSheet]:
-    """The sheets of an XLSX or XLS file but those of charts, each loaded when it is reached.
+    """The sheets of an XLSX or XLS file except chart sheets, each loaded on demand.
 
-    Raises ``DocumentUnreadable``, for an encrypted file ``DocumentEncrypted``.
+    Raises ``DocumentUnreadable``, or ``DocumentEncrypted`` for an encrypted file.
     """
     import python_calamine
 

@@ -1,4 +1,4 @@
-"""Column names: whether a row is a heading, and what columns are called."""
+"""Column names: detects heading rows and names columns."""
 
 import re
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +19,9 @@ def is_empty(cell: Any) -> bool:
 
 
 def is_heading(row: Sequence[Any]) -> bool:
-    """Whether the row names columns: at least half of its cells hold text other than numbers, dates and times.
+    """Whether the row names columns: at least half of its cells are text other than numbers, dates and times.
 
-    Consecutive years next to such a cell count as names, too.
+    Consecutive years next to such a cell count as names too.
     """
     filled = [cell for cell in row if not is_empty(cell)]
     others = [cell for cell in filled if not _is_name(cell)]
@@ -30,12 +30,12 @@ def is_heading(row: Sequence[Any]) -> bool:
 
 
 def _is_name(cell: Any) -> bool:
-    # Without a letter, digits are an amount, a date or a time in any notation.
+    # Without a letter, digits are an amount, a date or a time in some notation.
     return isinstance(cell, str) and (any(map(str.isalpha, cell)) or not any(map(str.isdigit, cell)))
 
 
 def _are_years(cells: Sequence[Any]) -> bool:
-    """At least two whole numbers of this age, each one more than the last, or one less."""
+    """At least two consecutive years, ascending or descending."""
     try:
         years = [int(cell) if isinstance(cell, str) or cell == int(cell) else 0 for cell in cells]
     except (TypeError, ValueError, OverflowError):
@@ -45,7 +45,7 @@ def _are_years(cells: Sequence[Any]) -> bool:
 
 
 def headings(row: Sequence[Any]) -> list[str]:
-    """Distinct names of columns; one without a name gets its letter."""
+    """Unique column names; a nameless column gets its letter."""
     return distinct_names(
         column_name(place) if is_empty(cell) else " ".join(cell_text(cell).split())[:_LONGEST_NAME]
         for place, cell in enumerate(row)
@@ -53,7 +53,7 @@ def headings(row: Sequence[Any]) -> list[str]:
 
 
 def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> list[str]:
-    """Numbers repeated names: ``a``, ``a (2)``. Names are the same when ``same`` makes them equal."""
+    """Numbers repeated names: ``a``, ``a (2)``. Names are equal if ``same`` maps them to the same value."""
     distinct: list[str] = []
     taken: set[str] = set()
     for base in names:
@@ -67,7 +67,7 @@ def distinct_names(names: Iterable[str], same: Callable[[str], str] = str) -> li
 
 
 def column_name(place: int) -> str:
-    """The letters of a spreadsheet's column: A, B, …, Z, AA."""
+    """The letters of a spreadsheet column: A, B, …, Z, AA."""
     name = ""
     place += 1
     while place:
@@ -77,11 +77,11 @@ def column_name(place: int) -> str:
 
 
 def text_type(text: str) -> str:
-    """The type of a cell that came as text. ``007`` is text: as a number it would lose its zeros."""
+    """The type of a cell given as text. ``007`` is text: as a number it would lose its zeros."""
     text = text.strip()
     if _INTEGER.fullmatch(text):
         return "integer"
-    # Whole numbers with more digits would lose some of them.
+    # Longer integers would lose digits.
     if text[-1:].isdigit() and not text.lstrip("+-").isdigit() and _NUMBER.fullmatch(text):
         return "number"
     if text.lower() in ("true", "false"):

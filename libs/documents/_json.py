@@ -1,4 +1,4 @@
-"""Reads JSON, also one value a line."""
+"""Reads JSON and JSON Lines."""
 
 import json
 import re
@@ -13,10 +13,9 @@ _ESCAPED_SURROGATE: Final = re.compile(r"\\ud[89a-f]", re.IGNORECASE)
 
 
 def read_json(text: str) -> Any:
-    """The value, or a list of the values of each line. Raises ``DocumentUnreadable``.
+    """Returns the value, or a list with each line's value. Raises ``DocumentUnreadable``.
 
-    Whole numbers keep all of their digits, as text when there are thousands; a lone half of a surrogate pair becomes
-    U+FFFD.
+    Integers keep all of their digits, as text if there are thousands. An unpaired surrogate becomes U+FFFD.
     """
     text = text.removeprefix("\ufeff")
     try:

@@ -1,8 +1,7 @@
 """Commands and events over a broker: outbox, inbox, consumers, request and reply.
 
-``bus`` is the port of the broker and ``messages`` has the outbox's records. ``batches`` reads in order, and
-``event_queue`` holds the events of one reader. ``administration``, ``dead_letters``, ``lag`` and ``schema`` are for
-operators.
+Use ``bus`` for the broker port, ``messages`` for outbox records, ``batches`` for ordered consumption and
+``event_queue`` for one reader's events. Operators use ``administration``, ``dead_letters``, ``lag`` and ``schema``.
 """
 
 from libs.eventing._commands import CommandRouter, RevokedKeys

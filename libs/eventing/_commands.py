@@ -1,4 +1,4 @@
-"""Carries out commands: each once, with exactly one terminal event."""
+"""Executes each command once, with exactly one terminal event."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
@@ -11,7 +11,6 @@ import structlog
 from pydantic import ValidationError
 
 from libs.contracts.errors import AuthenticationFailed, InternalError, ServiceError, ServiceUnavailable, TimedOut
-from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.messages import (
     Command,
     CommandContext,
@@ -22,6 +21,8 @@ from libs.contracts.messages import (
     MessageContext,
     envelope_from,
 )
+from libs.contracts.resources.connections import ConnectionDeleted
+from libs.contracts.resources.keys import ApiKeyRevoked
 from libs.contracts.timestamps import parse_time
 from libs.contracts.topics import GATEWAY_EVENTS
 from libs.eventing import _inbox as inbox
@@ -37,7 +38,7 @@ from libs.tracing import current_traceparent
 _REMEMBERED_KEYS: Final = 100_000
 _log = structlog.get_logger("eventing.commands")
 _CONSUMER: Final = "commands"
-# Below the ten seconds after which the gateway answers that a command was not accepted.
+# Below the ten seconds after which the gateway reports that a command wasn't accepted.
 _PREPARE_SECONDS: Final = 8.0
 C = TypeVar("C", bound=Command)
 P = TypeVar("P")
@@ -45,16 +46,16 @@ Handle = Callable[[Transaction, C, CommandContext], Awaitable[None]]
 HandlePrepared = Callable[[Transaction, C, CommandContext, P], Awaitable[None]]
 Prepare = Callable[[C, CommandContext], Awaitable[P]]
 HandleRaw = Callable[[C, CommandContext], Awaitable[ServiceError | None]]
-"""Returns the refusal that it recorded, if it did. Raises ``AlreadyProcessed`` for a repeat."""
+"""Returns the rejection that it recorded, or None. Raises ``AlreadyProcessed`` for a redelivery."""
 Lookup = Callable[[str, str], Awaitable[bool]]
-"""Whether a service knows the command with this ID, if it is that company's."""
+"""Checks whether a service has accepted the command with this id for this company: ``(command_id, company_id)``."""
 
 
 class RevokedKeys:
-    """Times at which keys were revoked, read from the gateway's events.
+    """Revocation times of API keys, read from the gateway's events.
 
-    The topic keeps events for longer than a command lives, so that reading it from its start replaces a table.
-    A look-up is one access to a dictionary.
+    The topic retains events for longer than a command lives, so reading it from the start replaces a table. A lookup is
+    one dictionary access.
     """
 
     def __init__(self, bus: Bus) -> None:
@@ -63,19 +64,19 @@ class RevokedKeys:
 
     @property
     def known(self) -> bool:
-        """Whether all that had been revoked before the start is known."""
+        """Whether all revocations from before the start have been read."""
         return self._reader.caught_up.is_set()
 
     async def run(self) -> None:
-        """Read until cancelled."""
+        """Reads until cancelled."""
         await self._reader.run()
 
     async def wait(self) -> None:
-        """Return when all that had been revoked before the start is known: no command is carried out before that."""
+        """Waits until all revocations from before the start have been read. No command is executed earlier."""
         await self._reader.caught_up.wait()
 
     def before(self, key_id: str, time: str) -> bool:
-        """Whether the key was revoked before that time, given as text as all timestamps are."""
+        """Whether the key was revoked before ``time``, an ISO timestamp."""
         revoked = self._revoked.get(key_id)
         return revoked is not None and revoked < time
 
@@ -97,11 +98,11 @@ class RevokedKeys:
 
 
 class CommandRouter:
-    """Finds the handler of a command; every command takes effect once and ends with one terminal event.
+    """Dispatches commands to their handlers; each command takes effect once and ends with one terminal event.
 
-    Its inbox row, its effects and its events are one transaction. A repeat publishes the recorded outcome again. A
-    ``ServiceError`` becomes the ``….rejected`` event; any other error is retried by the consumer and, when that gives
-    up, becomes a rejection as well.
+    The inbox row, the effects and the events share one transaction. A redelivered command publishes the recorded
+    outcome again. A ``ServiceError`` becomes the ``….rejected`` event. The consumer retries any other error and rejects
+    the command when it gives up.
     """
 
     def __init__(
@@ -116,13 +117,13 @@ class CommandRouter:
 
     @property
     def topics(self) -> list[str]:
-        """The topics of the commands handled."""
+        """The topics of the registered commands."""
         return sorted({command_type.TOPIC.name for command_type, _ in self._routes.values()})
 
     def handle(self, command_type: type[C], handler: Handle[C], *, ends_later: bool = False) -> None:
-        """Carry out a command in one transaction.
+        """Registers a handler that runs in one transaction.
 
-        The handler emits one of the command's outcomes, unless ``ends_later`` says that other work will.
+        The handler emits one of the command's outcomes. With ``ends_later``, other work emits it afterwards.
         """
 
         async def run(message: C, context: CommandContext) -> None:
@@ -141,13 +142,13 @@ class CommandRouter:
         *,
         seconds: float = _PREPARE_SECONDS,
     ) -> None:
-        """Like ``handle``, after remote calls that must not happen inside the transaction.
+        """Like ``handle``, with remote calls in ``prepare`` before the transaction opens.
 
-        They may take ``seconds``, less than the command's sender waits for it to be accepted.
+        ``prepare`` may take ``seconds``, which must be less than the sender's wait for acceptance.
         """
 
         async def run(message: C, context: CommandContext) -> None:
-            # The inbox row comes after the calls: without this look-up a redelivery would make them again.
+            # The inbox row is written after the calls. Without this lookup, a redelivery would repeat them.
             if await self.knows(context.command_id, context.identity.company_id):
                 raise inbox.AlreadyProcessed(context.command_id)
             try:
@@ -164,27 +165,30 @@ class CommandRouter:
         self.handle_raw(command_type, run)
 
     def handle_raw(self, command_type: type[C], handler: HandleRaw[C]) -> None:
-        """Leave idempotency, state and outcome to the handler; only its ``ServiceError`` is rendered here."""
+        """Registers a handler that manages idempotency, state and outcome itself.
+
+        Only its ``ServiceError`` is handled here.
+        """
         self._routes[command_type.TYPE] = (command_type, handler)
 
     @staticmethod
     async def enter_all(transaction: Transaction, commands: Collection[CommandContext]) -> inbox.Entry:
-        """Notes commands in the transaction of their effects, for handlers of ``handle_raw`` that take several at once.
+        """Records several commands in the transaction of their effects, for ``handle_raw`` handlers that batch.
 
-        When ``check`` of the result raises, the transaction is to be rolled back and each command tried alone.
+        If ``check`` on the result raises, roll the transaction back and try each command alone.
         """
         given = [(command.command_id, command.identity.company_id) for command in commands]
         return await inbox.enter_all(transaction.connection, _CONSUMER, given)
 
     @asynccontextmanager
     async def _entered(self, context: CommandContext) -> AsyncIterator[Transaction]:
-        """A transaction with the command's inbox row. Raises ``AlreadyProcessed``."""
+        """Opens a transaction with the command's inbox row. Raises ``AlreadyProcessed``."""
         async with self._outbox.transaction(context.message) as transaction:
             await inbox.enter(transaction.connection, _CONSUMER, context.command_id, context.identity.company_id)
             yield transaction
 
     async def knows(self, command_id: str, company_id: str) -> bool:
-        """Whether this company's command has been accepted; another company's command is not known."""
+        """Whether this company's command was accepted. Another company's command counts as unknown."""
         for lookup in self.lookups:
             if await lookup(command_id, company_id):
                 return True
@@ -195,7 +199,7 @@ class CommandRouter:
             return await inbox.knows(connection, _CONSUMER, command_id, company_id)
 
     async def deliver(self, record: Record) -> None:
-        """Carry out the command in a record. Raises ``PoisonMessage`` when it can never be carried out."""
+        """Executes the command in a record. Raises ``PoisonMessage`` if it can never succeed."""
         envelope = record.envelope()
         if envelope.type not in self._routes:
             _log.info("command.ignored", type=envelope.type, command_id=envelope.id)
@@ -214,7 +218,7 @@ class CommandRouter:
             await self._check_authority(envelope, context)
             refused = await handler(_decode(command_type, payload), context)
         except inbox.AlreadyProcessed:
-            # The first delivery's event may have been published before anybody listened, or not at all.
+            # The first delivery may have published its event before anyone listened, or not at all.
             await self._repeat_outcome(context)
             return "repeated"
         except ServiceError as refusal:
@@ -223,13 +227,13 @@ class CommandRouter:
         return "done" if refused is None else "rejected"
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Reject a command that is dead-lettered, if it can be read."""
+        """Rejects a readable command before it is dead-lettered."""
         try:
             envelope = record.envelope()
             context = self._context(envelope, record.value)
         except PoisonMessage:
             return
-        # An accepted command ends by itself; a rejection would be its second end.
+        # An accepted command emits its own terminal event; a rejection would be a second one.
         if envelope.type in self._routes and not await self.knows(envelope.id, envelope.company_id):
             _log.error("command.given_up", type=envelope.type, command_id=envelope.id, cause=cause)
             metrics.given_up(envelope.type)
@@ -242,7 +246,7 @@ class CommandRouter:
             identity = self._signer.verify_command(envelope, payload)
         except AuthenticationFailed as problem:
             raise PoisonMessage(f"the command carries no valid identity: {problem.message}") from problem
-        # Consumers filter by the envelope's company without looking at the signature.
+        # Consumers filter by the envelope's company and don't check the signature.
         if identity.company_id != envelope.company_id:
             raise PoisonMessage("the command's company is not its caller's")
         trace = current_traceparent() or envelope.traceparent
@@ -250,7 +254,7 @@ class CommandRouter:
         return CommandContext(envelope.id, identity, message, envelope.time)
 
     async def _check_authority(self, envelope: Envelope, context: CommandContext) -> None:
-        """Raises the refusal of a command that has expired, or whose key was revoked before it was made."""
+        """Rejects an expired command, and one that was created after its key was revoked."""
         if _is_expired(envelope):
             expired = TimedOut("The command expired before it was accepted; nothing was done.")
             await self._refuse_unless_accepted(context, expired)
@@ -259,7 +263,7 @@ class CommandRouter:
             await self._refuse_unless_accepted(context, revoked)
 
     async def _refuse_unless_accepted(self, context: CommandContext, refusal: ServiceError) -> None:
-        """Raises the refusal of a command that must not begin, unless an earlier delivery of it was accepted."""
+        """Raises ``refusal`` unless an earlier delivery of the command was accepted."""
         command_id, company_id = context.command_id, context.identity.company_id
         if await self._has_entered(command_id, company_id):
             raise inbox.AlreadyProcessed(command_id)
@@ -270,7 +274,7 @@ class CommandRouter:
         draft = Draft(
             CommandRejected(error=refusal.info()),
             subject=context.command_id,
-            # A refusal is for its caller only: it may name entities that others may not see.
+            # Only the caller sees the rejection: it may name entities that other users may not see.
             context=replace(context.message, owner_id=context.identity.user_id),
             sequence=1,
             type=command_type.rejected_type(),
@@ -278,7 +282,7 @@ class CommandRouter:
             cause=refusal.cause if isinstance(refusal, InternalError) else None,
         )
         try:
-            # In a transaction of its own: the one that raised is rolled back, and its inbox row with it.
+            # In a new transaction: the handler's was rolled back together with its inbox row.
             async with self._entered(context) as transaction:
                 transaction.drafts.append(draft)
         except inbox.AlreadyProcessed:

@@ -1,4 +1,4 @@
-"""Consumes topics: concurrently across keys, in order within a key; commits offsets past what is done."""
+"""Consumes topics: different keys run concurrently, one key in order. Commits offsets of finished messages."""
 
 import asyncio
 import math
@@ -25,12 +25,12 @@ POLL_RECORDS: Final = 500
 _COMMIT_SECONDS: Final = 1.0
 _REVOKE_SECONDS: Final = 3.0
 _RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
-# A message that has failed for a quarter of an hour is dead-lettered.
+# A message that fails for 15 minutes is dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=15 * 60.0)
 
 
 class GivenUp(Exception):
-    """A message is poison, or has failed for too long."""
+    """A poison message, or one that failed for too long."""
 
     def __init__(self, problem: Exception, attempts: int) -> None:
         self.reason = str(problem) if isinstance(problem, PoisonMessage) else repr(problem)
@@ -40,7 +40,7 @@ class GivenUp(Exception):
 
 
 class Attempts:
-    """Counts and logs failed attempts of a group."""
+    """Counts and logs a group's failed attempts."""
 
     def __init__(self, group: str, policy: RetryPolicy) -> None:
         self._group = group
@@ -48,7 +48,10 @@ class Attempts:
         metrics.expect_retries(group)
 
     async def run(self, call: Callable[[], Awaitable[T]], record: Record) -> T:
-        """Calls until it succeeds; ``record`` is the first message concerned. Raises ``GivenUp`` and ``Overtaken``."""
+        """Retries ``call`` until it succeeds; ``record`` is the first message affected.
+
+        Raises ``GivenUp`` and ``Overtaken``.
+        """
         attempts = 1
 
         def log(problem: Exception, attempt: int) -> None:
@@ -78,9 +81,9 @@ class Attempts:
         failure: GivenUp,
         before: Callable[[Record, str], Awaitable[None]] | None = None,
     ) -> None:
-        """Puts the message to the dead letters, after ``before``, however long that takes.
+        """Runs ``before``, then dead-letters the message. Retries until the broker has it.
 
-        A message whose offset moved on without a dead letter would be lost.
+        Committing the offset without a dead letter would lose the message.
         """
 
         async def put() -> None:
@@ -95,7 +98,10 @@ class Attempts:
 
 
 def is_outage(problem: Exception) -> bool:
-    """Outages do not count towards giving up. Held locks do: a deadlock may be of the message's own making."""
+    """Whether the failure is an outage.
+
+    Outages don't count towards giving up; locks do, since the message may cause them.
+    """
     return isinstance(problem, BusUnavailable) or is_unreachable(problem)
 
 
@@ -104,19 +110,19 @@ def _may_succeed(problem: Exception) -> bool:
 
 
 class Handler(Protocol):
-    """Handles messages. Both methods may be called again for a message whose offset was not committed."""
+    """Handles messages. Both methods may be called again for a message with an uncommitted offset."""
 
     async def deliver(self, record: Record) -> None:
-        """Done when it returns. ``PoisonMessage`` is dead-lettered, other errors are retried."""
+        """Handles one record. ``PoisonMessage`` is dead-lettered, other errors are retried."""
 
     async def give_up(self, record: Record, cause: str) -> None:
-        """Called before the message is dead-lettered, to publish its failure. ``cause``: see ``cause_of``."""
+        """Publishes a message's failure before it is dead-lettered. ``cause``: see ``cause_of``."""
 
 
 class OffsetTracker:
-    """The finished messages of a partition: they start in offset order and finish in any order.
+    """Tracks the finished messages of a partition. They start in offset order and finish in any order.
 
-    ``position``: the offset before which everything is finished; it moves past a finished prefix only.
+    ``position``: every message below this offset is finished.
     """
 
     def __init__(self) -> None:
@@ -136,7 +142,7 @@ class OffsetTracker:
 
     @property
     def first_unfinished(self) -> int | None:
-        """The offset of the first unfinished message, if there is one."""
+        """The offset of the first unfinished message, or None."""
         return self._started[0] if self._started else None
 
     @property
@@ -145,9 +151,9 @@ class OffsetTracker:
 
 
 class GroupMember(Assignment, ABC):
-    """A member of a group of consumers that runs until it is stopped, and makes its client anew after an outage.
+    """A consumer group member. It runs until ``stop`` and recreates its client after an outage.
 
-    ``joined``: the group has given this member its, possibly empty, assignment, and it reads there.
+    ``joined``: the group has assigned partitions, possibly none, and the member is reading.
     """
 
     def __init__(
@@ -175,7 +181,7 @@ class GroupMember(Assignment, ABC):
 
     @abstractmethod
     async def _advance(self, consumer: Consumer) -> None:
-        """Fetches messages, if there are any, and hands them on."""
+        """Fetches and dispatches one round of messages."""
 
     @abstractmethod
     async def _let_go(self) -> None:
@@ -183,14 +189,14 @@ class GroupMember(Assignment, ABC):
 
     @abstractmethod
     def _first_unfinished(self, partition: Partition, position: int) -> int:
-        """The offset of the partition's first unfinished message; ``position`` comes after all that were polled."""
+        """The offset of the partition's first unfinished message; ``position`` if every polled message is finished."""
 
     @abstractmethod
     def _finished(self) -> Mapping[Partition, int]:
-        """The offsets of assigned partitions before which everything is finished."""
+        """By assigned partition, the offset below which every message is finished."""
 
     async def run(self) -> None:
-        """Consume until ``stop``; waits for an unreachable broker."""
+        """Consumes until ``stop``; waits for an unreachable broker."""
 
         def log(problem: Exception, _attempt: int) -> None:
             _log.warning("consumer.unreachable", group=self.group, problem=str(problem))
@@ -214,11 +220,11 @@ class GroupMember(Assignment, ABC):
             await consumer.stop()
 
     async def stop(self) -> None:
-        """Fetch nothing more; ``run`` returns when messages in work are done or left uncommitted."""
+        """Stops fetching. ``run`` returns once messages in progress are finished or left uncommitted."""
         self._stopping.set()
 
     async def measure(self) -> None:
-        """Report the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
+        """Reports the lag of this member's partitions to Prometheus. Raises ``BusUnavailable``."""
         consumer = self._consumer
         if consumer is None or not self.joined:
             return
@@ -229,7 +235,7 @@ class GroupMember(Assignment, ABC):
             set_lag(self.group, topic, messages)
 
     async def _commit(self, consumer: Consumer) -> None:
-        # That of this assignment: another one may begin meanwhile, without what was committed for this one.
+        # Captured now: during the calls below another assignment may start with its own commits.
         committed = self._committed
         moved = {partition: at for partition, at in self._finished().items() if committed.get(partition) != at}
         if not moved:
@@ -242,29 +248,32 @@ class GroupMember(Assignment, ABC):
         committed |= moved
 
     async def _end_work(self, tasks: Collection[asyncio.Task[None]]) -> None:
-        """Gives the tasks 3 s to end, and commits what is finished."""
+        """Gives the tasks 3 s to end, then commits finished offsets."""
         if tasks:
             _, unfinished = await asyncio.wait(tasks, timeout=_REVOKE_SECONDS)
             for task in unfinished:
                 task.cancel()
             await asyncio.gather(*unfinished, return_exceptions=True)
-        # While the partitions are still assigned: their next owner begins after what was done here.
+        # Before the partitions move, so that their next owner starts after the finished messages.
         if self._consumer is not None:
             await self._commit(self._consumer)
 
 
 class _InWork(NamedTuple):
-    """``tracker``: that of the record's own assignment. After a rebalance its partition may have another one."""
+    """A record in progress.
+
+    ``tracker`` belongs to its assignment; after a rebalance the partition may have a new tracker.
+    """
 
     record: Record
     tracker: OffsetTracker
 
 
 class ConsumerLoop(GroupMember):
-    """Hands on each message by itself. Each key of a partition has a queue and a task of its own.
+    """Handles messages one by one. Each key of a partition has its own queue and task.
 
-    Fetching pauses while ``high_water`` messages are unfinished. ``linger`` lets messages wait up to half a second to
-    be fetched together, which costs less than waking up for every single one.
+    Fetching pauses while ``high_water`` messages are unfinished. ``linger`` lets messages wait up to half a second, so
+    that one fetch returns several.
     """
 
     def __init__(
@@ -297,7 +306,7 @@ class ConsumerLoop(GroupMember):
     def _enqueue(self, record: Record) -> None:
         tracker = self._trackers.get(record.topic_partition)
         if tracker is None:
-            # Fetched before its partition was revoked: the new owner gets it as well.
+            # Fetched before its partition was revoked; the new owner reads it too.
             return
         tracker.start(record.offset)
         key, given = (record.topic_partition, record.key), _InWork(record, tracker)
@@ -308,7 +317,7 @@ class ConsumerLoop(GroupMember):
         self._tasks[key] = asyncio.create_task(self._work_through(key), name=f"consume {self.group}")
 
     async def _work_through(self, key: tuple[Partition, str]) -> None:
-        """Works on the records of a key, one after the other."""
+        """Handles the records of a key in order."""
         records = self._in_work[key]
         try:
             while records:
@@ -335,12 +344,12 @@ class ConsumerLoop(GroupMember):
         return {partition: at for partition, at in positions.items() if at is not None}
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
-        # Even a partition that this member had before is read again from its committed offset.
+        # Reads every partition from its committed offset again, even one that this member had before.
         self._trackers, self._committed = {partition: OffsetTracker() for partition in partitions}, {}
         self.joined = True
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finish messages in work within 3 s; the next owner of the partitions reads the others again."""
+        """Finishes messages in progress within 3 s. The next owner of the partitions reads the others again."""
         await self._drain(partitions)
         for partition in partitions:
             self._trackers.pop(partition, None)
@@ -353,7 +362,7 @@ class ConsumerLoop(GroupMember):
     async def _drain(self, partitions: frozenset[Partition]) -> None:
         keys = [key for key in self._in_work if key[0] in partitions]
         for key in keys:
-            # What has not begun is read again.
+            # Drops messages that haven't started; the next owner reads them again.
             while len(self._in_work[key]) > 1:
                 self._in_work[key].pop()
         await self._end_work([self._tasks[key] for key in keys])

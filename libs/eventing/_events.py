@@ -1,4 +1,4 @@
-"""Reacts to events of other services: each takes effect once."""
+"""Reacts once to each event of other services."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -20,7 +20,7 @@ React = Callable[[Transaction, E, Envelope], Awaitable[None]]
 
 
 class EventRouter:
-    """Runs a reaction to an event in one transaction with its inbox row; the event is the cause of those it emits."""
+    """Runs each reaction in one transaction with its inbox row. The event is the cause of the events it emits."""
 
     def __init__(self, outbox: Outbox, payloads: PayloadReader, *, consumer: str) -> None:
         self._outbox = outbox
@@ -31,7 +31,7 @@ class EventRouter:
 
     @property
     def topics(self) -> list[str]:
-        """The topics of the events reacted to."""
+        """The topics with registered reactions."""
         return sorted(self._topics)
 
     def on(self, event: type[E], react: React[E]) -> None:
@@ -39,12 +39,12 @@ class EventRouter:
         self._topics.add(event.TOPIC.name)
 
     def on_rejected(self, command: type[Command], react: React[CommandRejected]) -> None:
-        """React when a command was rejected; the envelope's causation id is the command's id."""
+        """Registers a reaction to a command's rejection. The envelope's causation id is the command's id."""
         self._routes[command.rejected_type()] = (CommandRejected, react)
         self._topics.update(outcome.TOPIC.name for outcome in command.OUTCOMES)
 
     async def deliver(self, record: Record) -> None:
-        """React to the event in a record; unknown types are ignored. Raises ``PoisonMessage``."""
+        """Handles the event in a record; ignores unknown types. Raises ``PoisonMessage``."""
         envelope = record.envelope()
         if envelope.type not in self._routes:
             return

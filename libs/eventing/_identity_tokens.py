@@ -1,4 +1,4 @@
-"""Signed identities and commands: authenticated once at the gateway, verified by every service."""
+"""Signed identities and commands: the gateway authenticates them once, every service verifies them."""
 
 import hashlib
 import hmac
@@ -21,9 +21,9 @@ _PURPOSE: Final = b"aes.command.v1"
 
 
 class IdentitySigner:
-    """Signs and verifies identities with a secret that only the services of one installation know.
+    """Signs and verifies identities with a secret shared by the services of one installation.
 
-    ``accepted`` are further keys for verification only: the next key before a rotation, the last one after it.
+    ``accepted`` lists extra verification keys: the next key before a rotation, the previous one after it.
     """
 
     def __init__(self, key: str, *accepted: str) -> None:
@@ -31,15 +31,18 @@ class IdentitySigner:
             raise ValueError(f"the signing key needs at least {_MINIMUM_KEY_LENGTH} characters")
         self._key = key
         self._accepted = accepted
-        # Derived keys: a token's signature must never pass as a command's.
+        # Derived keys, so that a token's signature is never valid for a command.
         self._command_keys = [hmac.digest(one.encode(), _PURPOSE, hashlib.sha256) for one in (key, *accepted)]
         self._signed = lru_cache(maxsize=_CACHED)(self._encode)
         self._verified = lru_cache(maxsize=_CACHED)(self._decode)
-        # A caller sends the same token for a minute.
+        # A caller reuses a token for a minute.
         self._verified_calls = lru_cache(maxsize=_CACHED)(self._decode_call)
 
     def sign(self, identity: Identity, *, expires_at: float | None = None) -> str:
-        """A token of this identity; ``expires_at`` in Unix seconds, None in a command, which has its own."""
+        """Returns a token for the identity.
+
+        ``expires_at`` is in Unix seconds; None for commands, which expire themselves.
+        """
         return self._signed(identity) if expires_at is None else self._encode(identity, exp=int(expires_at))
 
     def _encode(self, identity: Identity, **claims: int) -> str:
@@ -47,13 +50,13 @@ class IdentitySigner:
         return jwt.encode(claims_of_identity | claims, self._key, algorithm=_ALGORITHM)
 
     def sign_command(self, envelope: Envelope, identity: Identity, payload: bytes) -> Envelope:
-        """The envelope, signed for this identity. The signature is valid for this command only, until it expires."""
+        """Signs the envelope for this identity. The signature covers this command only, until it expires."""
         token = self.sign(identity)
         signature = _signature(self._command_keys[0], envelope, token, payload)
         return replace(envelope, identity=token, signature=signature.decode())
 
     def verify_command(self, envelope: Envelope, payload: bytes) -> Identity:
-        """The identity that sent a command, whether or not its key is still valid. Raises ``AuthenticationFailed``."""
+        """Returns the identity that sent a command; doesn't check for revoked keys. Raises ``AuthenticationFailed``."""
         token, given = envelope.identity or "", (envelope.signature or "").encode()
         identity = self._verified(token)
         if envelope.signature is None:
@@ -63,7 +66,7 @@ class IdentitySigner:
         return identity
 
     def verify_call(self, token: str) -> Identity:
-        """The identity in an internal call's token, which must expire. Raises ``AuthenticationFailed``."""
+        """Returns the identity in an internal call's token, which must expire. Raises ``AuthenticationFailed``."""
         identity, expires_at = self._verified_calls(token)
         if expires_at <= time.time():
             raise AuthenticationFailed("The identity token has expired.")
@@ -98,10 +101,10 @@ def _identity(claims: Mapping[str, Any]) -> Identity:
 
 
 def _signature(key: bytes, envelope: Envelope, token: str, payload: bytes) -> bytes:
-    """Over everything that decides what is done, for whom and until when; a trace changes on its way."""
+    """Covers the action, the caller and the expiry. The trace isn't covered, since it changes in transit."""
     attributes = (
         *(envelope.id, envelope.type, envelope.subject, envelope.time, envelope.expires_at or ""),
         *(envelope.correlation_id, envelope.company_id, token),
     )
-    # No attribute has a NUL, so two different commands are never the same bytes.
+    # Attributes never contain NUL, so two different commands never yield the same bytes.
     return hmac.digest(key, "\0".join(attributes).encode() + b"\0" + payload, hashlib.sha256).hex().encode()

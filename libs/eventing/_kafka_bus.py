@@ -1,4 +1,4 @@
-"""The broker port on Apache Kafka."""
+"""The Kafka implementation of the broker port."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -13,9 +13,9 @@ from libs.eventing._kafka_groups import KafkaGroups, member_client_id
 from libs.eventing._kafka_producer import KafkaProducer
 from libs.eventing.bus import Assignment, Partition
 
-# After a rebalance the next fetch waits for the one before it.
+# After a rebalance, the next fetch waits for the previous one.
 _FETCH_WAIT_MS: Final = 500
-# Readers without a group have no rebalances. The answers show that a tail misses nothing, for ten seconds.
+# Tails have no group and don't rebalance. An answered fetch proves for ten seconds that the tail missed nothing.
 _TAIL_FETCH_WAIT_MS: Final = 5000
 _LINGER_BYTES: Final = 256 * 1024
 
@@ -23,8 +23,8 @@ _LINGER_BYTES: Final = 256 * 1024
 class KafkaBus:
     """Producers and readers of one cluster.
 
-    ``prefix`` goes before every topic and group, so that several installations share a cluster. ``process`` is the
-    number of this process in its groups, and ``member_id`` the client id by which its members are known.
+    ``prefix`` precedes every topic and group, so that several installations can share a cluster. ``process`` numbers
+    this process within its groups; ``member_id`` is the client id of its members.
     """
 
     def __init__(
@@ -58,8 +58,8 @@ class KafkaBus:
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> KafkaTail:
-        # Without a group: every replica reads everything. A topic that was made anew has none of the offsets; what it
-        # has is old to those who wait for events.
+        # No group: every replica reads everything. A recreated topic has none of the stored offsets; nobody waits for
+        # its older records.
         names = [self._prefix + topic for topic in topics]
         client = self._client(None, *names, reset="earliest" if from_start else "latest")
         return KafkaTail(client, self._arrival, self._prefix, from_start=from_start, offsets=offsets)
@@ -77,19 +77,19 @@ class KafkaBus:
             fetch_max_wait_ms=_TAIL_FETCH_WAIT_MS if group is None else _FETCH_WAIT_MS,
             fetch_min_bytes=_LINGER_BYTES if linger else 1,
             max_partition_fetch_bytes=MAX_MESSAGE_BYTES,
-            # It looks twice a second for what to fetch, not five times. Not more seldom: what wakes it in the moment in
-            # which a request ends is only found then.
+            # aiokafka checks what to fetch twice a second, not five times. A longer pause would delay records that
+            # arrive just as a request ends.
             consumer_timeout_ms=500,
-            # Members own the same numbers of all topics: all that has a key.
+            # Assigns the same partition numbers of all topics to a member, so that it gets all records of a key.
             partition_assignment_strategy=(RangePartitionAssignor,),
-            # How long a busy process may be silent. Members of processes that have ended are taken out sooner.
+            # The longest silence of a busy process. Members of dead processes are removed sooner.
             session_timeout_ms=10_000,
-            # How soon a member learns that the partitions are to be shared anew.
+            # Sets how soon a member notices a rebalance.
             heartbeat_interval_ms=1000,
-            # Its default, the session timeout, is short for a drain while a transaction is under way.
+            # aiokafka's default, the session timeout, is too short to drain an open transaction.
             rebalance_timeout_ms=15_000,
             max_poll_interval_ms=120_000,
             metadata_max_age_ms=60_000,
-            # Every client of every process tries so often while the broker starts, on whose processor it may be.
+            # All clients retry at this rate while the broker starts, possibly on the same CPU.
             retry_backoff_ms=500,
         )

@@ -1,4 +1,4 @@
-"""Address, encryption and authentication of a Kafka connection, and the settings that name them."""
+"""Address, encryption and authentication of a Kafka connection, and their settings."""
 
 import asyncio
 import logging
@@ -24,10 +24,10 @@ _ARRIVAL_PAUSE_SECONDS: Final = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class KafkaConnection:
-    """Connection options of producers, consumers and administrators.
+    """Connection options of producers, consumers and admin clients.
 
-    ``servers`` is host:port of brokers, separated by commas. Files are PEM; without ``ca_file`` the machine's
-    authorities are trusted. The certificate, with its key, is for brokers that ask their clients for one.
+    ``servers`` lists brokers as ``host:port``, separated by commas. Files are PEM. Without ``ca_file`` the system's CAs
+    are trusted. The client certificate and key are for brokers that require mutual TLS.
     """
 
     servers: str
@@ -41,7 +41,7 @@ class KafkaConnection:
 
     @staticmethod
     def of(connection: "KafkaConnection | str") -> "KafkaConnection":
-        """An address alone means no encryption and no authentication."""
+        """A plain address means no encryption and no authentication."""
         return connection if isinstance(connection, KafkaConnection) else KafkaConnection(servers=connection)
 
     @property
@@ -50,12 +50,15 @@ class KafkaConnection:
 
     @property
     def authenticated(self) -> bool:
-        """Whether a user name and password are sent."""
+        """Whether the connection uses a user name and password."""
         return self.security_protocol in ("sasl_plaintext", "sasl_ssl")
 
     @cached_property
     def tls(self) -> ssl.SSLContext | None:
-        """Checks the broker's certificate and name; None without TLS. Raises OSError for unusable files."""
+        """A context that checks the broker's certificate and host name; None without TLS.
+
+        Raises OSError for unusable files.
+        """
         if not self.encrypted:
             return None
         context = ssl.create_default_context(cafile=self.ca_file or None)
@@ -70,7 +73,7 @@ class KafkaConnection:
         )
 
     def options(self) -> dict[str, Any]:
-        """Arguments of all of aiokafka's clients."""
+        """Constructor arguments shared by all aiokafka clients."""
         given: dict[str, Any] = {"bootstrap_servers": self.servers}
         if self.security_protocol != "plaintext":
             given["security_protocol"] = self.security_protocol.upper()
@@ -79,16 +82,16 @@ class KafkaConnection:
         if self.authenticated:
             given["sasl_mechanism"] = self.sasl_mechanism
             if not self.encrypted and self._is_on_this_machine:
-                # The client warns at every connection of what no network sees.
+                # aiokafka warns about unencrypted passwords at every connection, but this one never leaves the machine.
                 logging.getLogger("aiokafka.conn").addFilter(_is_no_warning_of_passwords)
             given["sasl_plain_username"] = self.username
             given["sasl_plain_password"] = self.password
         return given
 
     async def refusal(self) -> str | None:
-        """Tries one connection and says why the first broker refuses it; None when it accepts.
+        """Tries one connection. Returns the first broker's reason for refusing it, or None if it accepts.
 
-        aiokafka's clients only report that they could not connect.
+        aiokafka itself reports only that it couldn't connect.
         """
         options = self.options()
         server = options.pop("bootstrap_servers").split(",")[0].strip()
@@ -105,7 +108,7 @@ class KafkaConnection:
 
 
 def is_bus_outage(problem: BaseException) -> bool:
-    """Whether the broker is what failed: its clients go on by themselves when it is back."""
+    """Whether the broker failed; its clients recover when it is back."""
     return isinstance(problem, BusUnavailable | KafkaError)
 
 
@@ -114,9 +117,9 @@ def _is_no_warning_of_passwords(record: logging.LogRecord) -> bool:
 
 
 class BrokerArrival:
-    """Holds the first connections of a process back until a broker listens, or for ``seconds``.
+    """Delays a process's first connections until a broker listens, for at most ``seconds``.
 
-    Services may start beside their broker, and aiokafka logs an error for each attempt before it listens.
+    Services may start together with their broker, and aiokafka logs an error for each early attempt.
     """
 
     def __init__(self, connection: KafkaConnection, seconds: float = _ARRIVAL_SECONDS) -> None:
@@ -147,18 +150,44 @@ class BrokerArrival:
 
 
 class KafkaSettings(BaseSettings):
-    """Rejects wrong combinations and names the variable to change."""
+    """Kafka settings. Rejects invalid combinations and names the variable to change."""
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True, hide_input_in_errors=True)
 
-    kafka_bootstrap_servers: str = Field("127.0.0.1:9092", validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS")
-    kafka_security_protocol: SecurityProtocol = Field("plaintext", validation_alias="AES_KAFKA_SECURITY_PROTOCOL")
-    kafka_sasl_mechanism: SaslMechanism = Field("SCRAM-SHA-512", validation_alias="AES_KAFKA_SASL_MECHANISM")
-    kafka_username: str = Field("", validation_alias="AES_KAFKA_USERNAME")
-    kafka_password: SecretStr = Field(SecretStr(""), validation_alias="AES_KAFKA_PASSWORD")
-    kafka_ca_file: str = Field("", validation_alias="AES_KAFKA_CA_FILE")
-    kafka_certificate_file: str = Field("", validation_alias="AES_KAFKA_CERTIFICATE_FILE")
-    kafka_key_file: str = Field("", validation_alias="AES_KAFKA_KEY_FILE")
+    kafka_bootstrap_servers: str = Field(
+        "127.0.0.1:9092",
+        validation_alias="AES_KAFKA_BOOTSTRAP_SERVERS",
+        description="Brokers as host:port, separated by commas.",
+    )
+    kafka_security_protocol: SecurityProtocol = Field(
+        "plaintext",
+        validation_alias="AES_KAFKA_SECURITY_PROTOCOL",
+        description="`plaintext`, `ssl` (TLS), `sasl_plaintext` (password) or `sasl_ssl` (both).",
+    )
+    kafka_sasl_mechanism: SaslMechanism = Field(
+        "SCRAM-SHA-512",
+        validation_alias="AES_KAFKA_SASL_MECHANISM",
+        description="`SCRAM-SHA-512`, `SCRAM-SHA-256` or `PLAIN`.",
+    )
+    kafka_username: str = Field(
+        "", validation_alias="AES_KAFKA_USERNAME", description="User name; required with `sasl_…`."
+    )
+    kafka_password: SecretStr = Field(
+        SecretStr(""), validation_alias="AES_KAFKA_PASSWORD", description="Secret; required with `sasl_…`."
+    )
+    kafka_ca_file: str = Field(
+        "",
+        validation_alias="AES_KAFKA_CA_FILE",
+        description="PEM of the brokers' certificate authority; empty: the machine's authorities.",
+    )
+    kafka_certificate_file: str = Field(
+        "",
+        validation_alias="AES_KAFKA_CERTIFICATE_FILE",
+        description="PEM of this process's certificate, if brokers require one.",
+    )
+    kafka_key_file: str = Field(
+        "", validation_alias="AES_KAFKA_KEY_FILE", description="PEM of the certificate's key, without a password."
+    )
 
     @field_validator("kafka_security_protocol", mode="before")
     @classmethod
@@ -193,7 +222,7 @@ def _check_user(connection: KafkaConnection) -> None:
         if connection.authenticated and not value:
             raise _invalid(f"{variable}: needed, since AES_KAFKA_SECURITY_PROTOCOL is {protocol}")
         if value and not connection.authenticated:
-            # A password that is not used would look like protection.
+            # An unused password would look like protection.
             raise _invalid(f"{variable}: not used with AES_KAFKA_SECURITY_PROTOCOL {protocol}; set it to sasl_ssl")
 
 

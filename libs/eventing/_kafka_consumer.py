@@ -1,4 +1,4 @@
-"""The broker port on Apache Kafka: group members and tails."""
+"""Group members and tails on Kafka."""
 
 import asyncio
 import time
@@ -17,7 +17,7 @@ _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 _COMMIT_SECONDS: Final = 1.0
 _POSITIONS_SECONDS: Final = 0.05
-# Seconds by which a fetch may exceed its timeout before the poll returns without it.
+# Seconds that a fetch may exceed its timeout before the poll returns without it.
 _FETCH_SECONDS: Final = 0.1
 # Longer than any fetch takes.
 _WATCH_SECONDS: Final = 10.0
@@ -42,7 +42,7 @@ class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]
 
 
 class _Reader:
-    """Base of group members and tails: names, records, errors, and whether the client still fetches."""
+    """Base of group members and tails: names, records, errors, and a check that the client still fetches."""
 
     def __init__(self, client: AIOKafkaConsumer, arrival: BrokerArrival, prefix: str) -> None:
         self._consumer = client
@@ -65,10 +65,10 @@ class _Reader:
         return Partition(at.topic[len(self._prefix) :], at.partition)
 
     async def stop(self) -> None:
-        # In a task: aiokafka lets the cancellation of its own fetches out of `stop`.
+        # In a task, because aiokafka's `stop` leaks the cancellation of its own fetches.
         stopping = asyncio.create_task(self._consumer.stop(), name="kafka.stop")
         await asyncio.wait({stopping}, timeout=_ANSWER_SECONDS)
-        # Only now: a fetch that is cancelled would count as one that goes on, and a commit retries until it is.
+        # After ``stop``: a cancelled fetch would still count as running, and a commit retries until the client stops.
         tasks: list[asyncio.Task[Any] | None] = [stopping, self._fetching, self._committing, self._watching]
         running = [task for task in tasks if task is not None]
         for task in running:
@@ -78,7 +78,7 @@ class _Reader:
             _log.warning("consumer.stop_failed", problem=repr(problem))
 
     def forget_fetched(self) -> None:
-        """Drops what was fetched of an assignment that has ended, and looks anew whether the client fetches."""
+        """Drops records of an ended assignment and resets the check that the client still fetches."""
         self._last_polls.clear()
         fetching = self._fetching
         if fetching is not None and fetching.done() and not fetching.cancelled() and fetching.exception() is None:
@@ -87,8 +87,8 @@ class _Reader:
     async def _fetch(self, timeout: float, limit: int | None, *partitions: TopicPartition) -> list[Record]:
         if self._watching is None or self._watching.done():
             raise BusUnavailable("the client has ended its fetches")
-        # During a rebalance aiokafka waits for its end, however long it takes. After a cancelled fetch a member would
-        # count as polling for ever. So the next poll waits for the same fetch.
+        # During a rebalance aiokafka blocks the fetch. Cancelling it would mark the member as polling forever, so the
+        # next poll waits for the same fetch.
         fetching = self._fetching = self._fetching or asyncio.create_task(
             self._consumer.getmany(*partitions, timeout_ms=int(timeout * 1000), max_records=limit), name="kafka.fetch"
         )
@@ -108,7 +108,7 @@ class _Reader:
         ]
 
     def _answered(self, partition: TopicPartition) -> float:
-        """When the broker last answered a fetch of the partition, by the clock of the loop; at the latest now."""
+        """When the broker last answered a fetch of the partition, by the loop's clock; never later than now."""
         now = asyncio.get_running_loop().time()
         assigned = partition in self._consumer.assignment()
         answered = self._consumer.last_poll_timestamp(partition) if assigned else None
@@ -127,24 +127,27 @@ class _Reader:
         )
 
     async def _watch(self) -> None:
-        """Ends when the client fetches no more, though the brokers answer. It would find nothing for ever."""
+        """Returns if the client has stopped fetching although the brokers answer.
+
+        It would never find a record again.
+        """
         while True:
             await asyncio.sleep(_WATCH_SECONDS)
             before, self._last_polls = self._last_polls, self._polls()
             silent = [each for each in before.items() if each in self._last_polls.items()]
-            # A broker answers a connection's requests one after the other: a fetch under way is answered before this.
+            # A broker answers a connection's requests in order, so it answers any pending fetch first.
             if silent and await self._answer([partition for partition, _ in silent]):
                 still_assigned = [each for each in silent if each in self._last_polls.items()]
                 if any(each in self._polls().items() for each in still_assigned):
                     return
 
     def _polls(self) -> dict[TopicPartition, int | None]:
-        """The times of the last answered fetches. Partitions that are paused are not fetched."""
+        """The times of the last answered fetches. Paused partitions aren't fetched."""
         fetched = self._consumer.assignment() - self._consumer.paused()
         return {partition: self._consumer.last_poll_timestamp(partition) for partition in fetched}
 
     async def _answer(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Whether the brokers that hold the partitions answer."""
+        """Whether the brokers that lead the partitions answer."""
         try:
             async with asyncio.timeout(_WATCH_SECONDS):
                 await self._consumer.end_offsets(list(partitions))
@@ -154,7 +157,7 @@ class _Reader:
 
 
 class KafkaConsumer(_Reader):
-    """A group member; offsets are committed explicitly."""
+    """A group member that commits offsets explicitly."""
 
     def __init__(
         self,
@@ -177,9 +180,10 @@ class KafkaConsumer(_Reader):
             raise BusUnavailable(repr(problem)) from problem
 
     async def _await_topics(self) -> None:
-        """Waits for topics that were created a moment ago.
+        """Waits for recently created topics.
 
-        A member that joins before its broker knows them is assigned nothing, until the metadata's age ends.
+        If the broker doesn't know a topic when a member joins, the member gets none of its partitions until the next
+        metadata refresh.
         """
         wanted = frozenset(self._topics)
         loop = asyncio.get_running_loop()
@@ -192,7 +196,7 @@ class KafkaConsumer(_Reader):
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
         consumer = self._consumer
         if self._fetching is not None:
-            # It reads where the client is now. It ends unless a rebalance has begun, after which this is asked again.
+            # Asks for the client's position. The call ends unless a rebalance has begun; then the next poll repeats it.
             if not (await asyncio.wait({self._fetching}, timeout=_ANSWER_SECONDS))[0]:
                 return frozenset()
             self.forget_fetched()
@@ -217,24 +221,24 @@ class KafkaConsumer(_Reader):
         wanted = {TopicPartition(self._prefix + topic, number) for topic, number in partitions} & assigned
         consumer.resume(*wanted)
         consumer.pause(*(assigned - wanted))
-        # A member has to poll also when it has or wants no partition; the client takes none for all.
+        # A member must poll even if it wants no partition; aiokafka reads an empty list as all of them.
         records = await self._fetch(timeout, limit, *(wanted or [_NO_PARTITION]))
-        # Otherwise the client would fetch again at once, and that fetch would end with the next single record.
+        # Otherwise the client would fetch again immediately and return the next single record.
         consumer.pause(*consumer.assignment())
         return records
 
     async def drained(self) -> dict[Partition, float]:
         found: dict[Partition, float] = {}
         if self._fetching is not None:
-            # It may have taken records that no poll has returned yet.
+            # The client may hold fetched records that no poll has returned yet.
             return found
         try:
-            # The client knows its positions, unless it has just lost one.
+            # The client knows its positions unless it has just lost one.
             async with asyncio.timeout(_POSITIONS_SECONDS):
                 for partition in self._consumer.assignment():
                     end = self._consumer.highwater(partition)
-                    # The last record does not tell: the mark at the end of a transaction takes an offset behind it, and
-                    # the client passes over that without giving out anything.
+                    # The last record's offset isn't enough: a transaction's end marker takes an offset too, and the
+                    # client skips it silently.
                     if end is not None and end <= await self._consumer.position(partition):
                         found[self._partition(partition)] = self._answered(partition)
         except (KafkaError, TimeoutError) as problem:
@@ -252,7 +256,7 @@ class KafkaConsumer(_Reader):
         return {self._partition(partition): (next_offsets[partition], end) for partition, end in ends.items()}
 
     def _known_ends(self, assigned: set[TopicPartition]) -> dict[TopicPartition, int]:
-        """The ends of all assigned partitions as of the last fetches, which are not older than half a second."""
+        """The end offsets of all assigned partitions as of the last fetches, at most half a second old."""
         if self._consumer.paused():
             return {}
         ends = {each: self._consumer.highwater(each) for each in assigned}
@@ -261,13 +265,13 @@ class KafkaConsumer(_Reader):
     async def commit(self, offsets: dict[Partition, int]) -> None:
         assigned = self._consumer.assignment()
         wanted = {TopicPartition(self._prefix + topic, number): at for (topic, number), at in offsets.items()}
-        # aiokafka refuses the whole commit for one partition that a rebalance has just taken away.
+        # aiokafka rejects the whole commit if a rebalance has revoked one of its partitions.
         held = {partition: at for partition, at in wanted.items() if partition in assigned}
         if not held:
             return
         try:
-            # Without a limit aiokafka tries until a coordinator answers. It goes on trying: the next commit waits for
-            # that one, since older offsets must not come after newer ones.
+            # Without a timeout aiokafka retries until a coordinator answers. The old commit keeps retrying, and the
+            # next one waits for it, so that older offsets never overwrite newer ones.
             async with asyncio.timeout(_COMMIT_SECONDS):
                 if self._committing is not None:
                     await asyncio.wait({self._committing})
@@ -278,14 +282,14 @@ class KafkaConsumer(_Reader):
         except TimeoutError as problem:
             raise BusUnavailable("the offsets were not committed in time") from problem
         except CommitFailedError:
-            # A rebalance came first; the partition's new owner reads from the last commit on.
+            # A rebalance came first; the partition's new owner reads from the last commit.
             _log.info("consumer.commit_overtaken", partitions=len(held))
         except KafkaError as problem:
             raise BusUnavailable(repr(problem)) from problem
 
 
 class KafkaTail(_Reader):
-    """A reader of all partitions; positions survive broker restarts."""
+    """A reader of all partitions. Its positions survive broker restarts."""
 
     def __init__(
         self,
@@ -305,10 +309,10 @@ class KafkaTail(_Reader):
         try:
             await self._start()
             assigned = self._consumer.assignment()
-            # The broker answers a connection's requests one after the other: a fetch would be waited for.
+            # A broker answers a connection's requests in order, so a running fetch would delay the seek.
             self._consumer.pause(*assigned)
-            # The client looks for its positions, the end or the first record kept. It is waited for: a seek in the
-            # moment in which that ends would not wake the client, which then fetches nothing until its next tick.
+            # The client looks up its positions: the end, or the first retained record. Wait for that, because a seek
+            # during the lookup wouldn't wake the client before its next tick.
             async with asyncio.timeout(_ANSWER_SECONDS):
                 first = {partition: await self._consumer.position(partition) for partition in assigned}
                 self._ends = await self._consumer.end_offsets(assigned) if self._from_start else first

@@ -1,4 +1,4 @@
-"""Kafka groups and the processes that are in them."""
+"""Kafka groups and the processes of their members."""
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
@@ -17,11 +17,11 @@ from libs.eventing.bus import BusUnavailable
 _log = structlog.get_logger("eventing.kafka")
 _ANSWER_SECONDS: Final = 5.0
 Gone = Callable[[Collection[int]], Collection[int]]
-"""Tells which of these processes have ended."""
+"""Returns the processes among these that have ended."""
 
 
 def member_client_id(client_id: str, process: int) -> str:
-    """The client id of group members of that process, by which the others know whose members they are."""
+    """The client id of a process's group members, which identifies the process."""
     return f"{client_id}-{process}"
 
 
@@ -31,10 +31,10 @@ def _process_of(client_id: str) -> int | None:
 
 
 class KafkaGroups:
-    """Takes members of ended processes out of their groups, as these would do themselves if they still could.
+    """Removes members of dead processes from their groups.
 
-    A group otherwise waits for the session of a killed member to end before it gives its partitions to another one.
-    A member that is taken out by mistake joins again.
+    Kafka alone would reassign the partitions only after a dead member's session timeout. A member that is removed by
+    mistake rejoins.
     """
 
     def __init__(self, connection: KafkaConnection, *, prefix: str, client_id: str) -> None:
@@ -43,13 +43,13 @@ class KafkaGroups:
         self._client_id = client_id
 
     async def expel(self, groups: Sequence[str], gone: Gone) -> int:
-        """Returns how many members were taken out. Raises ``BusUnavailable``."""
+        """Returns the number of removed members. Raises ``BusUnavailable``."""
         client = AIOKafkaClient(**self._connection.options(), client_id=self._client_id)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 await client.bootstrap()
                 if client.get_random_node() is None:
-                    # As long as the cluster begins; aiokafka asserts that there is one.
+                    # The cluster is still starting, and aiokafka asserts that it has a broker.
                     raise BusUnavailable("the cluster has no broker yet")
                 return sum([await self._expel(client, self._prefix + group, gone) for group in groups])
         except (KafkaError, OSError, TimeoutError) as problem:
@@ -59,7 +59,8 @@ class KafkaGroups:
 
     async def _expel(self, client: AIOKafkaClient, group: str, gone: Gone) -> int:
         coordinator = await client.coordinator_lookup(CoordinationType.GROUP, group)
-        # One at a time: aiokafka decodes the newest form of this answer as the one before, which fits a single group.
+        # One group per request: aiokafka decodes the newest response version as the previous one, which fits a single
+        # group.
         answer = await client.send(coordinator, DescribeGroupsRequest([group]))
         [(_, _, _, _, _, members)] = answer.groups
         found = [(row[0], process) for row in members if (process := _process_of(row[1])) is not None]
@@ -67,7 +68,7 @@ class KafkaGroups:
         expelled = [(member, process) for member, process in found if process in ended]
         for member, process in expelled:
             answer = await client.send(coordinator, LeaveGroupRequest(group, member))
-            # Other processes may have been first.
+            # Other processes may have removed the members first.
             _log.info(
                 "group.member_expelled", group=group, process=process, answer=for_code(answer.error_code).__name__
             )

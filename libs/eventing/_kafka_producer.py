@@ -1,4 +1,4 @@
-"""The broker port on Apache Kafka: its producer."""
+"""The Kafka producer."""
 
 import asyncio
 import time
@@ -30,7 +30,7 @@ _log = structlog.get_logger("eventing.kafka")
 _RECONNECT: Final = RetryPolicy(first=1.0, longest=1.0)
 _UNHEALTHY_SECONDS: Final = 3.0
 _STOP_SECONDS: Final = 3.0
-# Errors of the client's state, not of the message: another client can deliver it.
+# Errors of the client's state: a new client can deliver the message.
 _PRODUCER_SPENT: Final = (
     InvalidProducerEpoch,
     InvalidProducerIdMapping,
@@ -40,16 +40,16 @@ _PRODUCER_SPENT: Final = (
     UnknownProducerId,
 )
 
-# Missing rights: the message can be sent as soon as they are granted.
+# Missing permissions: the message can be sent as soon as they are granted.
 _NOT_ALLOWED: Final = (ClusterAuthorizationFailedError, TopicAuthorizationFailedError)
 
 
 class KafkaProducer:
-    """An idempotent producer. It retries for as long as the process lives, so order survives an outage.
+    """An idempotent producer. It retries until the process ends, so that order survives an outage.
 
-    A refused batch leaves a gap in the producer's sequence numbers, after which the broker takes nothing more of that
-    partition: the aiokafka client is then replaced. Missing rights at a topic replace nothing, as all other topics
-    would wait for it; once they are granted, the broker names the gap.
+    A refused batch leaves a gap in the sequence numbers, and the broker then refuses the rest of that partition. The
+    producer replaces the aiokafka client in this case. It keeps the client if permissions for a topic are missing,
+    because a replacement would delay all other topics. Once permissions are granted, the broker reports the gap.
     """
 
     def __init__(self, connection: KafkaConnection, arrival: BrokerArrival, *, prefix: str, client_id: str) -> None:
@@ -94,7 +94,7 @@ class KafkaProducer:
         return producer
 
     async def _reason(self, problem: Exception) -> str:
-        # About a wrong password or certificate the client itself says only that it could not connect.
+        # For a wrong password or certificate, aiokafka reports only that it couldn't connect.
         secured = self._connection.security_protocol != "plaintext"
         return (await self._connection.refusal() if secured else None) or repr(problem)
 
@@ -122,7 +122,7 @@ class KafkaProducer:
         self._producer = None
 
         async def replace() -> None:
-            # The old client delivers what it has before the new one sends, so the order holds.
+            # The old client delivers its messages before the new one sends, which preserves the order.
             await self._end(producer)
             await self._connect()
 

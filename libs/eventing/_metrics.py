@@ -65,7 +65,7 @@ def inbox_hits(consumer: str) -> Counter:
 
 
 def expect_retries(group: str) -> None:
-    """Start the counters of this group at 0."""
+    """Starts this group's counters at 0."""
     for cause in ("outage", "error"):
         _RETRIES.labels(group, cause)
 
@@ -76,5 +76,8 @@ def retried(group: str, *, outage: bool) -> None:
 
 @cache
 def dead_letters(consumer: str, topic: str) -> Counter:
-    """Created at start: Prometheus does not see the rise of a counter that first appears as 1."""
+    """Returns the counter.
+
+    Create it at start: Prometheus can't see the increase of a counter that first appears as 1.
+    """
     return _DEAD.labels(consumer, topic)

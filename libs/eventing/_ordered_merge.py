@@ -1,4 +1,4 @@
-"""Merges partitions of several topics by the time of publishing."""
+"""Merges partitions of several topics by publication time."""
 
 import math
 from collections import deque
@@ -11,17 +11,17 @@ from typing import Final, Generic, TypeVar
 from libs.eventing.bus import Partition
 
 T = TypeVar("T")
-# Half of the second that the order is promised for: the other half is for clocks and the way of a fetch's answer.
+# Half of the one-second guarantee; the other half covers clock skew and the delay of a fetch response.
 _SETTLED_SECONDS: Final = 0.5
 _PUBLISHED: Final = attrgetter("published")
 
 
 @dataclass(slots=True)
 class Waiting(Generic[T]):
-    """A record that has not been taken yet; ``value`` stays with it.
+    """A buffered record and its decoded ``value``.
 
-    ``published`` by the clock of its producer, ``fetched`` by that of this process, both in seconds. Neither it nor
-    anything after it in the partitions of its number is taken before it is ``ready``.
+    ``published`` is in seconds by the producer's clock, ``fetched`` by this process's. The record and all later ones
+    with its partition number wait until it is ``ready``.
     """
 
     partition: Partition
@@ -44,12 +44,12 @@ class _Queue(Generic[T]):
 
 
 class OrderedMerge(Generic[T]):
-    """Merges the partitions of each number by the time of publishing, each partition in its order.
+    """Merges same-numbered partitions by publication time and keeps the order within each.
 
     All topics have equally many partitions, and a key has the same partition number in each. A record waits while
-    another partition of its number could hold an earlier one. The wait ends when that partition shows its next record,
-    or was seen to be empty at most half a second before the waiting record was fetched. So a record that was published
-    a second before another one always precedes it.
+    another partition of its number could hold an earlier one. The wait ends when that partition delivers its next
+    record. It also ends if the partition was empty no more than half a second before the waiting record was fetched. So
+    a record always precedes one that was published a second later.
     """
 
     def __init__(self) -> None:
@@ -57,7 +57,7 @@ class OrderedMerge(Generic[T]):
         self._first = 0
 
     def assign(self, partitions: Iterable[Partition]) -> None:
-        """Begins anew with these partitions."""
+        """Starts over with these partitions."""
         self._queues = {}
         for partition in partitions:
             self._queues.setdefault(partition.number, {})[partition] = _Queue()
@@ -67,12 +67,12 @@ class OrderedMerge(Generic[T]):
         return sum(len(queue.waiting) for queues in self._queues.values() for queue in queues.values())
 
     def first_offset(self, partition: Partition, otherwise: int) -> int:
-        """The offset of the partition's first record that waits."""
+        """The offset of the partition's first buffered record, or ``otherwise``."""
         queue = self._queues.get(partition.number, {}).get(partition)
         return queue.waiting[0].offset if queue is not None and queue.waiting else otherwise
 
     def wanted(self, most: int, most_bytes: int) -> frozenset[Partition]:
-        """The partitions of which fewer records and bytes wait."""
+        """The partitions with fewer buffered records and bytes than the limits."""
         return frozenset(
             partition
             for queues in self._queues.values()
@@ -86,19 +86,19 @@ class OrderedMerge(Generic[T]):
         queue.size += record.size
 
     def take(self, drained: Mapping[Partition, float], most: int, most_bytes: int) -> list[Waiting[T]]:
-        """Takes records whose turn it is, in an order in which they may be handled.
+        """Removes and returns the records that can be handled now, in order.
 
-        ``drained``: when each partition was last found to have no record beyond the added ones.
+        ``drained``: when each partition was last known to have no record beyond the added ones.
         """
         taken: list[Waiting[T]] = []
-        # Another number first each time: a backlog in one must not keep the others waiting.
+        # Start at the next number each time, so that a backlog in one doesn't starve the others.
         self._first += 1
         order = deque(self._queues.values())
         order.rotate(self._first)
         for queues in order:
             count, size = sum(len(queue.waiting) for queue in queues.values()), sum(q.size for q in queues.values())
             if len(taken) + count <= most and size <= most_bytes and _settled(queues, drained):
-                # The usual case: there is nothing else that could come before or between.
+                # The common case: no earlier record can still arrive.
                 taken += merge(*(queue.empty() for queue in queues.values()), key=_PUBLISHED)
                 most_bytes -= size
                 continue
@@ -111,7 +111,7 @@ class OrderedMerge(Generic[T]):
 
 
 def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> bool:
-    """Whether all partitions were read to their ends since shortly before the last record that waits was fetched."""
+    """Whether all partitions were read to their ends shortly before the newest buffered record was fetched."""
     newest = max((queue.waiting[-1].fetched for queue in queues.values() if queue.waiting), default=math.inf)
     return all(
         drained.get(partition, -math.inf) >= newest - _SETTLED_SECONDS
@@ -121,7 +121,7 @@ def _settled(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, 
 
 
 def _next(queues: Mapping[Partition, _Queue[T]], drained: Mapping[Partition, float]) -> _Queue[T] | None:
-    """The queue whose first record comes next in the partitions of its number, when that may be taken."""
+    """The queue of the earliest buffered record, or None if that record must wait."""
     waiting = [queue for queue in queues.values() if queue.waiting]
     if not waiting:
         return None

@@ -1,4 +1,4 @@
-"""Transactional outbox: messages are stored with the state that they report and published after the commit."""
+"""Transactional outbox: stores messages with the state change and publishes them after the commit."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -17,9 +17,9 @@ from libs.eventing.messages import OUTBOX_COLUMNS, OutboxMessage, is_terminal
 from libs.persistence import Connection, Database, embedded_json
 from libs.tracing import current_traceparent
 
-# One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps
-# its text as it is. Subjects are numbered in one order everywhere, so that two transactions cannot wait for each
-# other, and before the first row is written: rows of a subject are then in the order of their numbers.
+# One JSON parameter: adapting a dozen arrays costs the driver three times as much. An object read as ``text`` keeps its
+# exact text. All transactions number subjects in the same order, which prevents deadlocks. Numbering happens before the
+# first insert, so that a subject's rows are in the order of their numbers.
 _INSERT: Final = """
     WITH given AS MATERIALIZED (
         SELECT *, row_number() OVER (PARTITION BY subject, sequence IS NULL ORDER BY ordinality DESC) - 1 AS later
@@ -72,10 +72,10 @@ class Transaction:
         context: MessageContext | None = None,
         cause: str | None = None,
     ) -> None:
-        """Store an event about ``subject``; it is published right after the commit.
+        """Stores an event about ``subject``, to be published right after the commit.
 
-        ``owner_id`` is the user who may see it when others may not; left out, it is that of the context. ``cause`` is
-        that of the internal error which it reports.
+        ``owner_id`` is a user who may see the event even if others may not; it defaults to the context's. ``cause`` is
+        the cause of a reported internal error.
         """
         context = context or self._context
         if context is None:
@@ -87,19 +87,19 @@ class Transaction:
     def send(
         self, command: Command, *, command_id: str, subject: str, identity: Identity, context: MessageContext
     ) -> None:
-        """Store a command to another service in the name of ``identity``; it is sent right after the commit.
+        """Stores a command to another service on behalf of ``identity``, to be sent right after the commit.
 
-        ``subject`` is the id of the other service's entity: commands of one subject arrive in order. A command that
-        was not accepted within three days is rejected. Its outcome arrives as an event with this causation id.
+        ``subject`` is the id of the other service's entity; commands of one subject arrive in order. A command that
+        isn't accepted within three days is rejected. Its outcome is an event with the command's id as its causation id.
         """
         context = replace(context, causation_id=None, owner_id=None)
         self.drafts.append(Draft(command, subject=subject, context=context, message_id=command_id, identity=identity))
 
 
 class Outbox:
-    """Stores messages in the transaction of what they report, and publishes them after the commit.
+    """Stores messages in the transaction of their state change and publishes them after the commit.
 
-    Without a ``relay`` they are left to another process's.
+    Without a ``relay``, another process publishes them.
     """
 
     def __init__(self, database: Database, relay: Relay | None = None) -> None:
@@ -108,7 +108,7 @@ class Outbox:
 
     @asynccontextmanager
     async def transaction(self, context: MessageContext | None = None) -> AsyncIterator[Transaction]:
-        """A transaction that ends with its messages in the outbox, or with nothing at all."""
+        """Opens a transaction that stores its messages on success and nothing on failure."""
         async with self._database.connection() as connection:
             stored: Sequence[OutboxMessage] = ()
             async with connection.transaction():
@@ -121,11 +121,11 @@ class Outbox:
 
     @asynccontextmanager
     async def pipelined(self, *, recording_where: str = "true") -> AsyncIterator[Transaction]:
-        """Like ``transaction``, with statements in one pipeline: a round trip only where a result is fetched.
+        """Like ``transaction``, with pipelined statements: only fetching a result costs a round trip.
 
-        The last round trip stores the messages and commits. For hot paths; every draft needs a context of its own.
-        ``recording_where``: SQL about ``given.subject``, so that messages can be given before the results that they
-        depend on are known. Those of which it does not hold are not stored.
+        The last round trip stores the messages and commits. Use it on hot paths; every draft needs its own context.
+        ``recording_where`` is SQL about ``given.subject``, evaluated in the database. Messages that don't match aren't
+        stored, so drafts may depend on results that are still unknown here.
         """
         insertion: _Insertion | None = None
         async with self._database.pipelined() as connection:
@@ -137,28 +137,31 @@ class Outbox:
             self.publish(await insertion.messages())
 
     def publish(self, stored: Sequence[OutboxMessage]) -> None:
-        """Hand messages to the relay, in the order of the commits. Returns at once."""
+        """Queues messages with the relay, in commit order, without waiting."""
         if self._relay is not None:
             self._relay.publish(stored)
 
     def send_now(self) -> None:
-        """Send committed messages that still linger, because something that is not stored is about to follow them."""
+        """Sends lingering messages now, because an unstored message is about to follow them."""
         if self._relay is not None:
             self._relay.send_now()
 
     async def republish(self, event: OutboxMessage) -> None:
-        """Send a stored event again under its own id, after what still waits before it. Raises ``BusUnavailable``."""
+        """Publishes a stored event again under its own id, after its unpublished predecessors.
+
+        Raises ``BusUnavailable``.
+        """
         assert self._relay is not None, "a process that handles commands has a relay"
         await self._relay.republish(event)
 
     async def outcome(self, command_id: str) -> OutboxMessage | None:
-        """The event that ended a command, if it has ended."""
+        """The command's terminal event, or None."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_OUTCOME, (command_id,))).fetchone()
 
     async def events(self, subject: str, company_id: str, *, after: int) -> list[OutboxMessage]:
-        """The stored events of a subject of that company with a sequence above ``after``, in order."""
+        """The company's stored events of a subject with a sequence above ``after``, in order."""
         async with self._database.connection() as connection:
             cursor = connection.cursor(row_factory=class_row(OutboxMessage))
             return await (await cursor.execute(_EVENTS, (subject, company_id, after))).fetchall()
@@ -168,20 +171,20 @@ class Outbox:
         return await self._database.records(_FAILURES, {"correlation_id": correlation_id, "limit": limit})
 
     async def payload(self, event_id: str, company_id: str) -> bytes | None:
-        """The payload of a stored event of that company."""
+        """The payload of the company's stored event, or None."""
         found: bytes | None = await self._database.value(_PAYLOAD, (event_id, company_id))
         return found
 
 
 class _Insertion:
-    """Messages whose statement has been sent to the database; in a pipeline the answer comes later."""
+    """Messages with a pending insert; in a pipeline its result arrives later."""
 
     def __init__(self, rows: Sequence[dict[str, Any]], inserted: AsyncCursor[TupleRow]) -> None:
         self._rows = rows
         self._inserted = inserted
 
     async def messages(self) -> list[OutboxMessage]:
-        """Returns the stored ones, in the order given."""
+        """Returns the stored messages in the order given."""
         rows = {row["event_id"]: row for row in self._rows}
         return [
             OutboxMessage(**{**rows[event_id], "id": row_id, "created_at": created_at, "sequence": sequence})

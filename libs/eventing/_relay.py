@@ -33,16 +33,16 @@ from libs.eventing.messages import (
 from libs.persistence import Database, Parameters, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.outbox")
-# Marks cost an UPDATE each; in bulk they cost next to nothing, and one that is lost only means a second delivery.
+# A single mark costs an UPDATE; a bulk update is almost free. A lost mark only causes a second delivery.
 _MARK_SECONDS: Final = 0.1
 _RETRY_SECONDS: Final = 1.0
 _REST_SECONDS: Final = 2.0
-# Younger rows are most likely just being published by the process that stored them.
+# The process that stored a younger row is probably still publishing it.
 _SWEEP_AGE_SECONDS: Final = 2.0
-# Longer than a page takes, so that another process sends none of it again.
+# Longer than a page takes, so that no other process sends it again.
 _LEASE_SECONDS: Final = 10.0
 _ACKNOWLEDGE_SECONDS: Final = 5.0
-# More than two looks, so that the one between them has all others.
+# Longer than two sweeps, so that the one between them serves all other topics.
 _TOPIC_REST_SECONDS: Final = 3.0
 _DRAIN_SECONDS: Final = 2.0
 _ROWS: Final = 500
@@ -50,8 +50,8 @@ _SUBJECTS: Final = 10_000
 _PARK_AFTER: Final = 10
 
 _WAITING: Final = "published_at IS NULL AND parked_at IS NULL"
-# Always from the first row on: a transaction may commit rows before those that were read last. What follows a row of a
-# topic that is left out waits for it.
+# Always from the first row: a transaction may commit rows before those of the last page. Rows after an excluded topic's
+# row of the same subject wait for it.
 _PAGE: Final = f"""
     SELECT {OUTBOX_COLUMNS} FROM outbox o
     WHERE {_WAITING} AND {{which}} AND subject <> ALL(%(held)s) AND NOT EXISTS (
@@ -72,7 +72,7 @@ _MARK: Final = "UPDATE outbox SET published_at = now() WHERE id = ANY(%s) AND pu
 _REFUSED: Final = """
     UPDATE outbox SET attempts = attempts + 1, last_error = %s WHERE id = %s AND parked_at IS NULL RETURNING attempts
 """
-# Its number goes to the event that takes its place; a negative one cannot meet any other of the subject.
+# The substitute event takes over the sequence; a negative number can't collide with another of the subject.
 _PARK: Final = """
     UPDATE outbox SET parked_at = now(), terminal = false, sequence = -id WHERE id = %(id)s AND parked_at IS NULL
 """
@@ -88,27 +88,27 @@ _SUBSTITUTE: Final = f"""
 
 @dataclass(slots=True)
 class _Held:
-    """Subjects and topics of which nothing more can be sent in this pass."""
+    """Subjects and topics excluded from the rest of this pass."""
 
     subjects: set[str] = field(default_factory=set)
     topics: set[str] = field(default_factory=set)
 
 
 class Relay:
-    """Publishes stored messages, commands and events alike: in order per subject, at least once, under one id.
+    """Publishes stored messages in order per subject, at least once, under a stable id.
 
-    A committed message is sent directly if its number is 1 or follows the last one of its subject that this process
-    has sent. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads what is unpublished of it
-    and sends that, one message at a time. The process with the lease does the same with everything that has waited for
-    two seconds. Two processes may send the same message. Each sends those of a subject in order, so their first
-    occurrences are in order; readers drop the others by id and number.
+    A committed message is sent directly if its number is 1 or follows the last number of its subject sent by this
+    process. Otherwise, and after a failed send, its subject is *behind*: ``catch_up`` reads its unpublished messages
+    and sends them one at a time. The process with the lease does the same for messages older than two seconds. Two
+    processes may send the same message. Each sends a subject's messages in order, so their first occurrences are in
+    order; readers drop duplicates by id and number.
 
-    Commands are signed here and not when they are stored: a signature must not lie in the database and its backups.
+    Commands are signed here rather than when stored, so that databases and backups hold no signatures.
 
-    ``waiting`` is the number of unpublished messages at the last look, ``oldest`` the age of the first in seconds.
+    ``waiting`` is the number of unpublished messages at the last count, ``oldest`` the age of the first in seconds.
     """
 
-    # Each request to the broker costs every reader an answer and a request.
+    # Fewer requests: each one makes every reader's pending fetch return.
     LINGER_SECONDS: Final = 0.01
 
     def __init__(self, database: Database, producer: Producer, signer: IdentitySigner, *, source: str) -> None:
@@ -126,25 +126,25 @@ class Relay:
         self._lingering: asyncio.TimerHandle | None = None
         self._in_flight: dict[int, Future[None]] = {}
         self._acknowledged: set[int] = set()
-        # The newest number of each subject that was sent or queued here, and of each that is behind.
+        # The newest number sent or queued here, by subject, and the newest by subject that is behind.
         self._last: OrderedDict[str, int] = OrderedDict()
         self._behind: dict[str, int] = {}
-        # Those behind of which nothing has failed.
+        # Subjects that are behind without a failed send.
         self._due: set[str] = set()
-        # Until when topics rest that took nothing.
+        # By topic, the time until which it isn't tried again after an outage.
         self._rest: dict[str, float] = {}
         self._look = asyncio.Event()
 
     @property
     def behind(self) -> Collection[str]:
-        """Subjects whose messages wait for earlier ones."""
+        """Subjects with messages that wait for earlier ones."""
         return self._behind.keys()
 
     def publish(self, messages: Iterable[OutboxMessage]) -> None:
-        """Send messages of a committed transaction. Returns at once.
+        """Queues messages of a committed transaction, without waiting.
 
-        They linger, so that a short turn's beginning and end travel in one request. An outcome, for which a caller may
-        wait, goes at once and takes along what is queued before it.
+        Messages linger, so that a short turn's start and end share one request. An outcome, which a caller may await,
+        is sent immediately together with earlier queued messages.
         """
         outcome = False
         for message in messages:
@@ -164,12 +164,12 @@ class Relay:
             self._lingering = asyncio.get_running_loop().call_later(self.LINGER_SECONDS, self._send_queue.set)
 
     def send_now(self) -> None:
-        """End the linger of queued messages."""
+        """Ends the linger of queued messages."""
         if self._queue:
             self._send_queue.set()
 
     async def run(self) -> None:
-        """Publish until cancelled."""
+        """Publishes until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._send_queued(), name="outbox.send")
             tasks.create_task(self._keep_up(), name="outbox.catch_up")
@@ -195,7 +195,7 @@ class Relay:
             _log.warning("message.behind", **message.log_ids(), problem=str(problem))
             self._fall_behind(message)
         except BaseException:
-            # Cancelled between the queue and the broker: no other part of this process knows the message.
+            # Cancelled between the queue and the broker; no other part of this process has the message.
             self._fall_behind(message)
             raise
         else:
@@ -222,7 +222,7 @@ class Relay:
                     _log.exception("outbox.relay_failed")
 
     async def catch_up(self, subjects: Collection[str]) -> None:
-        """Send what is unpublished of subjects that are behind, and have those behind no more of which all was sent."""
+        """Sends the unpublished messages of these subjects. Subjects with none left are no longer behind."""
         before = {subject: self._behind[subject] for subject in subjects}
         self._due.difference_update(before)
         held, is_last = _Held(topics=self._resting()), not before
@@ -240,7 +240,7 @@ class Relay:
                 self._look.set()
 
     async def sweep(self) -> int:
-        """Publish what other processes have left behind, if this one gets the lease; returns how much it was."""
+        """Publishes messages left by other processes if this one gets the lease; returns their number."""
         ((self.waiting, self.oldest),) = await self._database.execute(_BACKLOG)
         if self.oldest < _SWEEP_AGE_SECONDS:
             return 0
@@ -256,19 +256,19 @@ class Relay:
         return done
 
     def _resting(self) -> set[str]:
-        """Topics that took nothing a moment ago. What goes to others is sent first."""
+        """Topics that failed a moment ago. Messages for other topics go first."""
         now = asyncio.get_running_loop().time()
         self._rest = {topic: until for topic, until in self._rest.items() if until > now}
         return set(self._rest)
 
     async def _send_page(self, query: str, parameters: dict[str, Any], held: _Held) -> tuple[int, bool]:
-        """Send the next rows that are not held; returns how many the broker has taken, and whether none are left."""
+        """Sends the next rows that aren't held. Returns the number acknowledged, and whether no rows remain."""
         held_now = {"held": list(held.subjects), "topics": list(held.topics), "rows": _ROWS}
         page = await self._read(query, {**parameters, **held_now})
         return await self._send_in_order(page, held), len(page) < _ROWS
 
     async def _send_in_order(self, rows: Sequence[OutboxMessage], held: _Held) -> int:
-        """Send one message at a time of each subject, and mark them; returns how many the broker has taken."""
+        """Sends one message per subject at a time and marks them; returns the number acknowledged."""
         sent: dict[str, tuple[OutboxMessage, Future[None]]] = {}
         done = 0
         for row in rows:
@@ -289,7 +289,7 @@ class Relay:
         return done
 
     async def _settle(self, sent: Collection[tuple[OutboxMessage, "Future[None]"]], held: _Held) -> int:
-        """Wait for acknowledgements, and hold what the broker does not take; returns how many it has taken."""
+        """Waits for acknowledgements and holds failed messages; returns the number acknowledged."""
         if not sent:
             return 0
         await asyncio.wait([acknowledged for _, acknowledged in sent], timeout=_ACKNOWLEDGE_SECONDS)
@@ -307,16 +307,16 @@ class Relay:
             self._rest[message.topic] = asyncio.get_running_loop().time() + _TOPIC_REST_SECONDS
 
     async def republish(self, message: OutboxMessage) -> None:
-        """Send a stored message again, after what still waits before it. Raises ``BusUnavailable``."""
+        """Publishes a stored message again, after its unpublished predecessors. Raises ``BusUnavailable``."""
         for each in [*await self._read(_BEFORE, (message.subject, message.id)), message]:
-            # Also what is under way: the caller may have missed it.
+            # Messages in flight too: the caller may have missed them.
             acknowledged = await self._send(each)
             await asyncio.wait((acknowledged,), timeout=_ACKNOWLEDGE_SECONDS)
             if problem := problem_of(acknowledged):
                 raise problem
 
     async def drain(self) -> None:
-        """Wait up to 2 s until the broker has what was committed here, and mark it."""
+        """Waits up to 2 s for the broker to acknowledge committed messages, then marks them."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _DRAIN_SECONDS
         self._send_queue.set()
@@ -325,7 +325,7 @@ class Relay:
         await self._mark()
 
     async def _send(self, message: OutboxMessage) -> "Future[None]":
-        """The future ends when the broker has the message. Raises ``BusUnavailable`` and ``MessageRefused``."""
+        """Sends a message; the future resolves on acknowledgement. Raises ``BusUnavailable`` and ``MessageRefused``."""
         envelope, value = self._enveloped(message)
         with send_span(message.topic, envelope):
             headers = with_current_span(envelope).headers()
@@ -365,7 +365,7 @@ class Relay:
             self._last.popitem(last=False)
 
     async def _mark(self) -> None:
-        """Mark what the broker has. A mark that is lost in an outage only means a second delivery."""
+        """Marks acknowledged messages. A mark lost in an outage only causes a second delivery."""
         while batch := sorted(self._acknowledged)[:_ROWS]:
             try:
                 await self._database.execute(_MARK, (batch,))
@@ -382,7 +382,7 @@ class Relay:
             return await (await cursor.execute(query, parameters)).fetchall()
 
     async def _count_refusal(self, message: OutboxMessage, reason: str) -> None:
-        """Park a message that the broker has refused ten times. A failure takes the place of a command's outcome."""
+        """Parks a message after ten refusals. A rejection replaces a command's outcome."""
         attempts = await self._database.value(_REFUSED, (reason[:2000], message.id))
         if attempts is None or attempts < _PARK_AFTER:
             return

@@ -1,4 +1,4 @@
-"""Request and reply over the bus: sends commands and waits for the events that they cause."""
+"""Request and reply over the bus: sends commands and awaits the resulting events."""
 
 import asyncio
 from collections import defaultdict
@@ -36,10 +36,10 @@ _LOOK_UP_SECONDS: Final = 5.0
 
 
 class TailReader:
-    """Gives every record of some topics to a callback, once and without a gap, through outages of the broker.
+    """Passes each record of some topics to a callback exactly once, even through broker outages.
 
-    Reading begins at the end; with ``from_start`` at the first record that the topics still keep. ``caught_up`` is set
-    when all that was there at the start has been given, and stays set.
+    Reading starts at the end, or with ``from_start`` at the first retained record. ``caught_up`` is set once all
+    records from before the start have been passed on, and stays set.
     """
 
     def __init__(
@@ -56,17 +56,17 @@ class TailReader:
 
     @property
     def fresh(self) -> bool:
-        """Whether the broker answered within the last seconds, so that nothing important is missed."""
+        """Whether the broker answered within the last seconds, so that the reader is up to date."""
         if self._tail is None:
             return False
         now = asyncio.get_running_loop().time()
-        # Asked for with each request, and to look at every partition takes a while.
+        # Cached: every request reads this property, and checking all partitions is slow.
         if now >= self._fresh_until:
             self._fresh_until = self._tail.answered() + _FRESH_SECONDS
         return now < self._fresh_until
 
     async def run(self) -> None:
-        """Read until cancelled; waits for an unreachable broker."""
+        """Reads until cancelled; waits for an unreachable broker."""
         await _RECONNECT.run(self._follow, on=BusUnavailable, before_sleep=self._log)
 
     def _log(self, problem: Exception, _attempt: int) -> None:
@@ -92,19 +92,19 @@ class TailReader:
 
 
 class ReplyState(Enum):
-    """The progress of a command, as its waiter knows it."""
+    """A command's progress as seen by its waiter."""
 
     WAITING = "waiting"
-    """Nothing was heard of it; its owner may not have it."""
+    """No event yet; the owner may not have the command."""
     ACCEPTED = "accepted"
-    """Its owner has it and will end it."""
+    """The owner has the command and will end it."""
     ANSWERED = "answered"
-    """It has ended."""
+    """The command has ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class LookUp:
-    """An owner's answer about a command, with the outcome of one that has ended."""
+    """The owner's answer about a command, with its outcome if it has ended."""
 
     state: ReplyState
     outcome: Received | None = None
@@ -117,7 +117,7 @@ AskOwner = Callable[[str, str, Identity], Awaitable[LookUp]]
 class Replies:
     """The events of one command for one waiter, as they arrive.
 
-    ``is_repeat``: the command's owner had it before this waiter came, who may have missed events.
+    ``is_repeat``: the owner had the command before this waiter subscribed, so earlier events may be missing.
     """
 
     def __init__(
@@ -145,15 +145,15 @@ class Replies:
         return received.envelope.type in self._outcomes
 
     def arrive(self, received: Received) -> None:
-        """Keeps an event for ``next``. A waiter that leaves too many unread gets none any more."""
+        """Queues an event for ``next``. A waiter with too many unread events gets no more."""
         self._advance(ReplyState.ANSWERED if self.ends(received) else ReplyState.ACCEPTED)
         self._arrived.offer((received,))
         self._arrived.wake()
 
     async def look_up(self) -> Received | None:
-        """Asks the owner, before the command is sent again: the outcome, if it has ended.
+        """Asks the owner before the command is sent again; returns the outcome if the command has ended.
 
-        An owner that does not answer leaves the state as it is: sending twice is safe, since a command takes effect
+        If the owner doesn't answer, the state stays unchanged. Sending twice is safe, since a command takes effect
         once.
         """
         outcome = await self._look_up(_LOOK_UP_SECONDS)
@@ -161,10 +161,10 @@ class Replies:
         return outcome
 
     async def next(self, timeout: float) -> Received | None:
-        """The next event caused by the command, or None within ``timeout`` seconds.
+        """Returns the command's next event, or None after ``timeout`` seconds.
 
-        After a silence the owner's look-up is asked, so that an event lost on the way is found. Raises
-        ``ReadTooSlowly`` when 2,000 events were left unread and the next one was dropped.
+        After a silence it asks the owner, which finds lost events. Raises ``ReadTooSlowly`` when 2,000 events are
+        unread and another one was dropped.
         """
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -172,9 +172,9 @@ class Replies:
             left = deadline - loop.time()
             received = await self.wait(min(self._silence, left)) if left > 0 else None
             if received is None:
-                # Also when the time is over: a 504 for a command that has ended would be wrong.
+                # Asks even after the timeout: a 504 for a command that has ended would be wrong.
                 received = await self._look_up(min(_SILENCE_SECONDS, max(left, 0.5)))
-                # Many may wait for a long turn: they ask less and less often.
+                # Back off, since many callers may wait for a long turn.
                 self._silence = min(self._silence * 2, _LONGEST_SILENCE_SECONDS)
             if received is not None:
                 return received
@@ -182,7 +182,7 @@ class Replies:
                 return None
 
     async def outcome(self, timeout: float) -> Received | None:
-        """The terminal event, or None within ``timeout`` seconds."""
+        """Returns the terminal event, or None after ``timeout`` seconds."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
         while (received := await self.next(deadline - loop.time())) is not None and not self.ends(received):
@@ -190,7 +190,10 @@ class Replies:
         return received
 
     async def wait(self, timeout: float) -> Received | None:
-        """The next event that arrives within ``timeout`` seconds; the owner is not asked. Raises as ``next`` does."""
+        """Returns the next event within ``timeout`` seconds without asking the owner.
+
+        Raises the same errors as ``next``.
+        """
         arrived = await self._arrived.wait(timeout, most=1)
         if not arrived:
             return None
@@ -200,7 +203,7 @@ class Replies:
         try:
             return Received(received.envelope, await self._payloads.read(received.envelope, received.payload))
         except (ServiceUnavailable, PayloadCorrupt) as problem:
-            # The look-up brings an outcome with its payload; other events are not worth failing for.
+            # A lookup returns the outcome with its payload; other events aren't worth failing for.
             _log.warning("event.payload_missing", event_id=received.envelope.id, problem=repr(problem))
             return None
 
@@ -215,15 +218,15 @@ class Replies:
         return found.outcome
 
     def _advance(self, state: ReplyState) -> None:
-        """Takes note of an event or an answer, which may be older than the one before."""
+        """Updates the state. Events and answers may arrive out of order."""
         if state is ReplyState.ANSWERED or self.state is ReplyState.WAITING:
             self.state = state
 
 
 class CommandSender:
-    """Sends commands and gives the events that they cause to their waiters.
+    """Sends commands and routes the resulting events to waiters.
 
-    Every replica reads all events; waiters of a command are a set, filtered by company.
+    Every replica reads all events. A command's waiters are a set, filtered by company.
     """
 
     def __init__(
@@ -238,7 +241,7 @@ class CommandSender:
         topics: Sequence[Topic] = TOPICS,
         on_overflow: Callable[[], None] = lambda: None,
     ) -> None:
-        """``on_overflow`` is called for each waiter that is ended because it left too much unread."""
+        """``on_overflow`` is called for each waiter that ends because it left too many events unread."""
         self._producer = producer
         self._signer = signer
         self._ask = ask
@@ -256,20 +259,20 @@ class CommandSender:
         return all(reader.fresh for reader in self.readers)
 
     def started(self) -> bool:
-        """Whether every reader has begun: the answer of a command that is sent before is found by the look-up alone."""
+        """Whether every reader has started. Until then, only a lookup finds a command's outcome."""
         return all(reader.caught_up.is_set() for reader in self.readers)
 
     def on_event(self, event_type: str, callback: OnEvent) -> None:
-        """Call back for every event of a type, of any company."""
+        """Registers a callback for every event of a type, of any company."""
         self._callbacks[event_type].append(callback)
 
     def on_every_event(self, callback: OnEvent, *, kind: TopicKind = TopicKind.EVENTS) -> None:
-        """Call back for every event of the events topics, or of the deltas, of any company."""
+        """Registers a callback for every event of any company: those of the events topics, or the deltas."""
         self._every[kind].append(callback)
 
     @asynccontextmanager
     async def replies(self, command_id: str, command: type[Command], identity: Identity) -> AsyncIterator[Replies]:
-        """Listen for the events of a command; entered before the command is sent."""
+        """Subscribes to a command's events. Enter this before sending the command."""
         replies = Replies(command, command_id, identity, self._ask, self._payloads, self._on_overflow)
         waiters = self._waiters[command_id]
         waiters.add(replies)
@@ -291,9 +294,10 @@ class CommandSender:
         expires_in: float,
         traceparent: str | None = None,
     ) -> None:
-        """Send a command; ``expires_in`` seconds later its owner refuses it.
+        """Sends a command, which its owner rejects after ``expires_in`` seconds.
 
-        Raises ``ServiceUnavailable`` within 4 s when the broker does not take it; it may still be carried out.
+        Raises ``ServiceUnavailable`` within 4 s without the broker's acknowledgement; the command may still be
+        executed.
         """
         if not self._producer.healthy:
             raise ServiceUnavailable("The message bus cannot be reached; nothing was done.", retry_after=2)
@@ -323,7 +327,7 @@ class CommandSender:
                 "The message bus did not confirm in time; the request may still be carried out.", retry_after=2
             ) from problem
         except MessageRefused as problem:
-            # The broker's words are for operators.
+            # The broker's message is for operators.
             _log.error("command.refused_by_broker", topic=topic.name, problem=str(problem))
             raise ServiceUnavailable("The message bus refused the request.") from problem
 
@@ -338,18 +342,18 @@ class CommandSender:
             try:
                 callback(envelope, record.value)
             except Exception:
-                # Ending the reader would make all other waiters miss events.
+                # If the reader ended here, all other waiters would miss events.
                 _log.exception("event.callback_failed", type=envelope.type, event_id=envelope.id)
 
     def _tell_waiters(self, envelope: Envelope, payload: bytes) -> None:
         for waiter in self._waiters.get(envelope.causation_id or "", ()):
-            # Command ids aren't secret: guessing one must not reveal another company's events.
+            # Command ids aren't secret: a guess must not reveal another company's events.
             if waiter.identity.company_id == envelope.company_id:
                 waiter.arrive(Received(envelope, payload))
 
 
 def _reading(topics: Sequence[Topic]) -> list[list[str]]:
-    """Topics by reader. A fetch costs by the partitions that it names, so busy topics have readers of their own."""
+    """Groups topics by reader. A fetch costs more with more partitions, so busy topics get their own readers."""
     read = [topic for topic in topics if topic.kind in (TopicKind.EVENTS, TopicKind.DELTAS)]
     busy = [[topic.name] for topic in read if topic in (RUNTIME_EVENTS, RUNTIME_DELTAS)]
     quiet = [topic.name for topic in read if [topic.name] not in busy]

@@ -1,4 +1,4 @@
-"""Deletes rows of outbox, inbox and tables of the owner after their time, with the numbers of their events."""
+"""Deletes expired rows of the outbox, the inbox and the service's tables, with their event numbers."""
 
 import asyncio
 from collections import defaultdict
@@ -13,19 +13,19 @@ from libs.eventing import _metrics as metrics
 from libs.persistence import Connection, Database, TaskLease, is_outage
 
 _log = structlog.get_logger("eventing.retention")
-# Longer than commands are kept on the bus: a redelivery must find what became of the first delivery.
+# Longer than the bus retains commands: a redelivery must find the outcome of the first delivery.
 _DAYS: Final = 8
 _INTERVAL_SECONDS: Final = 600.0
-# Rows can come back before others that were deleted: when a standby takes over that lacks the last deletions, or when
-# the database's clock was days ahead.
+# Rows can appear before deleted ones: after failover to a standby that lacks the last deletions, or if the database's
+# clock was days ahead.
 _FROM_FIRST_SECONDS: Final = 86_400.0
 _ROWS: Final = 1000
 _SLICE_SECONDS: Final = 0.5
 _PAUSE_SECONDS: Final = 1.0
 _LEASE_SECONDS: Final = 60.0
 
-# Along the primary key, in the order of writing but for seconds: an index by age would make each insert slower.
-# The deletion asks again: one that waited for a row finds it as it is now, and it may be meant to be sent once more.
+# Follows the primary key, which is the order of writing to within seconds; an index by age would slow each insert. The
+# DELETE checks again: a row that it waited for may have changed and may be due to be sent again.
 _DELETE_MESSAGES: Final = """
     WITH batch AS MATERIALIZED (
         SELECT id, subject, created_at < now() - make_interval(days => %(days)s) AS old,
@@ -44,7 +44,7 @@ _DELETE_MESSAGES: Final = """
            (SELECT array_agg(DISTINCT subject) FROM gone)
     FROM found WHERE last IS NOT NULL
 """
-# A message that is kept keeps the number of its subject. One that is written meanwhile locks and changes the row.
+# A retained message keeps its subject's number. A concurrent insert locks and changes the number's row.
 _DELETE_NUMBERS: Final = """
     WITH unneeded AS MATERIALIZED (
         SELECT s.ctid AS place, s.last FROM event_sequences s
@@ -52,10 +52,10 @@ _DELETE_NUMBERS: Final = """
     )
     DELETE FROM event_sequences s USING unneeded u WHERE s.ctid = u.place AND s.last = u.last
 """
-# Each batch begins where the one before ended: until a vacuum the index goes on to name all rows that are gone.
-# A row that changes meanwhile has another ctid, and is left to the next time. PostgreSQL's minor releases before the
-# end of 2025, such as 16.2, do not compare it again after a wait: whether the row still goes is asked beside it.
-# Rows that stay are read once in a pass, like those that go.
+# Each batch starts where the previous one ended, because until a vacuum the index still lists deleted rows. A row that
+# changes concurrently gets another ctid and is left to the next pass. PostgreSQL minor releases before the end of 2025,
+# such as 16.2, don't recheck ctid after a wait, so the DELETE repeats the age condition. Each pass also reads retained
+# rows once.
 _DELETE: Final = """
     WITH batch AS MATERIALIZED (
         SELECT ctid, {since} AS since, {id} AS id, {unneeded} AS ended FROM {table} t
@@ -70,23 +70,23 @@ _DELETE: Final = """
     SELECT since, id, (SELECT count(*) FROM gone), (SELECT count(*) FROM batch)
     FROM batch ORDER BY since DESC, id DESC LIMIT 1
 """
-# Ids of the gateway are of type uuid; subjects that are none name no row.
+# The gateway's ids are of type uuid; subjects in another format match no row.
 _AS_UUID: Final = """
     CASE WHEN {subject} ~ '^[0-9a-f]{{8}}(-[0-9a-f]{{4}}){{3}}-[0-9a-f]{{12}}$' THEN {subject}::uuid END
 """
 
 
 class Position(NamedTuple):
-    """The position of a row in the order in which its table is purged."""
+    """A row's position in the order in which its table is purged."""
 
     since: Any
     id: Any = None
 
 
 class PurgedBatch(NamedTuple):
-    """The result of a batch: the number of rows that it deleted, and of those up to the ``last`` one that it kept.
+    """The result of a batch. ``deleted``: rows deleted; ``kept``: rows up to ``last`` that were not.
 
-    ``last`` is None when no row is old enough. ``goes_on``: there may be more after it.
+    ``last`` is None when no row is old enough. ``goes_on``: there may be more rows after it.
     """
 
     deleted: int
@@ -101,11 +101,11 @@ _Purge = Callable[[Connection, Position | None], Awaitable[PurgedBatch]]
 
 @dataclass(frozen=True, slots=True)
 class Expiry:
-    """Rows of a table that go some days after the time in the column ``since``, oldest first.
+    """Rows of a table that expire some days after the time in column ``since``, oldest first.
 
-    ``id``, if it is given, is the subject of events about the row, whose numbers go with it. ``condition`` is SQL about
-    the row ``t`` that the index of ``since`` has, too; rows that do not fulfil it are not looked at. Those for which
-    the SQL ``unneeded`` is false stay. ``days``: those of the service's settings, unless given.
+    ``id``: the column with the subject of the row's events; the events' numbers are deleted with the row.
+    ``condition``: SQL about the row ``t``, also part of the index on ``since``; other rows aren't read. Rows stay while
+    the SQL ``unneeded`` is false. ``days`` overrides the service's setting.
     """
 
     table: str
@@ -117,11 +117,11 @@ class Expiry:
 
     @property
     def goes_by_age(self) -> bool:
-        """Whether rows go by age alone, so that none appears before one that was deleted."""
+        """Whether rows expire by age alone, so that no row appears before a deleted one."""
         return self.id is None and self.condition == "true"
 
     async def purge(self, connection: Connection, after: Position | None, *, days: int, limit: int) -> PurgedBatch:
-        """Deletes of the next ``limit`` rows after that position those that are not needed any more."""
+        """Deletes unneeded rows among the next ``limit`` rows after ``after``."""
         since, key = self.since, self.id or "NULL::text"
         behind = f"{since} >= %(since)s" if self.id is None else f"({since}, {key}) > (%(since)s, %(id)s)"
         statement = _DELETE.format(
@@ -138,7 +138,7 @@ class Expiry:
         if row is None:
             return EMPTY_BATCH
         at, last, deleted, read = row
-        # Rows of one time that stay would be read again by the next batch, and the next.
+        # Retained rows with the same time would be read again by every following batch.
         goes_on = read == limit and (deleted > 0 or self.id is not None)
         return PurgedBatch(deleted, read - deleted, Position(at, last), goes_on=goes_on)
 
@@ -148,24 +148,23 @@ _INBOX: Final = Expiry("inbox", since="received_at")
 
 @dataclass(frozen=True, slots=True)
 class EntityTable:
-    """A table whose rows are subjects of events by the column ``id``, of type uuid or text."""
+    """A table whose column ``id``, of type uuid or text, contains subjects of events."""
 
     table: str
     id: str = "id"
     is_uuid: bool = False
 
     def has(self, subject: str) -> str:
-        """SQL: whether the table has a row for it."""
+        """SQL that checks whether the table has a row for the subject."""
         value = _AS_UUID.format(subject=subject) if self.is_uuid else subject
         return f"EXISTS (SELECT FROM {self.table} WHERE {self.id} = {value})"
 
 
 @dataclass(slots=True)
 class _Progress:
-    """The positions in a table where the purge goes on: ``at`` in this pass, ``gone_up_to`` in the next one.
+    """Resume positions in a table: ``at`` for this pass, ``gone_up_to`` for the next one.
 
-    Beginning at the first row, each pass would walk again along all that are gone since the last vacuum, which comes
-    late in a large table.
+    A pass from the first row would scan all rows deleted since the last vacuum, which is rare for a large table.
     """
 
     at: Position | None = None
@@ -176,7 +175,7 @@ class _Progress:
         self.at, self._kept_none = self.gone_up_to, True
 
     def advance(self, batch: PurgedBatch, *, by_age: bool) -> None:
-        """Moves past a batch. ``by_age``: no row appears before one that was deleted."""
+        """Moves past a batch. ``by_age``: no row appears before a deleted one."""
         self.at = batch.last or self.at
         self._kept_none = self._kept_none and not batch.kept
         if by_age and self._kept_none:
@@ -184,10 +183,10 @@ class _Progress:
 
 
 class Retention:
-    """Goes through the tables in batches of ``rows``, in slices of time, so that other work is not kept waiting.
+    """Purges tables in batches of ``rows`` and in time slices, so that other work isn't delayed.
 
-    Outbox and inbox aren't partitioned by day, since unique indexes would then hold within a day only. These guarantee
-    one effect of a subject's sequence number, a command's outcome and a consumer's message.
+    Outbox and inbox aren't partitioned by day, because unique indexes would then hold only within a day. These indexes
+    enforce unique sequence numbers per subject, one outcome per command and one effect per message and consumer.
     """
 
     def __init__(self, service: str = "", *, rows: int = _ROWS, slice_seconds: float = _SLICE_SECONDS) -> None:
@@ -202,20 +201,23 @@ class Retention:
         self.add(_INBOX, _DAYS)
 
     def add(self, expiry: Expiry, days: int) -> None:
-        """Has these rows deleted, too: after that many days, unless they have their own."""
+        """Registers rows to be deleted after ``days``, unless the expiry has its own."""
         purge = partial(expiry.purge, days=expiry.days or days, limit=self._rows)
         self._purges[expiry.table] = purge, expiry.goes_by_age
 
     def count_removed(self, table: str, rows: int) -> None:
-        """Counts rows of the service that others removed after their time."""
+        """Counts expired rows that the service deleted itself."""
         metrics.PURGED.labels(self._service, table).inc(rows)
 
     def know(self, *entities: EntityTable) -> None:
-        """Has numbers of events deleted whose subjects are in none of these tables, which have all that has numbers."""
+        """Registers tables of event subjects. An event number is deleted once none of these tables has its subject.
+
+        The list must be complete.
+        """
         self._entities += entities
 
     async def run(self, database: Database) -> None:
-        """Makes a pass every ten minutes, unless another process makes one, until cancelled."""
+        """Runs a pass every ten minutes until cancelled, unless another process runs it."""
         lease = TaskLease(database, "retention", _LEASE_SECONDS)
         while True:
             while await lease.take():
@@ -227,7 +229,7 @@ class Retention:
             await asyncio.sleep(_INTERVAL_SECONDS)
 
     async def keep(self, connection: Connection) -> bool:
-        """Deletes old rows for a slice of time; returns whether something of this pass is left."""
+        """Deletes old rows for a time slice; returns whether the pass has more to do."""
         now = asyncio.get_running_loop().time
         until = now() + self._slice
         if not self._left:
@@ -238,7 +240,7 @@ class Retention:
             for progress in self._progress.values():
                 progress.begin()
         while self._left:
-            # In turn: one that takes long, or fails, keeps none of the others waiting.
+            # Round-robin, so that a slow or failing table doesn't block the others.
             table = self._left.pop(0)
             if await self._step(table, connection):
                 self._left.append(table)
@@ -247,7 +249,7 @@ class Retention:
         return bool(self._left)
 
     async def _step(self, table: str, connection: Connection) -> bool:
-        """Deletes a batch; returns whether there may be more. A failure is left to the next time."""
+        """Deletes a batch; returns whether there may be more. A failure is left to the next pass."""
         (purge, by_age), progress = self._purges[table], self._progress[table]
         try:
             batch = await purge(connection, progress.at)
@@ -270,12 +272,12 @@ class Retention:
                 return EMPTY_BATCH
             last, deleted, read, subjects = row
             if subjects and self._entities:
-                # Of what was deleted without a tombstone, of single commands, and of ids that rejected commands named.
+                # Numbers of entities deleted without a tombstone, of single commands, and of ids in rejected commands.
                 await self._purge_numbers(connection, subjects)
         return PurgedBatch(deleted, read - deleted, Position(None, last), goes_on=True)
 
     async def _purge_numbers(self, connection: Connection, subjects: Sequence[str]) -> None:
-        """Deletes the numbers of those of the subjects that no message and no row of an entity is about."""
+        """Deletes the numbers of subjects without a message or a row in the registered tables."""
         without = "".join(f" AND NOT {each.has('s.subject')}" for each in self._entities)
         cursor = await connection.execute(_DELETE_NUMBERS.format(without=without), (list(subjects),))
         self._count("event_sequences", cursor.rowcount)

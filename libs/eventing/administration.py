@@ -1,4 +1,4 @@
-"""Kafka for operators: admin clients, and the declared topics."""
+"""Kafka for operators: admin clients and the declared topics."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,7 +21,7 @@ _ALREADY_EXISTS: Final = 36
 
 @asynccontextmanager
 async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIterator[AIOKafkaAdminClient]:
-    """Raises ``BusUnavailable`` with the reason when the broker cannot be reached, or fails meanwhile."""
+    """Opens an admin client. Raises ``BusUnavailable`` with the reason if the broker fails or can't be reached."""
     admin = AIOKafkaAdminClient(**connection.options(), client_id=client_id, request_timeout_ms=int(_SECONDS * 1000))
     try:
         async with asyncio.timeout(_SECONDS):
@@ -38,7 +38,7 @@ async def kafka_admin(connection: KafkaConnection, *, client_id: str) -> AsyncIt
 async def kafka_admin_and_consumer(
     connection: KafkaConnection, *, client_id: str, **options: Any
 ) -> AsyncIterator[tuple[AIOKafkaAdminClient, AIOKafkaConsumer]]:
-    """As ``kafka_admin``, with a consumer that is in no group. ``options``: the consumer's, beside the connection's."""
+    """Like ``kafka_admin``, with a consumer outside any group. ``options``: extra arguments for the consumer."""
     consumer = AIOKafkaConsumer(**connection.options(), enable_auto_commit=False, client_id=client_id, **options)
     async with kafka_admin(connection, client_id=client_id) as admin:
         try:
@@ -51,14 +51,14 @@ async def kafka_admin_and_consumer(
 
 @dataclass(frozen=True)
 class Replication:
-    """``factor`` brokers keep each message; ``in_sync`` of them must have it before it counts as sent."""
+    """``factor`` brokers store each message; ``in_sync`` of them must have it before it counts as sent."""
 
     factor: int
     in_sync: int
 
     @classmethod
     def of(cls, factor: int, in_sync: int | None = None) -> "Replication":
-        """By default one broker may be away. Raises ValueError."""
+        """Defaults to settings that tolerate the loss of one broker. Raises ValueError."""
         least = in_sync if in_sync is not None else max(1, factor - 1)
         if not 1 <= least <= factor:
             raise ValueError(f"of {factor} replicas {least} can never be in sync")
@@ -75,7 +75,9 @@ async def create_topics(
     topics: Sequence[Topic] = TOPICS,
     replication: Replication = _ALONE,
 ) -> None:
-    """Creates missing topics and their dead letters, and waits until they are known; leaves existing ones unchanged.
+    """Creates missing topics and dead-letter topics and waits until the brokers know them.
+
+    Leaves existing ones unchanged.
 
     Raises ``BusUnavailable`` with the broker's reason.
     """
@@ -88,7 +90,7 @@ async def create_topics(
                 [_declaration(topic, prefix, replication) for topic in missing], timeout_ms=int(_SECONDS * 1000)
             )
             _check(response.topic_errors)
-            # A member of a group that joins before its broker knows them is assigned nothing for minutes.
+            # A group member that joins before the broker knows them gets no partitions for minutes.
             created = {prefix + topic.name for topic in missing}
             while not created <= set(await admin.list_topics()):
                 await asyncio.sleep(_KNOWN_SECONDS)

@@ -1,4 +1,4 @@
-"""Consumes topics in batches, in the order of publishing; offsets are stored together with what they stand for."""
+"""Consumes topics in batches, by publication time; stores offsets together with the data."""
 
 import asyncio
 from collections.abc import Mapping, Sequence
@@ -15,9 +15,9 @@ from libs.retry import RetryPolicy
 
 T = TypeVar("T")
 _log = structlog.get_logger("eventing.batches")
-# Until the partitions of this member are known.
+# While this member's partitions are still unknown.
 _UNKNOWN_SECONDS: Final = 0.1
-# While a record waits for what another partition of its number may hold.
+# While a record waits for other partitions of its number.
 _HELD_SECONDS: Final = 0.02
 # A fetch and a batch cost about the same for one record as for twenty.
 _PACE_SECONDS: Final = 0.05
@@ -25,44 +25,44 @@ _BATCH_RECORDS: Final = 500
 _BATCH_BYTES: Final = 8 * 1024 * 1024
 _WAITING_RECORDS: Final = 1000
 _WAITING_BYTES: Final = 2 * 1024 * 1024
-# What a record that has to be fetched counts for: only payloads above half of it travel like that.
+# Memory reserved for a record with a payload to fetch; only payloads above half of this are fetched.
 _FETCHED_BYTES: Final = 1024 * 1024
 _FETCHES: Final = 4
-# The broker takes a member that does not poll for two minutes for a hanging one.
+# The broker removes a member that doesn't poll for two minutes.
 _STILL_HERE_SECONDS: Final = 20.0
 _OVERTAKEN_SECONDS: Final = 0.5
-# A batch that fails for a minute is stored record by record, and what fails for another one is dead-lettered.
+# A batch that fails for a minute is stored record by record; a record that fails for another minute is dead-lettered.
 _RETRIES: Final = RetryPolicy(first=0.1, longest=10.0, give_up_after=60.0)
-# The part of a record that is not in it comes from a service that may be restarting.
+# The service that holds the rest of a record may be restarting.
 _FETCH_RETRIES: Final = RetryPolicy(first=0.2, longest=10.0, give_up_after=15 * 60.0)
 
 
 class BatchHandler(Protocol[T]):
-    """Stores what records hold. Every method may be called again for records that were not stored."""
+    """Stores the content of records. Every method may be called again for records that weren't stored."""
 
     async def offsets(self, topics: Sequence[str]) -> Mapping[Partition, int]:
-        """The next offset of each partition of which something was stored."""
+        """The next offset of each partition with stored records."""
 
     def read(self, record: Record) -> T | None:
-        """The content of the record; None when nothing is to be stored. ``PoisonMessage`` is dead-lettered."""
+        """Decodes the record; returns None if there is nothing to store. ``PoisonMessage`` is dead-lettered."""
 
     def is_whole(self, item: T) -> bool:
-        """Whether the record had all of it; otherwise ``fetch`` gets the rest."""
+        """Whether the record was complete; otherwise ``fetch`` loads the rest."""
 
     async def fetch(self, item: T) -> T:
-        """The whole item. ``PoisonMessage`` is dead-lettered, other errors are retried for 15 minutes."""
+        """Returns the complete item. ``PoisonMessage`` is dead-lettered, other errors are retried for 15 minutes."""
 
     async def store(self, items: Sequence[T], moves: Mapping[Partition, OffsetMove]) -> None:
         """Stores the items and moves the offsets in one transaction.
 
-        Raises ``Overtaken`` when an offset is not where its move begins. Of more than one item ``PoisonMessage`` means
-        that one of them can never be stored.
+        Raises ``Overtaken`` when an offset isn't where its move starts. For several items, ``PoisonMessage`` means that
+        one of them can never be stored.
         """
 
 
 @dataclass(slots=True)
 class _Content(Generic[T]):
-    """``item`` is what to store; ``failure`` why the record is to be dead-lettered instead."""
+    """The item to store, or the ``failure`` to dead-letter the record with."""
 
     record: Record
     item: T | None = None
@@ -73,10 +73,10 @@ _Batch = Sequence[Waiting[_Content[T]]]
 
 
 class BatchConsumer(GroupMember, Generic[T]):
-    """Hands records on in batches, in the order of publishing.
+    """Hands on batches of records in the order of publication.
 
-    All topics have equally many partitions, and a member owns the same numbers of each. It begins where the handler
-    has stored to, and commits offsets to the broker only as a measure of its lag.
+    All topics have equally many partitions, and a member owns the same numbers of each. The consumer starts at the
+    handler's stored offsets; it commits offsets to the broker only to measure lag.
     """
 
     def __init__(
@@ -106,12 +106,12 @@ class BatchConsumer(GroupMember, Generic[T]):
 
     async def assigned(self, partitions: frozenset[Partition]) -> None:
         _log.info("consumer.assigned", group=self.group, partitions=len(partitions))
-        # Where to go on is looked up by `_begin`: the group must not wait for a database that is away.
+        # `_begin` looks up the offsets later, so that the group doesn't wait for an unreachable database.
         self._has_assignment = True
         self._assignments += 1
 
     async def revoked(self, partitions: frozenset[Partition]) -> None:
-        """Finish the batch in work within 3 s; the next owners of the partitions begin behind what was stored."""
+        """Finishes the current batch within 3 s. The next owners of the partitions start after the stored records."""
         _log.info("consumer.revoked", group=self.group, partitions=len(partitions))
         await self._let_go()
 
@@ -138,7 +138,7 @@ class BatchConsumer(GroupMember, Generic[T]):
             self.joined = True
 
     async def _fill(self, consumer: Consumer) -> None:
-        """Polls for records; while they keep coming, only now and then."""
+        """Polls for records, at a limited pace while they keep coming."""
         if not self.joined:
             self._add(await consumer.poll(_UNKNOWN_SECONDS, 1, frozenset()))
             return
@@ -152,7 +152,7 @@ class BatchConsumer(GroupMember, Generic[T]):
 
     def _add(self, records: Sequence[Record]) -> None:
         for record in records:
-            # Others were fetched before their partition was revoked, or before it was known where to begin.
+            # Other records were fetched before their partition was revoked, or before the offsets were known.
             if self.joined and record.topic_partition in self._partitions:
                 self._merge.add(self._read(record))
 
@@ -174,7 +174,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         return waiting
 
     async def _fetch(self, waiting: Waiting[_Content[T]], item: T) -> None:
-        """Fetches what a record refers to; partitions of its number wait for it, the others go on."""
+        """Fetches a record's payload. Partitions of its number wait for it; the others continue."""
         content = waiting.value
         async with self._fetches:
             try:
@@ -184,7 +184,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         waiting.ready = True
 
     async def _flush(self, consumer: Consumer) -> None:
-        """Stores what may be stored. A revocation waits for it, and cuts it off after a while."""
+        """Stores the records that are ready. A revocation waits a few seconds for this, then cancels it."""
         batch = self._merge.take(await consumer.drained(), _BATCH_RECORDS, _BATCH_BYTES) if self.joined else []
         if not batch:
             return
@@ -213,7 +213,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         await self._store_items(batch)
 
     async def _store_items(self, batch: _Batch[T]) -> None:
-        """Stores the items of a batch; when that cannot be done, one by one, so that only the broken ones are lost."""
+        """Stores a batch. If that fails, stores items one by one, so that only invalid ones are dead-lettered."""
         items = [waiting.value.item for waiting in batch if waiting.value.item is not None]
         after = {waiting.partition: waiting.offset + 1 for waiting in batch}
         moves = {partition: OffsetMove(self._stored.get(partition), offset) for partition, offset in after.items()}
@@ -226,7 +226,7 @@ class BatchConsumer(GroupMember, Generic[T]):
                 return
             [waiting] = batch
             if waiting.value.item is None:
-                # Nothing but an offset is to be moved: the database is at fault, not the record.
+                # There is only an offset to move, so the database is at fault.
                 raise
             await self._attempts.dead_letter(self._dead_letters, waiting.value.record, failure)
             waiting.value.item = None
@@ -246,7 +246,7 @@ class BatchConsumer(GroupMember, Generic[T]):
         self._forget()
 
     def _forget(self) -> None:
-        """Drops records that are not stored; the owners of their partitions read them again."""
+        """Drops unstored records; the owners of their partitions read them again."""
         self.joined = False
         self._partitions = frozenset()
         self._merge.assign(())

@@ -1,4 +1,4 @@
-"""The broker port. Two implementations pass the same test suite: Kafka and one in memory."""
+"""The broker port. The Kafka and in-memory implementations pass the same test suite."""
 
 from asyncio import Future
 from collections.abc import Mapping, Sequence
@@ -11,11 +11,11 @@ Headers = Sequence[tuple[str, bytes]]
 
 
 class BusUnavailable(Exception):
-    """The broker cannot be reached or does not answer in time."""
+    """The broker can't be reached or doesn't answer in time."""
 
 
 class MessageRefused(Exception):
-    """The broker answered, but will never take this message (too large, unknown topic)."""
+    """The broker rejected this message for good: it is too large, or its topic is unknown."""
 
 
 class PoisonMessage(Exception):
@@ -28,11 +28,11 @@ class Partition(NamedTuple):
 
 
 class Overtaken(Exception):
-    """Another process has already handled later offsets; this one has to resume after them."""
+    """Another process has already stored later offsets; this one must resume after them."""
 
 
 class OffsetMove(NamedTuple):
-    """The next offset of a partition before and after a batch; None before the first one."""
+    """The next offset of a partition before and after a batch; None before the first batch."""
 
     before: int | None
     after: int
@@ -42,7 +42,7 @@ class OffsetMove(NamedTuple):
 class Record:
     """A message in a partition. ``topic`` is the declared name, without any prefix.
 
-    ``published``: seconds since 1970 by the clock of its producer. ``fetched``: by the clock of this process's loop.
+    ``published``: Unix seconds by the producer's clock. ``fetched``: seconds by the clock of this process's loop.
     """
 
     topic: str
@@ -59,7 +59,7 @@ class Record:
         return Partition(self.topic, self.partition)
 
     def envelope(self) -> Envelope:
-        """Raises ``PoisonMessage``."""
+        """Decodes the headers. Raises ``PoisonMessage``."""
         try:
             return envelope_from(self.headers)
         except MalformedEnvelope as problem:
@@ -67,28 +67,28 @@ class Record:
 
 
 class Producer(Protocol):
-    """Sends in order: two messages of one key arrive in the order in which ``send`` was called."""
+    """Sends messages; those of one key arrive in the order of the ``send`` calls."""
 
     async def start(self) -> None:
-        """Returns at once; connecting goes on in the background until it succeeds."""
+        """Returns immediately; connecting continues in the background until it succeeds."""
 
     async def stop(self) -> None:
-        """Delivers what was taken, within a few seconds."""
+        """Delivers accepted messages, for at most a few seconds."""
 
     async def send(self, topic: str, key: str, value: bytes, headers: Headers) -> "Future[None]":
-        """Queue a message; the future ends when the broker has it, or with ``MessageRefused``.
+        """Queues a message. The future resolves when the broker has it, or fails with ``MessageRefused``.
 
-        Raises ``BusUnavailable`` when there is no connection. A future that does not end means an outage: the
-        message is delivered when the broker is back, unless this process ends first.
+        Raises ``BusUnavailable`` without a connection. During an outage the future stays pending: the message is
+        delivered when the broker is back, unless this process ends first.
         """
 
     @property
     def healthy(self) -> bool:
-        """Whether the broker acknowledges what it is sent."""
+        """Whether the broker acknowledges messages."""
 
 
 def problem_of(acknowledged: "Future[None]") -> Exception | None:
-    """Why the broker does not have a message yet; None when it has."""
+    """Returns the reason that the broker doesn't have a message yet; None once it has."""
     if not acknowledged.done():
         return BusUnavailable("the broker did not confirm in time")
     problem = acknowledged.exception()
@@ -96,7 +96,7 @@ def problem_of(acknowledged: "Future[None]") -> Exception | None:
 
 
 class Assignment(Protocol):
-    """Callbacks of a consumer about its partitions. Both are awaited before the group goes on."""
+    """Callbacks about a consumer's partitions. The group waits for both."""
 
     async def assigned(self, partitions: frozenset[Partition]) -> None: ...
 
@@ -104,9 +104,9 @@ class Assignment(Protocol):
 
 
 class Consumer(Protocol):
-    """A member of a group, in which members own the partitions of the same numbers of all topics.
+    """A group member. Members own the same partition numbers of all topics.
 
-    It begins at the group's commits, or where ``seek`` tells it; a new group begins at the earliest message.
+    It starts at the group's committed offsets, or where ``seek`` sets it. A new group starts at the earliest message.
     """
 
     async def start(self) -> None: ...
@@ -114,58 +114,67 @@ class Consumer(Protocol):
     async def stop(self) -> None: ...
 
     async def seek(self, offsets: Mapping[Partition, int]) -> frozenset[Partition]:
-        """Continue at these offsets; at the earliest message of assigned partitions that have none, or no such offset.
+        """Continues at these offsets. Assigned partitions without a valid offset continue at the earliest message.
 
         Returns the assigned partitions. Raises ``BusUnavailable``.
         """
 
     async def poll(self, timeout: float, limit: int, partitions: "frozenset[Partition] | None" = None) -> list[Record]:
-        """Up to ``limit`` records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``.
+        """Returns up to ``limit`` records, waiting at most ``timeout`` seconds for the first.
 
-        With ``partitions`` nothing else is fetched, nor anything between polls: the next poll gets all that has come.
+        Raises ``BusUnavailable``.
+
+        With ``partitions``, only those are fetched, and only during a poll; the next poll returns all records since
+        then.
         """
 
     async def drained(self) -> dict[Partition, float]:
-        """When each partition was last found to have no unpolled record, by the clock of the loop."""
+        """When each partition was last known to have no unpolled record, by the loop's clock."""
 
     async def positions(self) -> "dict[Partition, tuple[int, int]]":
-        """The next offset to be fetched and the end of each assigned partition. Raises ``BusUnavailable``."""
+        """The next offset to fetch and the end offset of each assigned partition. Raises ``BusUnavailable``."""
 
     async def commit(self, offsets: dict[Partition, int]) -> None:
-        """Commit that everything before these offsets is done. Raises ``BusUnavailable``."""
+        """Commits these offsets: all earlier messages are finished. Raises ``BusUnavailable``."""
 
 
 class Tail(Protocol):
-    """A reader of whole topics, without a group: every replica sees everything."""
+    """A reader of whole topics without a group: every replica reads everything."""
 
     @property
     def offsets(self) -> Mapping[Partition, int]:
-        """The offsets after what it has given out, by partition: another reader can go on there."""
+        """The next offset of each partition, where another reader can continue."""
 
     async def start(self) -> None:
-        """Returns once the reader is in position: everything sent from then on will be read."""
+        """Returns once the reader is positioned: it will return every message sent from then on."""
 
     async def stop(self) -> None: ...
 
     async def poll(self, timeout: float) -> list[Record]:
-        """New records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
+        """Returns new records, waiting at most ``timeout`` seconds for the first. Raises ``BusUnavailable``."""
 
     async def caught_up(self) -> bool:
-        """Whether everything that was there at the start has been given out. Raises ``BusUnavailable``."""
+        """Whether every message from before the start has been returned. Raises ``BusUnavailable``."""
 
     def answered(self) -> float:
-        """When the broker last said of every partition what comes next there, by the clock of the loop."""
+        """When the broker last confirmed the next offset of every partition, by the loop's clock."""
 
 
 class Bus(Protocol):
-    """Makes producers and readers of a broker. Names of topics and groups are prefixed inside."""
+    """Creates producers and readers of a broker. Adds the prefix to topic and group names."""
 
     def producer(self) -> Producer: ...
 
     def consumer(self, group: str, topics: Sequence[str], assignment: Assignment, *, linger: bool = False) -> Consumer:
-        """A group member. ``linger`` lets messages wait up to half a second for others to be fetched with."""
+        """Creates a group member.
+
+        ``linger`` lets messages wait up to half a second, so that one fetch returns several.
+        """
 
     def tail(
         self, topics: Sequence[str], *, from_start: bool = False, offsets: Mapping[Partition, int] | None = None
     ) -> Tail:
-        """A reader from the given offsets on, in other partitions from the end or from the first record kept."""
+        """Creates a reader from the given offsets.
+
+        Other partitions start at the end, or with ``from_start`` at the beginning.
+        """

@@ -1,4 +1,4 @@
-"""The queue of one reader of events."""
+"""The event queue of one reader."""
 
 import asyncio
 from collections import deque
@@ -9,13 +9,13 @@ from libs.contracts.errors import ServiceError, ServiceUnavailable
 
 T = TypeVar("T")
 MOST_UNREAD: Final = 2000
-"""For a turn, a minute of its text, which comes in pieces of 30 ms."""
+"""For a turn, a minute of text in pieces of 30 ms."""
 MOST_TAKEN: Final = 64
-"""Events that a reader gets at once."""
+"""The most events that a reader gets at a time."""
 
 
 class ReadTooSlowly(ServiceUnavailable):
-    """A reader left so many events unread that it was ended."""
+    """A reader was ended because it left too many events unread."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -24,7 +24,7 @@ class ReadTooSlowly(ServiceUnavailable):
 
 
 class EventQueue(Generic[T]):
-    """A bounded queue. A reader that leaves too much unread is ended, and ``on_overflow`` is called."""
+    """A bounded queue. When it overflows, it ends the reader and calls ``on_overflow``."""
 
     __slots__ = ("_is_reminded", "_on_overflow", "_problem", "_unread", "_waiter")
 
@@ -36,7 +36,7 @@ class EventQueue(Generic[T]):
         self._is_reminded = False
 
     def offer(self, events: Sequence[T]) -> None:
-        """Queues events for when the reader is woken."""
+        """Queues events without waking the reader."""
         if self._problem is not None:
             return
         if len(self._unread) + len(events) > MOST_UNREAD:
@@ -47,23 +47,23 @@ class EventQueue(Generic[T]):
         self._unread.extend(events)
 
     def end(self, problem: ServiceError) -> None:
-        """Makes ``next`` raise the problem, from now on."""
+        """Makes ``next`` raise the problem from now on."""
         self._problem = problem
         self._unread.clear()
         self.wake()
 
     def remind(self) -> None:
-        """Makes ``next`` return nothing, unless something comes first."""
+        """Makes ``next`` return nothing, unless an event arrives first."""
         self._is_reminded = True
         self.wake()
 
     def wake(self) -> None:
-        """Lets ``next`` go on."""
+        """Wakes a waiting ``next``."""
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
     async def next(self, most: int = MOST_TAKEN) -> Sequence[T]:
-        """The next events, or none after a reminder. Raises what the reader was ended with."""
+        """The next events, or none after a reminder. Raises the problem that ended the reader."""
         while True:
             if self._problem is not None:
                 raise self._problem
@@ -79,7 +79,7 @@ class EventQueue(Generic[T]):
                 self._waiter = None
 
     async def wait(self, seconds: float, most: int = MOST_TAKEN) -> Sequence[T]:
-        """The next events, or none within so many seconds."""
+        """The next events, or none within ``seconds``."""
         try:
             async with asyncio.timeout(seconds):
                 return await self.next(most)
@@ -88,7 +88,7 @@ class EventQueue(Generic[T]):
 
     @property
     def kept_waiting(self) -> int:
-        """The number of unread events of a reader that is in ``next``; one that its caller holds up is not."""
+        """The number of unread events of a reader that waits in ``next``; 0 if its caller is busy."""
         return 0 if self._waiter is None else len(self._unread)
 
     def _may_take(self) -> bool:

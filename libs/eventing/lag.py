@@ -1,4 +1,4 @@
-"""Lag of consumer groups: the distance to the ends of the declared topics."""
+"""Consumer lag: each group's distance to the ends of the declared topics."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ _OWNERS: Final = tuple(dict.fromkeys(topic.owner for topic in TOPICS))
 
 
 def set_lag(group: str, topic: str, messages: int) -> None:
-    """Sets the number of unfinished messages in the partitions of this member."""
+    """Sets the number of unfinished messages in this member's partitions."""
     _LAG.labels(group, topic).set(messages)
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """``committed`` is None where the group has committed nothing yet: it begins with the oldest message."""
+    """``committed`` is None without a commit; the group then starts at the oldest message."""
 
     partition: int
     committed: int | None
@@ -36,7 +36,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class GroupLag:
-    """A group at one topic. ``state`` is Kafka's word, such as ``Stable`` or ``Empty``."""
+    """A group's lag on a topic. ``state`` is Kafka's term, such as ``Stable`` or ``Empty``."""
 
     group: str
     topic: str
@@ -50,7 +50,7 @@ class GroupLag:
 
 
 async def read_consumer_lag(connection: KafkaConnection, prefix: str, *, client_id: str) -> list[GroupLag]:
-    """The services' groups at the declared topics, by name. Raises ``BusUnavailable``; the caller limits the time."""
+    """The services' groups on the declared topics, by name. Raises ``BusUnavailable``. The caller sets a timeout."""
     async with kafka_admin_and_consumer(connection, client_id=client_id) as (admin, consumer):
         return await _Reading(consumer, admin, prefix).run()
 
@@ -64,13 +64,13 @@ class _Reading:
     async def run(self) -> list[GroupLag]:
         partitions = await self._partitions()
         every = [each for found in partitions.values() for each in found]
-        # The ends come first: a commit meanwhile makes a lag smaller, and never one that was not there.
+        # Ends first: a commit in between reduces the lag and never inflates it.
         first, end = await self._consumer.beginning_offsets(every), await self._consumer.end_offsets(every)
         groups: list[GroupLag] = []
         for name in await self._names():
             offsets = await self._admin.list_consumer_group_offsets(name)
             state, members = await self._members(name)
-            # A group that has just begun, or is stuck from the beginning, has committed nothing.
+            # A new or stuck group has committed nothing.
             topics = {at.topic for at in offsets} | _assigned(members)
             for topic in sorted(topics & partitions.keys()):
                 lags = tuple(_lag(at, offsets.get(at), first[at], end[at]) for at in partitions[topic])
@@ -93,14 +93,15 @@ class _Reading:
         return sorted(name for name in listed if name.startswith(owned))
 
     async def _members(self, group: str) -> tuple[str, Sequence[Any]]:
-        # One at a time: aiokafka decodes the newest form of this answer as the one before, which fits a single group.
+        # One group per request: aiokafka decodes the newest response version as the previous one, which fits a single
+        # group.
         [answer] = await self._admin.describe_consumer_groups([group])
         [(_, _, state, _, _, members)] = answer.groups
         return state, members
 
 
 def _assigned(members: Sequence[Any]) -> set[str]:
-    """Topics of which members have partitions. A member that has just joined has no assignment yet."""
+    """Topics of the members' partitions. A member that has just joined has no assignment yet."""
     assignments = [ConsumerProtocolMemberAssignment.decode(given) for *_, given in members if given]
     return {topic for each in assignments for topic, _ in each.assignment}
 

@@ -1,4 +1,4 @@
-"""Messages: what a piece of work emits, how the outbox stores it, spans, and payloads too large for the bus."""
+"""Outbox messages, tracing spans, and payloads too large for the bus."""
 
 import hashlib
 from collections.abc import Awaitable, Callable
@@ -11,19 +11,19 @@ from libs import tracing
 from libs.contracts.messages import Envelope, command_models
 from libs.contracts.timestamps import format_time
 
-# As long as command topics keep them. Older ones are replays by hand, which the inbox may have forgotten.
+# Equals the retention of command topics. Older commands are manual replays, which the inbox may have forgotten.
 COMMAND_LIFETIME: Final = timedelta(days=3)
 _MAX_EVENT_BYTES: Final = 512 * 1024
 
 Fetch = Callable[[str, str, str], Awaitable[bytes]]
 """Reads ``path`` from an owner's internal API for a company: ``(owner, path, company_id)``."""
 OnEvent = Callable[[Envelope, bytes], None]
-"""Gets an event as it goes over the bus: its envelope and its payload, or no payload when it only refers to it."""
+"""Receives an event's envelope and payload as sent over the bus; the payload is empty if the event refers to it."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutboxMessage:
-    """A row of the outbox: an event, or a command when it has the ``identity`` of a caller."""
+    """An outbox row: an event, or a command if it has the caller's ``identity``."""
 
     id: int
     created_at: datetime
@@ -41,7 +41,7 @@ class OutboxMessage:
     owner_id: str | None = None
 
     def envelope(self, source: str) -> Envelope:
-        """The envelope of this message, the same however often it is sent."""
+        """The message's envelope, identical on every send."""
         return Envelope(
             id=self.event_id,
             type=self.type,
@@ -70,7 +70,7 @@ def is_terminal(event_type: str) -> bool:
 
 
 def send_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """A span of sending a message, by OpenTelemetry's conventions for messaging."""
+    """A span for sending a message, following OpenTelemetry's messaging conventions."""
     return tracing.span(
         f"send {topic}",
         tracing.Kind.PRODUCER,
@@ -81,13 +81,13 @@ def send_span(topic: str, envelope: Envelope) -> tracing.Span:
 
 
 def with_current_span(envelope: Envelope) -> Envelope:
-    """The envelope with the current span as the parent of its receiver's."""
+    """Returns the envelope with the current span as its receiver's parent."""
     trace = tracing.current_traceparent()
     return envelope if trace is None else replace(envelope, traceparent=trace)
 
 
 def process_span(topic: str, envelope: Envelope) -> tracing.Span:
-    """A span of handling a message."""
+    """A span for handling a message."""
     return tracing.span(
         f"process {topic}",
         tracing.Kind.CONSUMER,
@@ -111,7 +111,7 @@ def _attributes(operation: str, topic: str, envelope: Envelope) -> dict[str, tra
 
 
 def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, bytes]:
-    """The envelope and value to send: the payload, or above 512 KiB a reference to where its owner serves it."""
+    """Returns the envelope and value to send. Above 512 KiB, the value is a reference to the owner's copy."""
     if len(payload) <= _MAX_EVENT_BYTES:
         return envelope, payload
     path = f"/internal/events/{envelope.id}/payload"
@@ -119,7 +119,7 @@ def referring_if_large(envelope: Envelope, payload: bytes) -> tuple[Envelope, by
 
 
 class PayloadCorrupt(Exception):
-    """The fetched bytes do not have the hash in the event."""
+    """The fetched bytes don't match the hash in the event."""
 
 
 class PayloadReader:
@@ -129,7 +129,7 @@ class PayloadReader:
         self._fetch = fetch
 
     async def read(self, envelope: Envelope, value: bytes) -> bytes:
-        """Raises what the fetch raises, and ``PayloadCorrupt``."""
+        """Returns the payload. Raises ``PayloadCorrupt`` and the errors of ``fetch``."""
         if envelope.data_ref is None:
             return value
         owner = envelope.type.split(".")[1]

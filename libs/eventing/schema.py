@@ -1,4 +1,4 @@
-"""The tables that every service keeps beside its own: outbox, inbox, event sequences, leases of tasks."""
+"""Tables in every service's database: outbox, inbox, event sequences and task leases."""
 
 from types import ModuleType
 
@@ -31,7 +31,7 @@ _OUTBOX = """
     )
 """
 _UNPUBLISHED = "CREATE INDEX ix_outbox_unpublished ON outbox (id) WHERE published_at IS NULL AND parked_at IS NULL"
-# Exactly one outcome per command: a second one aborts the transaction that writes it.
+# Exactly one outcome per command: a second one aborts its transaction.
 _OUTCOME = "CREATE UNIQUE INDEX uq_outbox_outcome ON outbox (causation_id) WHERE terminal"
 # Events that report an internal error have a cause.
 _FAILURES = "CREATE INDEX ix_outbox_failures ON outbox (id) WHERE cause IS NOT NULL"
@@ -51,7 +51,7 @@ _SEQUENCES = """
         CONSTRAINT pk_event_sequences PRIMARY KEY (subject)
     )
 """
-# Tasks that one process does at a time.
+# Tasks that one process runs at a time.
 _LEASES = """
     CREATE TABLE task_leases (
         task text NOT NULL,
@@ -63,7 +63,7 @@ _LEASES = """
 
 
 def create_eventing_tables(op: Operations | ModuleType) -> None:
-    """Create the tables. Called by the first migration of a service."""
+    """Creates the tables. Called by a service's first migration."""
     for statement in (
         _OUTBOX,
         _UNPUBLISHED,

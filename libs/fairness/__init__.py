@@ -1,4 +1,4 @@
-"""Permits and queues, shared among companies in turns."""
+"""Permits and queues shared fairly among companies."""
 
 from libs.fairness._turns import Capacity, FairQueue, FairSemaphore, QueueFull
 

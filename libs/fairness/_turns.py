@@ -1,4 +1,4 @@
-"""Permits and queues, shared fairly among companies."""
+"""Permits and queues shared fairly among companies."""
 
 import asyncio
 from collections import Counter, deque
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class QueueFull(Exception):
-    """As many calls of the company wait as may wait. It has ``held`` permits, perhaps all that it may have."""
+    """The company already has the maximum number of waiting calls. ``held``: the permits that it holds."""
 
     def __init__(self, waiting: int, held: int) -> None:
         super().__init__(f"{waiting} wait already")
@@ -20,30 +20,34 @@ class QueueFull(Exception):
 
 
 class FairSemaphore:
-    """``permits`` in all; a company holds at most ``each`` of them, and queues at most ``waiting`` calls for them.
+    """``permits`` in total; a company holds at most ``each`` of them, and queues at most ``waiting`` calls.
 
-    Queues are served round-robin, so that a company's long queue costs the others one turn each at most. While no other
-    company waits, one may hold more than ``each``, as long as ``spare`` permits stay free; never with ``spare`` None.
+    Queues are served round-robin, so a company's long queue costs the others at most one turn each. While no other
+    company waits, a company may hold more than ``each`` if ``spare`` permits stay free. With ``spare`` None it never
+    may.
     """
 
     def __init__(self, permits: int, *, waiting: int | None = None, each: int = 1, spare: int | None = None) -> None:
         self._free = permits
         self._waiting = waiting
         self._each = each
-        # Without a spare there are never enough free ones.
+        # Without ``spare``, the reserve is all permits, so a company never exceeds ``each``.
         self._spare = permits if spare is None else spare
         self._held: Counter[str] = Counter()
-        # Insertion order is the order of service: a company that was served goes to the end.
+        # Insertion order is the order of service: a served company moves to the end.
         self._queues: dict[str, deque[asyncio.Future[None]]] = {}
 
     @property
     def waiting(self) -> int:
-        """The number of calls that wait for a permit."""
+        """The number of calls waiting for a permit."""
         return sum(map(len, self._queues.values()))
 
     @asynccontextmanager
     async def acquire(self, company_id: str) -> AsyncIterator[None]:
-        """Raises QueueFull at once when the company's queue is full; with ``waiting`` None it never is."""
+        """Waits for a permit.
+
+        Raises QueueFull immediately if the company's queue is full, never with ``waiting`` None.
+        """
         await self._acquire(company_id)
         try:
             yield
@@ -60,11 +64,11 @@ class FairSemaphore:
         granted = asyncio.get_running_loop().create_future()
         self._queues.setdefault(company_id, deque()).append(granted)
         try:
-            # Unlike a plain await, this leaves the future alone when the call is cancelled.
+            # Unlike a plain await, this doesn't cancel the future together with the call.
             await asyncio.wait([granted])
         except asyncio.CancelledError:
             if granted.done():
-                # Granted in the same moment: the permit would be lost.
+                # Granted at the same moment: the permit would be lost.
                 self._release(company_id)
             else:
                 self._leave_queue(company_id, granted)
@@ -101,10 +105,10 @@ class FairSemaphore:
 
 
 class FairQueue(Generic[T]):
-    """In order within a company; a company's long queue costs the others one turn each."""
+    """A queue that is ordered within a company. A company's long queue costs the others one turn each."""
 
     def __init__(self) -> None:
-        # Insertion order is the order of service: a company that was served goes to the end.
+        # Insertion order is the order of service: a served company moves to the end.
         self._queues: dict[str, deque[T]] = {}
         self._items = 0
 
@@ -116,7 +120,7 @@ class FairQueue(Generic[T]):
         self._items += 1
 
     def take(self, most: int) -> list[T]:
-        """Takes up to ``most`` items out."""
+        """Removes and returns up to ``most`` items."""
         taken: list[T] = []
         while self._queues and len(taken) < most:
             company_id, queue = next(iter(self._queues.items()))
@@ -130,13 +134,13 @@ class FairQueue(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
-    """Jobs that may be claimed: ``free``, and of a company ``each`` less those that it has in ``busy``."""
+    """The number of jobs to claim: ``free`` in total, and per company ``each`` minus its jobs in ``busy``."""
 
     free: int
     each: int
     busy: Mapping[str, int] = field(default_factory=dict)
 
     def parameters(self) -> dict[str, object]:
-        """Parameters of a claiming statement."""
+        """Parameters for the SQL of a claim."""
         companies, jobs = list(self.busy), list(self.busy.values())
         return {"free": self.free, "each": self.each, "companies": companies, "jobs": jobs}

@@ -1,4 +1,4 @@
-"""Holds a value against a schema in a process of its own, with limits."""
+"""Validates a value against a schema in a separate process with limits."""
 
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ _MODULE: Final = "libs.json_schema._apart"
 
 
 async def findings_apart(schema: dict[str, Any], value: Any, *, name: str, most: int) -> list[str]:
-    """Findings as in this process; one that says so when the limit of 5 s or of memory ends it."""
+    """The findings of a separate process, or a single one if it exceeds 5 s or its memory limit."""
     job = {"schema": schema, "value": value, "name": name, "most": most}
     try:
         answer = await run_confined(_MODULE, job, seconds=_SECONDS, memory_bytes=_MEMORY_BYTES)

@@ -1,4 +1,4 @@
-"""Bounds of the work that holding a value against a schema takes, references followed."""
+"""Upper bounds for the work of validating a value against a schema, including references."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,31 +12,31 @@ _BY_PROPERTY: Final = ("dependentSchemas", "dependencies")
 _OF_MEMBERS: Final = ("properties", "additionalProperties")
 _OF_ITEMS: Final = ("items", "prefixItems", "additionalItems")
 _EVALUATED_AGAIN: Final = ("unevaluatedProperties", "unevaluatedItems")
-# What these refer to is not looked for.
+# The targets of these references aren't resolved.
 _ELSEWHERE: Final = ("$dynamicRef", "$recursiveRef")
-# References beyond it count as one alternative each: chains are cheap to check, but Python's stack is bounded.
+# Longer chains count as one alternative per reference: they are cheap to check, but Python's stack is limited.
 _LONGEST_CHAIN: Final = 100
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """``alternatives``: the most schemas that one value is held against.
+    """The cost of a schema. ``alternatives``: the most schemas that apply to a single value.
 
-    ``branching``: the most that each value within it is held against for every one of these; 1 for schemas without
-    alternatives, infinite where references leave what is understood here.
+    ``branching``: for each of these, the most schemas that apply to one member of the value. 1 for schemas without
+    alternatives, infinite if a reference can't be resolved here.
     """
 
     alternatives: int
     branching: float
 
     def of(self, value: Any) -> float:
-        """An upper bound of the schemas applied to the value and all that is in it."""
+        """An upper bound for the number of schemas applied to the value and everything in it."""
         values, depth = _size(value)
         return values * self.alternatives * self.branching**depth
 
 
 def effort_of(schema: Any) -> Effort:
-    """A schema that refers to itself in place counts once there."""
+    """Computes the effort. A schema that applies itself to the same value counts once."""
     counts: dict[int, tuple[int, float]] = {}
     alternatives, branching, waiting = 1, 1.0, [schema]
     while waiting:
@@ -45,7 +45,7 @@ def effort_of(schema: Any) -> Effort:
             count, members = _count(item, schema, counts, _LONGEST_CHAIN)
             alternatives, branching = max(alternatives, count), max(branching, members)
             if item is not schema and ("$id" in item or "id" in item):
-                # References in it lead elsewhere, unless it is a property of that name.
+                # References inside resolve against another base, unless this is a property with that name.
                 branching = inf
             waiting.extend(item.values())
         elif isinstance(item, list):
@@ -69,7 +69,7 @@ def _count(schema: Any, root: Any, counts: dict[int, tuple[int, float]], chain: 
 
 
 def _applied_to_a_member(schema: dict[str, Any]) -> int:
-    """The schemas of this place that the same property or item can be held against."""
+    """The number of subschemas that can apply to the same property or item."""
     patterns = schema.get("patternProperties")
     return (
         any(isinstance(schema.get(name), dict) for name in _OF_MEMBERS)
@@ -81,7 +81,7 @@ def _applied_to_a_member(schema: dict[str, Any]) -> int:
 
 
 def _in_place(schema: dict[str, Any], root: Any) -> Iterator[Any]:
-    """The schemas that the same value is held against as well."""
+    """The subschemas that apply to the same value."""
     for name in _LISTS:
         if isinstance(found := schema.get(name), list):
             yield from found
@@ -116,7 +116,7 @@ def _target(root: Any, reference: str) -> Any:
 
 
 def _size(value: Any) -> tuple[int, int]:
-    """The number of values in it, itself included, and the levels of objects and arrays."""
+    """The number of values, including the value itself, and the nesting depth."""
     count, depth, level = 0, 0, [value]
     while level:
         count += len(level)

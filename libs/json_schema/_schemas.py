@@ -13,11 +13,11 @@ MAX_BYTES: Final = 64 * 1024
 MAX_DEPTH: Final = 32
 MAX_ALTERNATIVES: Final = 1000
 _EFFORT_HERE: Final = 50_000
-"""Schemas applied to values, a tenth of a second at worst."""
+"""The number of applied schemas, at worst a tenth of a second."""
 
 
 class SchemaInvalid(ValueError):
-    """The schema cannot be used; the message says why. ``path``: the place in the schema that is wrong."""
+    """The schema is unusable; the message says why. ``path``: the location of the error in the schema."""
 
     def __init__(self, message: str, path: tuple[str | int, ...] = ()) -> None:
         super().__init__(message)
@@ -31,7 +31,7 @@ class CompiledSchema:
     effort: Effort
 
     async def problems(self, value: Any, *, name: str = "value", most: int = 5) -> list[str]:
-        """Findings with their places, none for a value that fits. ``name`` stands for the whole value.
+        """Findings with their paths, empty for a valid value. ``name`` denotes the whole value.
 
         Expensive checks run in a separate process: a few kilobytes of nested alternatives and a value of twenty levels
         would block this one for minutes.
@@ -42,7 +42,7 @@ class CompiledSchema:
 
 
 def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
-    """Compiles draft 4 to 2020-12, by ``$schema``; the newest without one. References stay within the schema.
+    """Compiles draft 4 to 2020-12 as given by ``$schema``, by default the newest. References stay within the schema.
 
     Raises ``SchemaInvalid``, also for more than 64 KiB, 32 levels or a thousand alternatives for a single value. A few
     kilobytes of chained references would keep the process busy for days.
@@ -68,7 +68,7 @@ def compile_schema(schema: dict[str, Any]) -> CompiledSchema:
 
 
 def _below(schema: Any, depth: int) -> Iterator[Any]:
-    """The objects and arrays that lie deeper than ``depth`` levels; the schema itself is the first."""
+    """The objects and arrays nested deeper than ``depth`` levels, counting the schema as the first."""
     level = [schema]
     for _ in range(depth):
         level = [

@@ -1,4 +1,4 @@
-"""Reads and writes JSON with orjson; with the standard library what orjson refuses or rounds."""
+"""Reads and writes JSON with orjson, and with the standard library whatever orjson rejects or rounds."""
 
 import json
 import math
@@ -10,21 +10,21 @@ import orjson
 
 from libs.json_text._surrogates import without_half_pairs_in
 
-# The shortest integer that may need more than 64 bits has as many digits.
+# Integers that need more than 64 bits have at least this many digits.
 _LONG_INTEGER: Final = re.compile(rb"[0-9]{19}")
 _LEAST: Final = -(2**63)
 _MOST: Final = 2**64 - 1
 
 
 class NotJson(ValueError):
-    """The text is not JSON; the message tells why."""
+    """The text isn't JSON; the message says why."""
 
 
 def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: bool = False) -> Any:
-    """Raises NotJson.
+    """Parses JSON. Raises NotJson.
 
-    ``nan_as_null``: for NaN and infinities, which JSON does not have. ``keep_half_pairs``: for a text that goes on in
-    another document.
+    ``nan_as_null``: reads NaN and infinities, which JSON doesn't have, as null. ``keep_half_pairs``: for a text that
+    continues in another document.
     """
     data = text.encode(errors="surrogatepass") if isinstance(text, str) else text
     try:
@@ -43,7 +43,10 @@ def read_json(text: bytes | str, *, nan_as_null: bool = False, keep_half_pairs: 
 
 
 def _exact(data: bytes, constant: Callable[[str], Any]) -> Any:
-    """Raises ValueError and RecursionError. ``constant`` is given NaN, infinities and numbers beyond all floats."""
+    """Parses with full precision. Raises ValueError and RecursionError.
+
+    ``constant`` receives NaN, infinities and numbers beyond the range of floats.
+    """
 
     def number(digits: str) -> Any:
         value = float(digits)
@@ -68,12 +71,12 @@ def _refused(name: str) -> NoReturn:
 
 
 def write_json(value: Any, *, sort_keys: bool = False) -> bytes:
-    """Raises TypeError for values that JSON can't represent."""
+    """Encodes JSON. Raises TypeError for values that JSON can't represent."""
     option = orjson.OPT_SORT_KEYS if sort_keys else None
     try:
         return orjson.dumps(value, option=option)
     except TypeError:
-        # orjson has no hook for integers that it refuses.
+        # orjson has no hook for integers that it rejects.
         try:
             return orjson.dumps(_with_written_integers(value), option=option)
         except RecursionError:
@@ -91,7 +94,7 @@ def _with_written_integers(value: Any) -> Any:
 
 
 def is_deeper(value: Any, levels: int) -> bool:
-    """Whether objects and lists are nested in more than so many levels."""
+    """Whether objects and lists are nested more than ``levels`` deep."""
     level: list[Any] = [value]
     for _ in range(levels):
         level = [

@@ -1,4 +1,4 @@
-"""Halves of surrogate pairs, which UTF-8 cannot carry, in texts and in escapes of JSON."""
+"""Unpaired UTF-16 surrogates, which UTF-8 can't encode, in text and in JSON escapes."""
 
 import re
 from typing import Any, Final
@@ -12,14 +12,14 @@ _ESCAPE: Final = re.compile(
 
 
 def without_half_pairs(text: str) -> str:
-    """The text with halves that belong together joined, and U+FFFD in place of each other one."""
+    """Joins surrogate pairs and replaces unpaired surrogates with U+FFFD."""
     if text.isascii() or _HALF.search(text) is None:
         return text
     return text.encode("utf-16-le", errors="surrogatepass").decode("utf-16-le", errors="replace")
 
 
 def without_half_pairs_in(value: Any) -> Any:
-    """The JSON value with such texts everywhere, names of members included."""
+    """Applies ``without_half_pairs`` to all strings in a JSON value, including member names."""
     if isinstance(value, str):
         return without_half_pairs(value)
     if isinstance(value, list):
@@ -30,7 +30,7 @@ def without_half_pairs_in(value: Any) -> Any:
 
 
 def without_half_escapes(document: bytes) -> bytes:
-    """A document of JSON, or a line of it, with characters in place of escaped pairs and U+FFFD for each half."""
+    """Replaces surrogate escapes in a JSON document or line: pairs by their character, unpaired ones by U+FFFD."""
     return document if _HALF_ESCAPE.search(document) is None else _ESCAPE.sub(_character, document)
 
 
@@ -43,18 +43,18 @@ def _character(escape: re.Match[bytes]) -> bytes:
 
 
 class PairedText:
-    """Joins pairs that are split over the pieces of a text."""
+    """Joins surrogate pairs that are split across the pieces of a text."""
 
     def __init__(self) -> None:
         self._first_half = ""
 
     def take(self, piece: str) -> str:
-        """The text that is complete with this piece; the first half of a pair waits for the next one."""
+        """Returns the text completed by this piece; the first half of a pair waits for the next piece."""
         text = self._first_half + piece
         self._first_half = text[-1] if text and "\ud800" <= text[-1] <= "\udbff" else ""
         return without_half_pairs(text[:-1] if self._first_half else text)
 
     def finish(self) -> str:
-        """The text that is left, once no piece follows."""
+        """Returns the remaining text after the last piece."""
         rest, self._first_half = self._first_half, ""
         return without_half_pairs(rest)

@@ -1,4 +1,4 @@
-"""Bytes under keys: streamed in and out, in a directory or on any S3 server."""
+"""Byte objects under keys: streamed in and out, in a directory or on any S3 server."""
 
 from libs.objects._address import open_store
 from libs.objects._local import LocalObjects

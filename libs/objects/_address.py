@@ -1,4 +1,4 @@
-"""Object stores by URL."""
+"""Opens object stores by URL."""
 
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,7 +10,7 @@ from libs.objects._store import ObjectStore
 def open_store(url: str) -> ObjectStore:
     """``file:/directory``, or ``s3://ACCESS:SECRET@host:port/bucket`` with ``?secure=false&region=…&public=https://…``.
 
-    Raises ``ValueError`` without the URL itself, which may hold a secret.
+    The ``ValueError`` omits the URL, which may contain a secret.
     """
     parts = urlsplit(url)
     if parts.scheme == "file" and parts.path and not parts.netloc:

@@ -1,4 +1,4 @@
-"""Objects as files below one directory."""
+"""Objects as files in a directory."""
 
 import asyncio
 import fcntl
@@ -53,10 +53,10 @@ class LocalObjects:
                 if len(waiting) >= PIECE_BYTES:
                     await _writing(partial.write, waiting)
                     waiting = bytearray()
-            # A small object needs a thread only once.
+            # A small object needs only one call to a thread.
             return await _writing(partial.finish, waiting, target, durable)
         except BaseException:
-            # Not in a thread, which a cancelled task would not wait for.
+            # Not in a thread, since a cancelled task wouldn't wait for it.
             partial.discard()
             raise
 
@@ -72,7 +72,7 @@ class LocalObjects:
     @asynccontextmanager
     async def as_file(self, key: str) -> AsyncIterator[Path]:
         path = self._path(key)
-        # Looking up one entry of a directory costs less than a thread.
+        # Looking up one directory entry costs less than a thread.
         if not path.is_file():
             self._check_directory()
             raise ObjectMissing(key)
@@ -103,7 +103,7 @@ class LocalObjects:
         return self._root / checked(key)
 
     def _check_directory(self) -> None:
-        """Raises ``StoreUnavailable`` when the whole directory is away, and an object may only seem to be missing."""
+        """Raises ``StoreUnavailable`` if the whole directory is gone, since objects then only seem to be missing."""
         if not (self._root / _PARTIAL).is_dir():
             raise StoreUnavailable("the directory of objects is not there")
 
@@ -138,7 +138,7 @@ class LocalObjects:
 
 
 class _Partial:
-    """A file in work, which readers do not see."""
+    """A file being written, invisible to readers."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -171,7 +171,7 @@ class _Partial:
                 # A deletion has just removed the empty directory, or another put has created it.
                 if not left:
                     raise StoreUnavailable("the directory of the object is removed again and again") from None
-        # Not before: without its lock it would be removed as abandoned.
+        # Closed last: without its lock, the file would be removed as abandoned.
         self._file.close()
         if durable:
             _sync_directory(target.parent)
@@ -184,18 +184,18 @@ class _Partial:
 
 
 def _locked(path: Path) -> BinaryIO:
-    """A new file, locked while it is open: a process loses its locks however it ends."""
+    """Creates a file that stays locked while open. A process loses its locks however it ends."""
     while True:
         file = path.open("wb")
         fcntl.flock(file, fcntl.LOCK_EX)
         if os.fstat(file.fileno()).st_nlink:
             return file
-        # A process that starts has just removed it as abandoned.
+        # A starting process has just removed it as abandoned.
         file.close()
 
 
 def _remove_if_abandoned(path: Path) -> None:
-    """Removes the partial file of a process that was killed while it wrote."""
+    """Removes the partial file of a process that was killed while writing."""
     try:
         with path.open("r+b") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

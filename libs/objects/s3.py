@@ -30,8 +30,8 @@ T = TypeVar("T")
 _PART_BYTES: Final = 5 * 1024 * 1024
 _CONNECTIONS: Final = 32
 _LIST_PAGE: Final = 500
-# 409: another operation at the same place. A server on a file system answers so when it removes a directory while
-# another object is put into it.
+# 409: a conflicting operation. A server on a file system returns it when it removes a directory while another object is
+# written into it.
 _RETRIES: Final = urllib3.Retry(
     total=4, backoff_factor=0.1, status_forcelist=[409, 500, 502, 503, 504], raise_on_status=False
 )
@@ -41,7 +41,7 @@ _BUCKET_IS_THERE: Final = frozenset({"BucketAlreadyOwnedByYou", "BucketAlreadyEx
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class S3Settings:
-    """``endpoint`` is ``host:port``; ``public`` is the same server's address in links, with a scheme."""
+    """``endpoint`` is ``host:port``; ``public`` is the server's address in links, with a scheme."""
 
     endpoint: str
     bucket: str
@@ -65,7 +65,7 @@ class S3Objects:
                 retries=_RETRIES,
             ),
         )
-        # The signature covers the host, so links need a client of their own; it makes no calls.
+        # The signature covers the host, so links need their own client; it makes no calls.
         public = urlsplit(settings.public)
         self._signer = _client(settings, public.netloc, public.scheme == "https") if settings.public else self._client
 
@@ -106,7 +106,7 @@ class S3Objects:
             cast(BinaryIO, pipe),
             length=-1,
             part_size=_PART_BYTES,
-            num_parallel_uploads=1,  # its pool of threads is left behind when reading fails
+            num_parallel_uploads=1,  # its thread pool leaks when reading fails
         )
 
     async def open(self, key: str, *, start: int = 0, length: int | None = None) -> Pieces:

@@ -1,4 +1,4 @@
-"""Connections to addresses that users name: public ones, and those in networks that the operator lists."""
+"""Connections to user-supplied addresses: public ones, and those in networks that the operator allows."""
 
 from libs.outbound._addresses import AddressCheck, is_public, parse_networks, public_or_within
 from libs.outbound._fetching import FetchFailed, FetchLimits, FetchRefused, GuardedHttp

@@ -1,4 +1,4 @@
-"""HTTP requests to addresses that users name, redirects included."""
+"""HTTP requests to user-supplied addresses, including redirects."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ Check = Callable[[URL], None]
 
 
 class FetchRefused(Exception):
-    """The address may not be fetched, or the answer is unusable; the message tells why."""
+    """The address isn't allowed, or the response is unusable; the message says why."""
 
 
 class FetchFailed(FetchRefused):
-    """The connection failed or took too long, which may pass. ``sent``: the target may have had the request."""
+    """The connection failed or timed out; a retry may work. ``sent``: the target may have received the request."""
 
     def __init__(self, message: str, *, sent: bool) -> None:
         super().__init__(message)
@@ -34,7 +34,7 @@ class FetchFailed(FetchRefused):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """Times in seconds: ``timeout`` over all redirects, None where the caller bounds it; ``connect`` for each."""
+    """Timeouts in seconds: ``timeout`` for all redirects together, None if the caller sets it; ``connect`` for each."""
 
     timeout: float | None = 15.0
     largest_bytes: int = 1024 * 1024
@@ -43,7 +43,7 @@ class FetchLimits:
 
 
 class GuardedHttp:
-    """``check`` may refuse further addresses by raising FetchRefused."""
+    """An HTTP client for user-supplied addresses. ``check`` may reject more addresses by raising FetchRefused."""
 
     def __init__(
         self, *, resolver: GuardedResolver, limits: FetchLimits, accept: str, check: Check | None = None
@@ -55,7 +55,7 @@ class GuardedHttp:
         self._pools = ConnectionPools(lambda: self._session(keep_alive=True))
 
     async def close(self) -> None:
-        """Closes kept connections; there are none without pools."""
+        """Closes pooled connections."""
         await self._pools.close()
 
     def get(self, address: str) -> AbstractAsyncContextManager[aiohttp.ClientResponse]:
@@ -74,9 +74,9 @@ class GuardedHttp:
     ) -> AsyncIterator[aiohttp.ClientResponse]:
         """Follows redirects to the final response, like ``get``.
 
-        Without a ``pool`` the request gets a new connection and is sent once. Requests of one pool reuse connections;
-        addresses are checked when a connection is made. A request on a connection that was just closed is sent again,
-        so only idempotent calls may name a pool.
+        Without a ``pool``, the request gets a new connection and is sent once. Requests with the same pool reuse
+        connections; addresses are checked when a connection is opened. A request on a connection that was just closed
+        is sent again, so only idempotent calls may name a pool.
         """
         sent = _Request(method, self._checked(address), dict(headers or {}), body)
         try:
@@ -102,14 +102,17 @@ class GuardedHttp:
             raise FetchFailed(f"the connection failed: {type(error).__name__}", sent=True) from error
 
     async def read(self, response: aiohttp.ClientResponse) -> bytes:
-        """The whole body. Raises FetchRefused for one that is too large, or compressed, which hides its size."""
+        """Reads the whole body. Raises FetchRefused if it is too large, or compressed, which hides its size."""
         body, whole = await self.read_beginning(response)
         if not whole:
             raise FetchRefused(f"the content is larger than {self._limits.largest_bytes} bytes")
         return body
 
     async def read_beginning(self, response: aiohttp.ClientResponse) -> tuple[bytes, bool]:
-        """The body up to the limit of its size, and whether that is all. Raises FetchRefused for a compressed one."""
+        """Reads the body up to the size limit; returns it and whether it is complete.
+
+        Raises FetchRefused if it is compressed.
+        """
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             raise FetchRefused("the content is compressed although it was asked for plain")
         body = bytearray()
@@ -153,7 +156,7 @@ class _Request:
     body: bytes | None
 
     def redirected(self, status: int, url: URL) -> _Request:
-        """The next request, as browsers make it. Another host is given none of the caller's headers."""
+        """The next request, following browsers' rules. Another host gets none of the caller's headers."""
         method, headers, body = self.method, self.headers, self.body
         if status not in _KEEP_METHOD and method not in ("GET", "HEAD"):
             method, body = "GET", None

@@ -1,4 +1,4 @@
-"""Resolves host names for aiohttp and refuses addresses that may not be connected to."""
+"""Resolves host names for aiohttp and rejects forbidden addresses."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ USUAL_PORTS = {"http": 80, "https": 443}
 
 
 class AddressRefused(OSError):
-    """The host leads to an address that is not on the public internet."""
+    """The host resolves to an address that isn't on the public internet."""
 
 
 class UnusableUrl(ValueError):
-    """The URL is none that can be called; the message tells why."""
+    """The URL can't be called; the message says why."""
 
 
 def parse_url(address: str, base: URL | None = None) -> URL:
-    """The http(s) URL, relative to ``base`` where there is one. Raises UnusableUrl."""
-    # The parser drops or quotes these without a word: what is stored would not be what is called. Servers that redirect
+    """Parses an http(s) URL, relative to ``base`` if given. Raises UnusableUrl."""
+    # The parser silently drops or quotes these, so the called URL would differ from the stored one. Redirecting servers
     # do send spaces.
     if base is None and any(character.isspace() or unicodedata.category(character) == "Cc" for character in address):
         raise UnusableUrl("a URL has no spaces, line breaks or control characters")
@@ -49,10 +49,10 @@ async def system_resolve(host: str, port: int) -> list[str]:
 
 
 class GuardedResolver(AbstractResolver):
-    """Resolves for aiohttp and refuses a host with any address that is not allowed.
+    """Resolves host names and rejects a host with any forbidden address.
 
-    aiohttp connects to exactly the addresses returned here, so no name is rebound between check and use. It asks no
-    resolver about literal addresses: ``check_literal`` looks at those.
+    aiohttp connects to exactly the returned addresses, which prevents DNS rebinding between check and use. It doesn't
+    resolve literal addresses, which ``check_literal`` checks.
     """
 
     def __init__(self, allowed: AddressCheck = is_public, resolve: Resolve = system_resolve) -> None:
@@ -81,9 +81,9 @@ class GuardedResolver(AbstractResolver):
         ]
 
     async def refusal(self, address: str) -> str | None:
-        """The reason why this address may not be called, found without calling it; None when there is none.
+        """The reason why this address may not be called, determined without a call; None if it may.
 
-        A host that cannot be resolved here is no reason: somebody else may be about to call it.
+        An unresolvable host isn't a reason, since another process may be the one to call it.
         """
         try:
             url = parse_url(address)
@@ -98,12 +98,12 @@ class GuardedResolver(AbstractResolver):
         return None
 
     def check_literal(self, url: URL) -> None:
-        """Raises AddressRefused for a URL that names an address in place of a host."""
+        """Raises AddressRefused for a URL with a forbidden literal address."""
         if url.host is not None and is_literal(url.host):
             self.require(url.host)
 
     def require(self, address: str) -> None:
-        """Raises AddressRefused."""
+        """Raises AddressRefused if the address is forbidden."""
         if not self._allowed(address):
             raise AddressRefused("the host leads to an address that is not public")
 

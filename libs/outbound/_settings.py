@@ -1,4 +1,4 @@
-"""The setting that lets a service connect to networks of the operator."""
+"""The setting that allows connections to the operator's networks."""
 
 from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings
@@ -8,9 +8,13 @@ from libs.outbound._resolver import GuardedResolver
 
 
 class OutboundSettings(BaseSettings):
-    """Mixin of the settings of services that call addresses of users."""
+    """Settings mixin for services that call user-supplied addresses."""
 
-    outbound_networks: str = Field("", validation_alias="AES_OUTBOUND_NETWORKS")
+    outbound_networks: str = Field(
+        "",
+        validation_alias="AES_OUTBOUND_NETWORKS",
+        description="Private networks that users' addresses may lie in, such as `10.20.0.0/16,fd12::/16`.",
+    )
 
     @field_validator("outbound_networks")
     @classmethod

@@ -1,4 +1,4 @@
-"""PostgreSQL: a pool with transactions, outages, leases, and schema migrations."""
+"""PostgreSQL: connection pool, transactions, outages, leases and schema migrations."""
 
 from libs.persistence._database import (
     Connection,

@@ -1,4 +1,4 @@
-"""A pool of psycopg connections, rows and JSON. The services' adapters write SQL themselves, without a mapper."""
+"""A pool of psycopg connections, with rows and JSON. The services' adapters write their own SQL, without an ORM."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -16,13 +16,12 @@ from libs.persistence._errors import is_stale, outage_of, redact_values
 Connection = AsyncConnection[TupleRow]
 Parameters = Mapping[str, Any] | Sequence[Any] | None
 _LOCK_TIMEOUT_MS = 5000
-# A plan made while a table was empty must not scan the whole table until somebody has analyzed it. Nor use a bitmap,
-# whose scan marks no entry of an index as dead: each look for a company's live turns would read all those of its turns
-# that have ended since the last vacuum. No jit: where only a scan is possible, PostgreSQL before 18 takes it for so
-# costly that it compiles each execution.
+# A plan made for an empty table must not scan the whole table until the next ANALYZE. Bitmap scans are off because they
+# never mark dead index entries: each lookup of a company's live turns would read all turns that ended since the last
+# vacuum. JIT is off because PostgreSQL before 18 overestimates an unavoidable scan and compiles it on each execution.
 _PLAN_ONCE = " -c plan_cache_mode=force_generic_plan -c enable_seqscan=off -c enable_bitmapscan=off -c jit=off"
-# A server whose machine vanished is noticed after half a minute. Left alone the system waits a quarter of an hour for
-# an acknowledgement, and two hours for an answer.
+# Detects a vanished server after half a minute. With the system's defaults, an acknowledgement takes a quarter of an
+# hour to time out, and an answer two hours.
 _KEEPALIVE = {
     "keepalives_idle": 10,
     "keepalives_interval": 5,
@@ -37,14 +36,14 @@ _ESCAPED_BACKSLASH: Final = b"\\\\"
 class Database:
     """One service's own database.
 
-    Connections are in autocommit mode: a read needs no transaction, and a write says so by ``transaction()``.
-    A caller waits ``timeout`` seconds for a connection at most, then gets an error that is an outage.
+    Connections are in autocommit mode; writes use ``transaction()``. A caller waits at most ``timeout`` seconds for a
+    connection and then gets an outage error.
 
-    ``plan_once`` keeps one plan per prepared statement, whatever its parameters. It suits services whose statements
-    find rows by id: the best plan is always the same, and planning costs more than the work.
+    ``plan_once`` keeps one plan per prepared statement, whatever its parameters. Use it for statements that find rows
+    by id: the best plan is always the same, and planning costs more than execution.
 
-    ``prepare``: whether statements that come again are prepared. Behind a pooler that lends connections for single
-    transactions the next one may be on another connection, which knows nothing of it.
+    ``prepare``: whether repeated statements are prepared. Turn it off behind a transaction pooler, where the next
+    transaction may get another connection without the prepared statement.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class Database:
             "connect_timeout": 5,
             **_KEEPALIVE,
             "options": f"-c statement_timeout={int(statement_timeout * 1000)}"
-            # Waiters behind a frozen holder of a lock fail early enough to retry.
+            # Waiters behind a stuck lock holder fail early enough to retry.
             f" -c lock_timeout={_LOCK_TIMEOUT_MS} -c idle_in_transaction_session_timeout=60000"
             f"{_PLAN_ONCE if plan_once else ''}",
         }
@@ -76,7 +75,7 @@ class Database:
             min_size=1,
             max_size=max_size,
             timeout=timeout,
-            # The pool reconnects at ever longer intervals; once it has given up, the next request connects at once.
+            # The pool backs off between reconnects; after it gives up, the next request reconnects immediately.
             reconnect_timeout=3.0,
             open=False,
             name=name,
@@ -90,68 +89,68 @@ class Database:
 
     @property
     def waiting(self) -> int:
-        """The number of callers that wait for a connection."""
+        """The number of callers waiting for a connection."""
         return self._pool.get_stats().get("requests_waiting", 0)
 
     async def ping(self) -> None:
-        """Raises when the database does not answer."""
+        """Raises an error if the database doesn't answer."""
         async with self._pool.connection(timeout=2.0) as connection:
             await connection.execute("SELECT 1")
 
     async def execute(self, statement: str, parameters: Parameters = None) -> list[Any]:
-        """Executes a single statement in autocommit mode; returns its rows, none for a statement without a result."""
+        """Executes one statement in autocommit mode. Returns its rows, or an empty list if it has no result."""
         async with self.connection() as connection:
             cursor = await connection.execute(statement, parameters)
             return await cursor.fetchall() if cursor.description else []
 
     async def records(self, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
-        """Executes a single statement in autocommit mode; returns its rows by the names of their columns."""
+        """Executes one statement in autocommit mode. Returns its rows as dictionaries."""
         async with self.connection() as connection:
             return await fetch_records(connection, statement, parameters)
 
     async def value(self, statement: str, parameters: Parameters = None) -> Any:
-        """Executes a single statement in autocommit mode; returns what ``fetch_value`` does."""
+        """Executes one statement in autocommit mode. Returns the same as ``fetch_value``."""
         async with self.connection() as connection:
             return await fetch_value(connection, statement, parameters)
 
     @asynccontextmanager
     async def transaction(self) -> AsyncIterator[Connection]:
-        """A transaction: committed at the end of the block, rolled back when it raises."""
+        """Opens a transaction: commits at the end of the block, rolls back on an error."""
         async with self.connection() as connection, connection.transaction():
             yield connection
 
     @asynccontextmanager
     async def pipelined(self) -> AsyncIterator[Connection]:
-        """A transaction like ``transaction``, whose statements do not wait for each other's results.
+        """Like ``transaction``, but statements don't wait for each other's results.
 
-        A result is waited for where it is fetched, inside the block or after it. An error of a statement is raised by a
-        later statement, where a result is fetched next, or at the end of the block, whichever comes first.
+        Only fetching a result waits, inside the block or after it. A failed statement raises its error at a later
+        statement, at the next fetch, or at the end of the block, whichever comes first.
         """
         async with self.connection() as connection:
             try:
                 async with connection.pipeline():
-                    # A transaction of psycopg's would wait for the server at both its ends.
+                    # psycopg's own transaction would wait for the server at both ends.
                     await connection.execute("BEGIN")
                     yield connection
                     await connection.execute("COMMIT")
             except BaseException:
-                # Behind a statement that failed nothing was prepared, and psycopg believes that it was, until this.
+                # Statements after a failed one weren't prepared. The rollback corrects psycopg's record of them.
                 await connection.rollback()
                 raise
 
     @asynccontextmanager
     async def connection(self) -> AsyncIterator[Connection]:
-        """A connection in autocommit mode, for single statements.
+        """Lends a connection in autocommit mode, for single statements.
 
-        Raises ``StoreBusy`` and ``StoreUnavailable`` in place of the database's own errors that are outages.
+        Raises ``StoreBusy`` and ``StoreUnavailable`` in place of psycopg's outage errors.
         """
         cancellations = _cancellations()
         connection: Connection | None = None
         try:
             connection = await self._pool.getconn()
             if _cancellations() > cancellations:
-                # The pool waits by `asyncio.wait_for`, which before Python 3.12 forgets a cancellation that comes
-                # together with the connection: the task would never end.
+                # The pool uses `asyncio.wait_for`. Before Python 3.12, that loses a cancellation that arrives together
+                # with the connection, and the task would never end.
                 raise asyncio.CancelledError
             yield connection
         except BaseException as problem:
@@ -159,32 +158,32 @@ class Database:
             if connection is not None and is_stale(problem):
                 await connection.close()
             if isinstance(problem, Exception) and _cancellations() > cancellations:
-                # A failure while a cancelled block ends, of the rollback for example, must not hide the cancellation.
+                # A failed cleanup of a cancelled block, such as the rollback, must not hide the cancellation.
                 raise asyncio.CancelledError from problem
             if (outage := outage_of(problem)) is not None:
                 raise outage from problem
             raise
         finally:
             if connection is not None:
-                # Shielded: a connection whose return is cancelled would be missing in the pool for ever.
+                # Shielded: cancelling the return would lose the connection for good.
                 await asyncio.shield(self._pool.putconn(connection))
 
 
 async def fetch_records(connection: Connection, statement: str, parameters: Parameters = None) -> list[dict[str, Any]]:
-    """Executes a statement; returns its rows by the names of their columns."""
+    """Executes a statement and returns its rows as dictionaries."""
     async with connection.cursor(row_factory=dict_row) as cursor:
         await cursor.execute(statement, parameters)
         return await cursor.fetchall()
 
 
 async def fetch_value(connection: Connection, statement: str, parameters: Parameters = None) -> Any:
-    """Executes a statement; returns the first column of its first row, None when there is no row."""
+    """Executes a statement and returns the first column of its first row, or None without a row."""
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None
 
 
 def as_json(value: Any) -> str:
-    """JSON for the database. PostgreSQL's text has no NUL character: it becomes U+FFFD, as decoders do."""
+    """Encodes JSON for PostgreSQL. Its text type can't store NUL, which becomes U+FFFD."""
     data = write_json(value)
     if _NUL in data:
         parts = data.split(_ESCAPED_BACKSLASH)
@@ -193,10 +192,10 @@ def as_json(value: Any) -> str:
 
 
 def embedded_json(document: bytes) -> orjson.Fragment | str:
-    """The document as a value within a JSON parameter of many rows: a column of type ``text`` reads it as it is.
+    """Embeds a document in a JSON parameter of many rows, so that a ``text`` column reads it unchanged.
 
-    PostgreSQL unescapes what it reads and refuses NUL; within a string the escape itself is escaped. Documents other
-    than objects would lose their quotes.
+    PostgreSQL unescapes the text and rejects NUL, so such documents are embedded as strings. The same holds for
+    documents other than objects, which would lose their quotes.
     """
     return orjson.Fragment(document) if document.startswith(b"{") and _NUL not in document else document.decode()
 

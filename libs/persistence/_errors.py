@@ -1,4 +1,4 @@
-"""Outages, retries through those of PostgreSQL, and its errors without users' values."""
+"""Detects outages, retries through PostgreSQL's, and keeps users' values out of its errors."""
 
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -20,8 +20,8 @@ _CONTENTION: Final = (
     psycopg.errors.SerializationFailure,
     StoreBusy,
 )
-# The server or the connection is another one than before: one that only reads, one that was idle for too long within
-# its transaction while this process was frozen, one that knows nothing of the statements prepared here.
+# The server or the connection has changed: the server is read-only now, it ended a transaction that was idle while this
+# process was frozen, or it lacks our prepared statements.
 _STALE: Final = (
     psycopg.errors.ReadOnlySqlTransaction,
     psycopg.errors.IdleInTransactionSessionTimeout,
@@ -31,12 +31,12 @@ _STALE: Final = (
 
 
 def is_stale(problem: BaseException) -> bool:
-    """Whether the connection is of no use any more, though it may look alive: another one may do."""
+    """Whether the connection is unusable although it may look alive. A new one may work."""
     return isinstance(problem, _STALE)
 
 
 def is_outage(problem: BaseException) -> bool:
-    """Whether a store or a service is at fault, not the work that called it: the same work may succeed later."""
+    """Whether a store or service failed rather than the work itself. The same work may succeed later."""
     if isinstance(problem, (StoreUnavailable, ServiceUnavailable, PoolTimeout, PoolClosed, *_STALE)):
         return True
     if isinstance(problem, psycopg.errors.QueryCanceled | psycopg.errors.ProgramLimitExceeded):
@@ -47,15 +47,15 @@ def is_outage(problem: BaseException) -> bool:
 def is_contention(problem: BaseException) -> bool:
     """Whether other transactions held the locks that the work needed.
 
-    ``is_outage`` is true for these, too. But the work itself may cause them: a message that meets a deadlock every
-    time would be retried for ever.
+    ``is_outage`` is true for these as well. But the work itself may be the cause: a message that always deadlocks would
+    otherwise be retried forever.
     """
-    # An engine that keeps its data in a database names the cause.
+    # An engine that stores its data in a database chains the cause.
     return isinstance(problem, _CONTENTION) or isinstance(problem.__cause__, _CONTENTION)
 
 
 def outage_of(problem: BaseException) -> StoreUnavailable | None:
-    """The outage that the database's error is, in the words of contracts; None for other errors."""
+    """Converts a database error to ``StoreUnavailable`` if it is an outage; returns None for other errors."""
     if isinstance(problem, StoreUnavailable | ServiceUnavailable) or not is_outage(problem):
         return None
     kind = StoreBusy if is_contention(problem) else StoreUnavailable
@@ -63,7 +63,7 @@ def outage_of(problem: BaseException) -> StoreUnavailable | None:
 
 
 def is_unreachable(problem: BaseException) -> bool:
-    """Whether it is an outage and no contention."""
+    """Whether the error is an outage other than lock contention."""
     return is_outage(problem) and not is_contention(problem)
 
 
@@ -73,10 +73,10 @@ async def retry_until_available(
     when: Callable[[BaseException], bool] = is_unreachable,
     policy: RetryPolicy = _RETRIES,
 ) -> T:
-    """Retries a transaction until PostgreSQL is reachable, however long that takes; cancel the task to give up.
+    """Retries a transaction until PostgreSQL is reachable; cancel the task to stop.
 
-    ``transaction`` must be safe to repeat: the answer to a commit can get lost. Failures for which ``when`` is false
-    are raised at once.
+    ``transaction`` must be idempotent, since a commit's acknowledgement can get lost. Failures that don't satisfy
+    ``when`` are raised immediately.
     """
 
     def log(problem: Exception, _attempt: int) -> None:
@@ -86,10 +86,10 @@ async def retry_until_available(
 
 
 def redact_values(problem: BaseException) -> None:
-    """Shortens the database's errors in a chain of exceptions to their primary message.
+    """Shortens the database errors in an exception chain to their primary message.
 
-    PostgreSQL quotes whole rows in an error's details, and values in some messages. Errors end up in logs and dead
-    letters, where users' data must not be.
+    PostgreSQL quotes whole rows in error details, and values in some messages. Errors reach logs and dead letters,
+    which must not contain users' data.
     """
     current: BaseException | None = problem
     while current is not None:
@@ -101,6 +101,6 @@ def redact_values(problem: BaseException) -> None:
 def _message(problem: psycopg.Error) -> str:
     message = problem.diag.message_primary or ""
     if (problem.diag.sqlstate or "").startswith(_DATA_EXCEPTIONS):
-        # Errors of this class quote a value; others the name of a table or a constraint.
+        # Errors of this class quote a value; others quote the name of a table or constraint.
         return message.split('"', 1)[0].rstrip(" :")
     return message

@@ -1,4 +1,4 @@
-"""Works at jobs that are claimed under leases, fairly among companies."""
+"""Runs leased jobs, fairly among companies."""
 
 import asyncio
 from collections import Counter
@@ -10,16 +10,15 @@ from libs.fairness import Capacity
 from libs.persistence._leases import renewed_leases
 
 Job = TypeVar("Job")
-# New jobs are looked for that often while others run.
+# The interval between claims while jobs run.
 _LOOK_SECONDS: Final = 0.3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LeasedWork(Generic[Job]):
-    """Works at up to ``each`` jobs of a company at once; one more is for another company beside it.
+    """Runs up to ``each`` jobs of a company at a time, and one more for another company.
 
-    A place that becomes free is taken at once, so that short jobs do not wait for a long one. ``process`` must not
-    raise.
+    A free slot is filled immediately, so that short jobs don't wait for a long one. ``process`` must not raise.
     """
 
     claim: Callable[[Capacity], Awaitable[Sequence[Job]]]
@@ -30,7 +29,10 @@ class LeasedWork(Generic[Job]):
     lease_seconds: float
 
     async def __call__(self) -> int:
-        """Works until nothing waits; returns how many jobs were claimed. Raises what ``claim`` raises, in the end."""
+        """Runs until no job is waiting; returns the number of claimed jobs.
+
+        An error of ``claim`` is raised once the running jobs have ended.
+        """
         running: dict[asyncio.Task[None], Job] = {}
         count = 0
 

@@ -1,4 +1,4 @@
-"""Leases: of tasks that one process does at a time, and renewals of those of claimed work."""
+"""Leases: for tasks that one process runs at a time, and their renewal for claimed work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -22,11 +22,10 @@ _RELEASE: Final = "UPDATE task_leases SET ends_at = '-infinity' WHERE task = %s 
 
 
 class TaskLease:
-    """A row of ``task_leases``, which keeps processes from doing the same task at the same time.
+    """A row of ``task_leases`` that keeps two processes from running the same task.
 
-    A session lock wouldn't work behind a pooler that lends connections for single transactions. After a crash the
-    others wait until the lease expires. A process that works past that isn't stopped, so the task must tolerate two at
-    once.
+    A session lock wouldn't work behind a transaction pooler. After a crash, the others wait until the lease expires. A
+    process that outlives its lease isn't stopped, so the task must tolerate two runs at a time.
     """
 
     def __init__(self, database: Database, task: str, seconds: float) -> None:
@@ -35,19 +34,19 @@ class TaskLease:
         self._row = {"task": task, "holder": new_id()}
 
     async def take(self) -> bool:
-        """Take or renew the lease; whether this process has it now."""
+        """Takes or renews the lease; returns whether this process now holds it."""
         return bool(await self._database.value(_TAKE, {**self._row, "seconds": self._seconds}))
 
     async def release(self) -> None:
-        """End the lease if this process has it."""
+        """Ends the lease if this process holds it."""
         await self._database.execute(_RELEASE, (self._row["task"], self._row["holder"]))
 
 
 @asynccontextmanager
 async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: float) -> AsyncIterator[None]:
-    """Renews leases four times in each lease time, for as long as the block runs.
+    """Renews leases four times per lease period while the block runs.
 
-    A renewal that fails is logged: the lease lasts for the next three.
+    A failed renewal is logged: the lease lasts for three more attempts.
     """
     ended = asyncio.Event()
 
@@ -66,6 +65,6 @@ async def renewed_leases(renew: Callable[[], Awaitable[None]], lease_seconds: fl
     try:
         yield
     finally:
-        # An event and not a cancellation, which could cut off a statement and fail in its own way.
+        # An event rather than a cancellation, which could interrupt a statement and raise its own error.
         ended.set()
         await keeping

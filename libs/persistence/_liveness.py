@@ -1,4 +1,4 @@
-"""Tells by locks, which PostgreSQL frees when a process ends, who of a service lives; reclaims the work of others."""
+"""Detects dead processes of a service by their database locks, and reclaims their work."""
 
 import asyncio
 import secrets
@@ -17,21 +17,21 @@ from libs.retry import RetryPolicy
 
 _log = structlog.get_logger("database.presence")
 _LOCK_CLASS: Final = 7_110_024
-# Together with the second for which a lock has to be missing: two.
+# A dead process is noticed after this interval plus the grace period: two seconds.
 _LOOK_SECONDS: Final = 1.0
 _FORGET_SECONDS: Final = 600.0
 _ANSWER_SECONDS: Final = 5.0
-# Well below the second after which the others take a missing lock for the end of its process.
+# Well below the grace period after which others consider this process dead.
 _RECONNECT: Final = RetryPolicy(first=0.1, longest=0.2)
-# All processes of the service that hold their lock, and which of these this very connection holds. It reads the
-# function that the view pg_locks is made of: with the view it takes twice as long.
+# All processes that hold their lock, and whether this connection is theirs. Queries the function behind the view
+# pg_locks, which is twice as fast as the view.
 _LOOK: Final = """
     SELECT l.objid::bigint, l.pid = pg_backend_pid() FROM pg_lock_status() l
     WHERE l.locktype = 'advisory' AND l.classid = %s AND l.objsubid = 2 AND l.granted AND l.database = %s
 """
-# Asked once: it takes more than half of the time of a look.
+# Queried once per connection, since it takes more than half as long as a check.
 _DATABASE: Final = "SELECT oid::bigint, pg_backend_pid() FROM pg_database WHERE datname = current_database()"
-# Both sides notice within some ten seconds that the other's machine is gone.
+# Both sides notice a vanished machine within some ten seconds.
 _OPTIONS: Final[dict[str, Any]] = {
     "autocommit": True,
     "connect_timeout": 5,
@@ -45,9 +45,9 @@ _OPTIONS: Final[dict[str, Any]] = {
 
 
 class Attendance:
-    """Decides which processes are gone from the checks between ``begin`` and ``end``. Times are seconds of one clock.
+    """Decides from periodic checks which processes are dead. Times are seconds of one clock.
 
-    ``grace``: time for which a lock is missing before its process is gone.
+    ``grace``: how long a lock is missing before its process counts as dead.
     """
 
     def __init__(self, *, grace: float) -> None:
@@ -58,17 +58,17 @@ class Attendance:
         self._absent_since: dict[int, float] = {}
 
     def begin(self, trusts_from: float) -> None:
-        """Judges from then on, by what is seen from now on."""
+        """Starts over with the checks from now on; nobody counts as dead before ``trusts_from``."""
         self._trusts_from = trusts_from
         self.present = self.gone = frozenset()
         self._absent_since.clear()
 
     def end(self) -> None:
-        """Takes nobody for gone any more."""
+        """Stops: nobody counts as dead any more."""
         self.begin(float("inf"))
 
     def looked(self, present: frozenset[int], now: float) -> bool:
-        """Takes note of the locks held ``now``; returns whether somebody is gone who was not before."""
+        """Records the locks held ``now``; returns whether another process has died."""
         for number in self.present - present:
             self._absent_since.setdefault(number, now)
         for number in present:
@@ -80,7 +80,7 @@ class Attendance:
         return not self.gone <= before
 
     def of(self, numbers: Collection[int], now: float) -> frozenset[int]:
-        """Returns the numbers whose process is gone. A number never seen is watched from now on."""
+        """Returns the numbers of dead processes. A number that was never seen is watched from now on."""
         for number in numbers:
             if number not in self.present:
                 self._absent_since.setdefault(number, now)
@@ -93,21 +93,21 @@ class Attendance:
 
 
 class Presence:
-    """A number that this process has chosen, and a session-level advisory lock of that number in its database.
+    """A random number for this process, and a session-level advisory lock on it.
 
-    A process that ends, however it does, closes its connection, and PostgreSQL frees the lock at once: the others see
-    within two seconds that the process is ``gone``. A machine that vanishes is noticed later, and a process that hangs
-    never: leases are for these. Being gone is a strong hint and no proof, since a connection may break alone. The lock
-    is then taken anew, and what others did meanwhile has to be harmless.
+    When a process ends, its connection closes and PostgreSQL frees the lock. The others see within two seconds that the
+    process is ``gone``. They notice a vanished machine later and a hanging process never, so leases are still needed.
+    Being gone is a strong hint but no proof, since a connection may break alone. The process then takes its lock again,
+    so whatever others did meanwhile must be harmless.
 
-    A pooler lends its connections to others, and the lock would stay with them. Behind one no process has a lock or
-    counts as gone, so that leases decide alone.
+    A pooler lends its connections to others, who would inherit the lock. Behind a pooler no process has a lock or
+    counts as gone, and only leases decide.
 
-    A process that has just lost its own lock knows nothing about the others, since the database may have been down.
-    For ``distrust`` seconds after it has regained the lock, no process counts as gone.
+    A process that has lost its own lock knows nothing about the others, since the database may have been down. After it
+    regains the lock, no process counts as gone for ``distrust`` seconds.
 
-    ``grace``: seconds for which a lock is missing before its process is gone. One that only lost its connection is
-    back sooner.
+    ``grace``: how long a lock is missing before its process is gone. A process that only lost its connection reconnects
+    sooner.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class Presence:
     ) -> None:
         self.number = secrets.randbelow(2**31 - 1) + 1
         self.held = asyncio.Event()
-        """Set while this process has its lock."""
+        """Set while this process holds its lock."""
         self._url = url
         self._name = name
         self._clock = clock
@@ -133,19 +133,19 @@ class Presence:
 
     @property
     def announced(self) -> int | None:
-        """The number under which others find the lock; None while this process does not hold it."""
+        """The number of this process's lock; None while it doesn't hold the lock."""
         return self.number if self.held.is_set() else None
 
     def gone(self, numbers: Collection[int]) -> frozenset[int]:
-        """Returns the numbers whose process has ended. A number asked for the first time is watched from then on."""
+        """Returns the numbers of dead processes. A new number is watched from now on."""
         return self._attendance.of(numbers, self._clock())
 
     def on_change(self, callback: Callable[[], None]) -> None:
-        """Calls back when a process is gone, and when this one has its lock back after a loss."""
+        """Registers a callback for the death of a process, and for this one regaining its lock."""
         self._callbacks.append(callback)
 
     async def run(self) -> None:
-        """Holds the lock and looks every second who else does, until cancelled. Returns at once behind a pooler."""
+        """Holds the lock and checks the others' every second, until cancelled. Returns immediately behind a pooler."""
         while True:
             try:
                 await self._hold()
@@ -163,7 +163,7 @@ class Presence:
         async with connection:
             async with asyncio.timeout(_ANSWER_SECONDS):
                 [(database, pid)] = await (await connection.execute(_DATABASE)).fetchall()
-            # A pooler has to make up what it tells of the server process: that can be another one each time.
+            # A pooler has no fixed server process, so the pid that it reports differs.
             if pid != connection.info.backend_pid:
                 self._missed("the database is behind a pooler")
                 return
@@ -188,7 +188,7 @@ class Presence:
             self._call_back()
 
     def _missed(self, reason: str) -> None:
-        """Tells once that this process has no lock."""
+        """Logs the loss of the lock once."""
         if not self._is_missed:
             self._is_missed = True
             _log.warning("presence.not_held", reason=reason, instead="leases and sessions of groups decide alone")
@@ -212,7 +212,10 @@ class Presence:
 
 
 async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float) -> None:
-    """Waits, not longer than until the server ends the connection. psycopg's own wait wakes up ten times a second."""
+    """Waits until the server ends the connection, for at most ``seconds``.
+
+    psycopg's own wait wakes up ten times a second.
+    """
     loop, readable = asyncio.get_running_loop(), asyncio.Event()
     loop.add_reader(connection.fileno(), readable.set)
     try:
@@ -225,21 +228,24 @@ async def _unless_it_ends(connection: AsyncConnection[TupleRow], seconds: float)
 
 
 class Holders(Protocol):
-    """Processes that hold leases, by the numbers that they have announced."""
+    """Processes that hold leases, by their announced numbers."""
 
     async def numbers(self) -> list[int]:
-        """The processes that hold something."""
+        """The processes that hold at least one lease."""
 
     async def free(self, numbers: Collection[int]) -> int:
-        """Ends the leases of these and queues what they held at once, as attempts that count; returns of how many."""
+        """Ends the leases of these processes and queues their work again, as a counted attempt.
+
+        Returns the number of rows.
+        """
 
 
 @dataclass(frozen=True, slots=True)
 class ReclaimWork:
-    """Queues what processes held that are gone, without waiting for the end of their leases.
+    """Queues the work of dead processes again, before their leases expire.
 
-    ``gone`` tells which processes have ended. It may be wrong about one that lives: what that one does to its work
-    from then on has no effect, since the leases are no longer its own.
+    ``gone`` returns the dead processes. It may be wrong about a live one, whose further writes then have no effect
+    because it has lost its leases.
     """
 
     holders: Holders

@@ -1,4 +1,4 @@
-"""Schema migrations by alembic, run from code, one at a time per database."""
+"""Runs Alembic's schema migrations from code, one at a time per database."""
 
 import ast
 import hashlib
@@ -25,20 +25,22 @@ NAMING_CONVENTION: Final = {
     "pk": "pk_%(table_name)s",
 }
 LOCK_TIMEOUT: Final = "SET LOCAL lock_timeout = '2s'"
-"""Time that a revision waits for a lock: statements of others wait behind it."""
+"""The wait is short because other statements queue behind a waiting revision."""
 _ADVISORY_LOCK: Final = zlib.crc32(b"aes.migrations")
 _TIMEOUT_SECONDS: Final = 60.0
 _LOOK_SECONDS: Final = 0.2
 _PAUSE_SECONDS: Final = 1.0
-# Alembic keeps the migration that runs in module globals.
+# Alembic stores the running migration in module globals.
 _ALEMBIC_LOCK: Final = threading.Lock()
-# Python 3.11 counts the depth of its parser for all threads together, and fails when two of them parse.
+# Python 3.11 shares the parser's depth counter among threads and fails when two of them parse.
 _PARSING_LOCK: Final = threading.Lock()
 
 
 class IncompatibleSchema(Exception):
-    """The database was made by another state of the first revision, which is edited in place until a release is
-    tagged. Its data are not moved."""
+    """The database has an earlier form of the first revision, which is edited in place before the first release.
+
+    Its data can't be migrated.
+    """
 
     def __init__(self) -> None:
         super().__init__(
@@ -48,11 +50,11 @@ class IncompatibleSchema(Exception):
 
 
 def migrate(url: str, migrations: Path) -> None:
-    """Brings the database to the newest revision in ``migrations/versions``. Raises IncompatibleSchema.
+    """Migrates the database to the newest revision in ``migrations/versions``. Raises IncompatibleSchema.
 
-    Blocks the calling thread. An advisory lock serializes concurrent callers (60 s at most). A revision waits for table
-    locks 2 s at a time, so that queries behind it aren't blocked for long. A database that is current, or ahead
-    because a newer release is being rolled out, is left alone without loading alembic.
+    Blocks the calling thread. An advisory lock serializes concurrent callers for at most 60 s. A revision waits for
+    table locks 2 s at a time, so that queries behind it aren't blocked for long. It skips loading Alembic if the
+    database is current, or ahead because a newer release is being rolled out.
     """
     with psycopg.connect(url, autocommit=True, prepare_threshold=None, connect_timeout=10) as connection:
         if _is_current(connection, migrations):
@@ -66,11 +68,9 @@ def migrate(url: str, migrations: Path) -> None:
 
 @contextmanager
 def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None]:
-    """Holds the advisory lock by a transaction that stays open: the lock of a session works behind no pooler that lends
-    connections for single transactions.
+    """Holds the advisory lock in an open transaction, since a session lock fails behind a transaction pooler.
 
-    Asks again and again: a statement that waits would hold up concurrent builds of indexes, which wait for every
-    statement that began before them.
+    Polls for the lock: a waiting statement would block concurrent index builds, which wait for every earlier statement.
     """
     until = time.monotonic() + _TIMEOUT_SECONDS
     while True:
@@ -85,7 +85,7 @@ def _locked(connection: psycopg.Connection[tuple[object, ...]]) -> Iterator[None
 
 
 def _upgrade_patiently(url: str, migrations: Path) -> None:
-    """Tries again when a revision did not get a lock: those before it are done, and it can be run again."""
+    """Retries when a revision didn't get a lock. Earlier revisions are committed, and a revision can run again."""
     from sqlalchemy.exc import OperationalError
 
     until = time.monotonic() + _TIMEOUT_SECONDS
@@ -103,7 +103,7 @@ def _upgrade_patiently(url: str, migrations: Path) -> None:
 def is_migrated(url: str, migrations: Path) -> bool:
     """Whether the database has the newest revision in ``migrations/versions``, or a newer one unknown here.
 
-    Blocks the calling thread; raises IncompatibleSchema, and an outage when the database does not answer.
+    Blocks the calling thread. Raises IncompatibleSchema, and an outage if the database doesn't answer.
     """
     with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
         return _is_current(connection, migrations)
@@ -112,7 +112,7 @@ def is_migrated(url: str, migrations: Path) -> bool:
 def _is_current(connection: psycopg.Connection[tuple[object, ...]], migrations: Path) -> bool:
     if connection.execute("SELECT to_regclass('alembic_version')").fetchone() == (None,):
         return False
-    # The column is missing in databases of before it.
+    # Older databases lack the column.
     row = connection.execute("SELECT version_num, to_jsonb(v) ->> 'origin' FROM alembic_version v").fetchone()
     if row is not None and row[1] != _origin(migrations):
         raise IncompatibleSchema
@@ -124,7 +124,7 @@ def newest_revision(migrations: Path) -> str:
 
 
 def _origin(migrations: Path) -> str:
-    """A digest of the first revision's SQL, with that of the libraries' schemas in it, whatever its layout."""
+    """A digest of the SQL in the first revision and in the library schemas that it uses, ignoring layout."""
     first = min((migrations / "versions").glob("[0-9]*.py"))
     with _PARSING_LOCK:
         return hashlib.sha256("\n".join(_texts(first)).encode()).hexdigest()
@@ -147,7 +147,7 @@ def _upgrade(url: str, migrations: Path) -> None:
 
 
 def configuration_of(url: str, migrations: Path) -> "Config":
-    """Alembic's configuration for a database and the folder of its migrations."""
+    """Alembic's configuration for a database and its migrations folder."""
     from alembic.config import Config
 
     config = Config()

@@ -1,4 +1,4 @@
-"""Pages of lists: by number, or from where the page before ended, at the same cost however long the list is."""
+"""Pages of lists, by number or by cursor. A cursor makes every page cost the same, however long the list is."""
 
 import base64
 import binascii
@@ -11,14 +11,14 @@ from uuid import UUID
 
 import orjson
 
-from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.errors import ErrorDetail, ValidationFailed
+from libs.contracts.pages import COUNTED, Page
 from libs.persistence._database import Connection, fetch_records, fetch_value
 
 _KEY: Final = "page_key_"
 _BIGGEST: Final = 2**63 - 1
-# Until when, by the monotonic clock, a list of more entries than are counted is not counted again: ten thousand entries
-# take longer than its page.
+# By list, the monotonic time until which an over-long list isn't counted again: counting ten thousand entries takes
+# longer than reading a page.
 _LONG_LISTS: Final[dict[tuple[str, str, str], float]] = {}
 _LONG_SECONDS: Final = 30.0
 _MOST_LONG_LISTS: Final = 1_000
@@ -26,9 +26,9 @@ _MOST_LONG_LISTS: Final = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order of rows in which no two are at the same place: columns, and their types in PostgreSQL.
+    """A total order of rows: columns and their PostgreSQL types.
 
-    An index of these columns, behind those of the list's conditions, makes a page cost the same wherever it begins.
+    With an index on the list's filter columns followed by these, every page costs the same.
     """
 
     columns: tuple[str, ...]
@@ -45,7 +45,7 @@ class Order:
         return ", ".join(f"({column})::text AS {_KEY}{number}" for number, column in enumerate(self.columns))
 
     def beyond(self, cursor: str | None) -> tuple[str, dict[str, str]]:
-        """SQL for the rows behind the cursor, and its parameters. Raises ``ValidationFailed``."""
+        """SQL that selects the rows after the cursor, and its parameters. Raises ``ValidationFailed``."""
         if cursor is None:
             return "", {}
         values = {f"{_KEY}{number}": value for number, value in enumerate(_values(cursor, self.types))}
@@ -69,11 +69,11 @@ async def fetch_page(
     counted: str | None = None,
     count: int | None = COUNTED,
 ) -> Page[dict[str, Any]]:
-    """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` to a condition.
+    """Reads a page of ``SELECT columns source``, where ``source`` is SQL from ``FROM`` through the condition.
 
-    ``offset`` counts from the cursor. ``counted``: a source of as many rows that is cheaper to read. ``count``: how
-    many are counted at most, None for all; a list that had more is not counted again for half a minute. Raises
-    ``ValidationFailed`` for an invalid cursor.
+    ``offset`` counts from the cursor. ``counted``: a cheaper source with the same number of rows. ``count``: the most
+    rows to count, None for all; a longer list isn't counted again for half a minute. Raises ``ValidationFailed`` for an
+    invalid cursor.
     """
     beyond, place = order.beyond(cursor)
     rows = await fetch_records(
@@ -92,7 +92,7 @@ async def fetch_page(
 
 
 async def _total(connection: Connection, source: str, parameters: Mapping[str, Any], count: int | None) -> int:
-    """Counts the rows of the source, up to one more than ``count``."""
+    """Counts the rows of the source, at most ``count`` plus one."""
     if count is None:
         return int(await fetch_value(connection, f"SELECT count(*) {source}", parameters))
     list_of = (connection.info.dbname, source, repr(sorted(parameters.items())))
@@ -133,7 +133,7 @@ def _check_number(value: str) -> None:
 
 
 def _check_text(value: str) -> None:
-    if "\x00" in value:  # PostgreSQL refuses the character
+    if "\x00" in value:  # PostgreSQL rejects NUL
         raise ValueError(value)
 
 

@@ -1,4 +1,4 @@
-"""Limits of companies: their settings, and counted amounts."""
+"""Company limits: settings and counted amounts."""
 
 from libs.quotas._amounts import CompanyAmounts, Excess
 from libs.quotas._settings import LIMITS, CompanyLimits, QuotaSettings

@@ -1,4 +1,4 @@
-"""Amounts that companies have stored, counted by triggers in the transactions that store it."""
+"""Stored amounts per company, counted by triggers in the storing transactions."""
 
 import asyncio
 from collections.abc import Iterable, Mapping
@@ -13,8 +13,8 @@ _USED: Final = """
     SELECT company_id, name, sum(amount)::bigint FROM company_amounts
     WHERE company_id = ANY(%s) AND name = ANY(%s) GROUP BY company_id, name
 """
-# Bounded, however many changes a company has: one statement for all of them could exceed its time, for ever. Two at
-# once fold each row once, and neither waits for the other: their locks could form a deadlock.
+# Limited per statement: folding all changes at once could time out, every time. Concurrent runs fold each row once and
+# skip each other's locks, which prevents deadlocks.
 _FOLD: Final = """
     WITH changed AS MATERIALIZED (
         SELECT id, company_id, name FROM company_amounts WHERE NOT folded ORDER BY id LIMIT %s FOR UPDATE SKIP LOCKED
@@ -37,17 +37,17 @@ _IDLE_SECONDS: Final = 5.0
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """An amount that is ``by`` so much above its limit, and the refusal for that."""
+    """The excess of an amount over its limit (``by``), and the resulting error."""
 
     by: int
     error: QuotaExceeded
 
 
 class CompanyAmounts:
-    """Reads the amounts of a service, by the names of its limits.
+    """Reads a service's amounts, by the names of its limits.
 
-    A change is a row of its own, so that two writers never wait for each other; ``fold`` adds the rows up. A check
-    holds nobody off: transactions at the same moment can overrun a limit together, by what each of them stores.
+    Each change is its own row, so that writers never wait for each other; ``fold`` sums the rows up. A check takes no
+    lock: concurrent transactions can exceed a limit together, by the amount that each stores.
     """
 
     def __init__(self, database: Database, limits: CompanyLimits, names: Iterable[str]) -> None:
@@ -60,7 +60,7 @@ class CompanyAmounts:
         return dict.fromkeys(self.names, 0) | {name: amount for _, name, amount in rows}
 
     async def check(self, connection: Connection, company_id: str, wanted: Mapping[str, int]) -> None:
-        """Raises ``QuotaExceeded`` when the amounts would exceed a limit with what is wanted."""
+        """Raises ``QuotaExceeded`` if the ``wanted`` amounts would exceed a limit."""
         limits = {name: limit for name in wanted if (limit := self._limits.of(company_id, name)) is not None}
         if not limits:
             return
@@ -71,7 +71,7 @@ class CompanyAmounts:
                 raise quota_exceeded(name, limit, used.get(name, 0))
 
     async def excess(self, connection: Connection, company_ids: Iterable[str], name: str) -> dict[str, Excess]:
-        """Amounts above their limit by company, with what the transaction has stored so far."""
+        """Amounts above their limit by company, including what the transaction has stored so far."""
         limits = {each: limit for each in company_ids if (limit := self._limits.of(each, name)) is not None}
         if not limits:
             return {}
@@ -84,7 +84,7 @@ class CompanyAmounts:
         }
 
     async def fold(self) -> bool:
-        """Adds up the oldest changes; returns whether there were any."""
+        """Sums up the oldest changes; returns whether there were any."""
         rows = await self._database.execute(_FOLD, (_BATCH,))
         return bool(rows[0][0])
 

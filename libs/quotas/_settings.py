@@ -1,4 +1,4 @@
-"""The settings with the limits of companies, which every service of an installation is given alike."""
+"""Company limits, set identically for every service of an installation."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,29 +23,54 @@ LIMITS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class CompanyLimits:
-    """Limits by name: the ``usual`` ones, and those of companies with limits of their own, by the company's id."""
+    """Limits by name: the ``usual`` ones, and by company id the limits of companies with custom ones."""
 
     usual: Mapping[str, int | None]
     own: Mapping[str, Mapping[str, int | None]]
 
     def of(self, company_id: str, name: str) -> int | None:
-        """None where there is no limit."""
+        """The company's limit; None if unlimited."""
         own = self.own.get(company_id)
         return own[name] if own is not None and name in own else self.usual.get(name)
 
 
 class QuotaSettings(BaseSettings):
-    """Mixin of the settings of services that hold companies to limits. 0 stands for no limit."""
+    """Settings mixin for services that enforce company limits. 0 means unlimited."""
 
-    company_requests_per_minute: int = Field(60_000, ge=0, validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE")
-    company_turns_per_minute: int = Field(30_000, ge=0, validation_alias="AES_COMPANY_TURNS_PER_MINUTE")
-    company_streams: int = Field(2_000, ge=0, validation_alias="AES_COMPANY_STREAMS")
-    company_api_keys: int = Field(1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS")
-    company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS")
-    company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES")
-    company_file_bytes: int = Field(1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES")
-    company_artifact_bytes: int = Field(1024 * _GIB, ge=0, validation_alias="AES_COMPANY_ARTIFACT_BYTES")
-    company_limits: str = Field("", validation_alias="AES_COMPANY_LIMITS")
+    company_requests_per_minute: int = Field(
+        60_000,
+        ge=0,
+        validation_alias="AES_COMPANY_REQUESTS_PER_MINUTE",
+        description="Requests per minute, over all gateways.",
+    )
+    company_turns_per_minute: int = Field(
+        30_000,
+        ge=0,
+        validation_alias="AES_COMPANY_TURNS_PER_MINUTE",
+        description="Turns per minute, over all gateways.",
+    )
+    company_streams: int = Field(
+        2_000,
+        ge=0,
+        validation_alias="AES_COMPANY_STREAMS",
+        description="Open event streams and WebSockets, over all gateways.",
+    )
+    company_api_keys: int = Field(
+        1_000, ge=0, validation_alias="AES_COMPANY_API_KEYS", description="Valid keys; the `aes` command may exceed it."
+    )
+    company_sessions: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_SESSIONS", description="Sessions.")
+    company_files: int = Field(1_000_000, ge=0, validation_alias="AES_COMPANY_FILES", description="Files.")
+    company_file_bytes: int = Field(
+        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_FILE_BYTES", description="Bytes of files."
+    )
+    company_artifact_bytes: int = Field(
+        1024 * _GIB, ge=0, validation_alias="AES_COMPANY_ARTIFACT_BYTES", description="Bytes of artifacts."
+    )
+    company_limits: str = Field(
+        "",
+        validation_alias="AES_COMPANY_LIMITS",
+        description='Overrides by company ID: `{"<id>": {"sessions": 500, "turns_per_minute": 60}}`.',
+    )
 
     @field_validator("company_limits")
     @classmethod
@@ -59,7 +84,7 @@ class QuotaSettings(BaseSettings):
 
 
 def _parse(text: str) -> dict[str, dict[str, int | None]]:
-    """``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
+    """Parses ``{"<company id>": {"sessions": 500}}``. Raises ValueError."""
     if not text.strip():
         return {}
     try:

@@ -1,11 +1,11 @@
-"""The table of amounts, and the triggers that count rows of other tables into it."""
+"""The table of amounts, and the triggers that maintain it."""
 
 from collections.abc import Mapping
 from types import ModuleType
 
 from alembic.operations import Operations
 
-# A change is a row; the one that has been folded is the sum of those before.
+# Each row is a change, or the folded sum of earlier changes.
 _TABLE = """
     CREATE TABLE company_amounts (
         id bigint GENERATED ALWAYS AS IDENTITY CONSTRAINT pk_company_amounts PRIMARY KEY,
@@ -48,10 +48,10 @@ def count_rows(
     counted: str = "true",
     company: str = "{row}.company_id",
 ) -> None:
-    """Makes the table of amounts, and has triggers count the rows of ``table`` that come and go into it.
+    """Creates the table of amounts and triggers on ``table`` that update it.
 
-    ``amounts``: by the name of a limit, SQL for what a row counts. ``counted``: a condition; rows that meet it count.
-    ``company``: SQL for a row's company. A row is ``{row}`` in all of them.
+    ``amounts``: SQL for a row's contribution, by the name of the limit. ``counted``: a condition; only matching rows
+    count. ``company``: SQL for a row's company. All of them refer to the row as ``{row}``.
     """
     old, new = counted.format(row="OLD"), counted.format(row="NEW")
     for statement in (_TABLE, _BY_COMPANY, _CHANGED):

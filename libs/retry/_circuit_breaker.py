@@ -1,4 +1,4 @@
-"""Stops callers from queueing up behind a service that is away."""
+"""Keeps callers from queueing up behind an unavailable service."""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -12,9 +12,9 @@ _OPEN_SECONDS: Final = 10.0
 
 
 class CircuitBreaker:
-    """Repeats calls of one service as ``policy`` says; while open, calls get a single attempt.
+    """Retries calls of one service with ``policy``; while open, calls get a single attempt.
 
-    It opens for ``open_seconds`` when a call failed in spite of its retries, and closes at the next success.
+    It opens for ``open_seconds`` after a call failed despite its retries, and closes at the next success.
     """
 
     def __init__(self, policy: RetryPolicy, open_seconds: float = _OPEN_SECONDS) -> None:
@@ -24,7 +24,10 @@ class CircuitBreaker:
         self._opened = -math.inf
 
     async def run(self, call: Callable[[], Awaitable[T]], *, on: type[Exception]) -> T:
-        """``call`` must be safe to repeat. Raises its last failure; only those that are ``on`` open the breaker."""
+        """Runs ``call``, which must be idempotent.
+
+        Raises its last failure; only failures of type ``on`` open the breaker.
+        """
         is_open = self._policy.clock() - self._opened < self._open_seconds
         try:
             result = await (self._single if is_open else self._policy).run(call, on=on)

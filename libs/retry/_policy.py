@@ -1,4 +1,4 @@
-"""Exponential backoff with jitter, on tenacity."""
+"""Exponential backoff with jitter, based on tenacity."""
 
 import asyncio
 import math
@@ -16,7 +16,7 @@ _MOST_DOUBLINGS: Final = 30
 
 
 class Transient(Exception):
-    """A failure that may not happen again. ``retry_after``: the wait in seconds that the other side asked for."""
+    """A failure that may be temporary. ``retry_after``: the seconds to wait, as requested by the other side."""
 
     def __init__(self, message: str, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -25,11 +25,11 @@ class Transient(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """Waits double from ``first`` to ``longest`` seconds.
+    """A backoff that doubles from ``first`` to ``longest`` seconds.
 
-    Retries end after ``attempts`` calls, before a wait that would end ``give_up_after`` seconds or more after the
-    first call, and when a ``Transient`` asks for a longer wait than ``longest``. By default they never end: cancel
-    the task, or put a deadline around it.
+    Retries stop after ``attempts`` calls, or before a wait that would end ``give_up_after`` seconds or more after the
+    first call. They also stop when a ``Transient`` requests a longer wait than ``longest``. By default they never stop:
+    cancel the task, or set a deadline around it.
     """
 
     first: float = 0.1
@@ -49,14 +49,14 @@ class RetryPolicy:
         outage: Callable[[Exception], bool] = lambda _: False,
         before_sleep: Callable[[Exception, int], None] = lambda *_: None,
     ) -> T:
-        """Calls until it succeeds; ``call`` must be safe to repeat. Raises the last failure as it is.
+        """Retries ``call`` until it succeeds; it must be idempotent. Raises the last failure unchanged.
 
-        Failures that are not ``on``, or for which ``when`` is false, are raised at once. ``give_up_after`` begins
-        anew with every failure that is an ``outage``. ``before_sleep`` gets the failure and the attempt's number.
+        Failures that aren't of type ``on`` or don't satisfy ``when`` are raised immediately. Every ``outage`` restarts
+        the ``give_up_after`` period. ``before_sleep`` receives the failure and the attempt's number.
         """
         began = self.clock()
         try:
-            # Most calls succeed; tenacity would cost them more than many of them take.
+            # Most calls succeed, and tenacity would cost more than many of them.
             return await call()
         except on as problem:
             if not when(problem):
@@ -88,7 +88,7 @@ class RetryPolicy:
 
     def _wait(self, state: RetryCallState) -> float:
         backoff = min(self.longest, self.first * 2.0 ** min(state.attempt_number - 1, _MOST_DOUBLINGS))
-        # The upper half is random, so that callers that failed together do not come back together.
+        # The upper half is random, so that callers that failed together don't retry together.
         return max(_retry_after(state), backoff * (0.5 + self.jitter() / 2))
 
     def _is_over(self, state: RetryCallState, began: float) -> bool:

@@ -1,4 +1,4 @@
-"""Encryption of secrets that have to be readable again, under keys that can be rotated."""
+"""Reversible encryption of secrets, with key rotation."""
 
 from libs.secrets._cipher import SecretCipher, SecretUnreadable, id_of, key_id
 from libs.secrets._rotation import Rotation, SecretStore, encrypt_anew

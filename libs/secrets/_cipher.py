@@ -1,4 +1,4 @@
-"""Authenticated encryption of single secrets under a list of keys."""
+"""Authenticated encryption of single secrets with a list of keys."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ _HEAD: Final = len(_FORM) + _ID_BYTES
 
 
 class SecretUnreadable(Exception):
-    """No configured key opens the ciphertext, or it stands in another place than it was made for."""
+    """No configured key decrypts the ciphertext, or it was copied from another place."""
 
 
 class SecretCipher:
-    """AES-256-GCM. The first key encrypts, each of them decrypts.
+    """AES-256-GCM. The first key encrypts; every key decrypts.
 
-    A ciphertext is one byte of form, the id of its key, the nonce, and the encrypted text with its tag. ``place`` says
-    where it is stored, such as table and row: a ciphertext that is copied elsewhere is refused there.
+    A ciphertext consists of a format byte, the key's id, the nonce, and the encrypted text with its tag. ``place``
+    names where it is stored, such as table and row: a ciphertext copied elsewhere is rejected.
     """
 
     def __init__(self, keys: Sequence[bytes]) -> None:
@@ -39,7 +39,7 @@ class SecretCipher:
         return head + nonce + self._keys[self.current_id].encrypt(nonce, secret.encode(), head + place.encode())
 
     def decrypt(self, ciphertext: bytes, *, place: str) -> str:
-        """Raises SecretUnreadable."""
+        """Decrypts the text. Raises SecretUnreadable."""
         head, nonce = ciphertext[:_HEAD], ciphertext[_HEAD : _HEAD + _NONCE_BYTES]
         key = self._keys.get(id_of(ciphertext))
         if key is None:
@@ -52,10 +52,10 @@ class SecretCipher:
 
 
 def key_id(key: bytes) -> bytes:
-    """Names a key and tells nothing of it."""
+    """Identifies a key without revealing it."""
     return hashlib.sha256(b"aes secrets key id\x00" + key).digest()[:_ID_BYTES]
 
 
 def id_of(ciphertext: bytes) -> bytes:
-    """The id of the key that a ciphertext was made with."""
+    """The id of the key that encrypted the ciphertext."""
     return ciphertext[len(_FORM) : _HEAD] if ciphertext[: len(_FORM)] == _FORM else b""

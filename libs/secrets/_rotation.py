@@ -1,4 +1,4 @@
-"""Encrypts stored secrets under the newest key."""
+"""Re-encrypts stored secrets with the newest key."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,22 +25,22 @@ S = TypeVar("S", bound=StoredSecret)
 
 class SecretStore(Protocol[S]):
     async def secrets_not_under(self, key_id: bytes, *, after: str, limit: int) -> Sequence[S]:
-        """Secrets under other keys, in the order of their ids, with ids above ``after``."""
+        """Secrets under other keys with ids above ``after``, ordered by id."""
 
     async def replace_ciphertext(self, old: S, ciphertext: bytes) -> None:
-        """Does nothing when the secret was changed meanwhile."""
+        """Replaces the ciphertext unless the secret has changed meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """``unreadable``: what no key opens, by place, with the reason."""
+    """The result of a rotation. ``unreadable``: secrets that no key decrypts, by place, with the reason."""
 
     changed: int
     unreadable: tuple[tuple[str, SecretUnreadable], ...]
 
 
 async def encrypt_anew(store: SecretStore[S], cipher: SecretCipher) -> Rotation:
-    """Encrypts every secret of the store that is under another key than the newest. May run anywhere at any time."""
+    """Re-encrypts every secret that isn't under the newest key. Safe to run at any time, also concurrently."""
     changed, unreadable, after = 0, [], ""
     while batch := await store.secrets_not_under(cipher.current_id, after=after, limit=_BATCH):
         for secret in batch:

@@ -1,4 +1,4 @@
-"""The setting with the keys."""
+"""The setting with the encryption keys."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ _REMEDY = "make one with: openssl rand -base64 32"
 
 
 class SecretsSettings(BaseSettings):
-    """Mixin of the settings of services that keep secrets of their users."""
+    """Settings mixin for services that store users' secrets."""
 
     model_config = SettingsConfigDict(hide_input_in_errors=True)
 
-    secrets_key: SecretStr = Field(SecretStr(""), validation_alias="AES_SECRETS_KEY")
+    secrets_key: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="AES_SECRETS_KEY",
+        description="Encrypts stored secrets; empty: no webhooks or secrets.",
+    )
 
     @field_validator("secrets_key")
     @classmethod
@@ -27,13 +31,13 @@ class SecretsSettings(BaseSettings):
         return keys
 
     def secret_cipher(self) -> SecretCipher | None:
-        """None without keys."""
+        """Returns None without keys."""
         keys = parse_keys(self.secrets_key.get_secret_value())
         return SecretCipher(keys) if keys else None
 
 
 def parse_keys(text: str) -> list[bytes]:
-    """Keys in base64, of either alphabet, separated by commas. Raises ValueError without repeating any of them."""
+    """Parses base64 keys, standard or URL-safe, separated by commas. The ValueError doesn't reveal any key."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     return [_key(part, number) for number, part in enumerate(parts, start=1)]
 

@@ -1,4 +1,4 @@
-"""The tables with encrypted secrets of users, in the databases of their services."""
+"""The tables with users' encrypted secrets, by service."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,7 +14,10 @@ Connection = psycopg.AsyncConnection[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class SecretTable:
-    """``place``: SQL of the place that a row's ciphertext is bound to. ``what`` names the secrets to people."""
+    """A table of secrets.
+
+    ``place``: SQL for the place that a row's ciphertext is bound to. ``what``: a readable name.
+    """
 
     service: str
     what: str
@@ -23,8 +26,8 @@ class SecretTable:
     condition: LiteralString = "true"
 
     async def count_by_key(self, connection: Connection) -> dict[bytes, int]:
-        """Secrets under each key, by its id."""
-        # The bytes behind the form are the id of the key.
+        """The number of secrets under each key, by the key's id."""
+        # The key's id follows the format byte.
         cursor = await connection.execute(
             f"""SELECT substring(ciphertext FROM 2 FOR 8), count(*) FROM {self.table}
                 WHERE {self.condition} GROUP BY 1"""

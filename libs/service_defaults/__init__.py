@@ -1,4 +1,4 @@
-"""Parts that every service has: settings, logs, health, errors, internal calls, start and stop."""
+"""Shared foundation of every service: settings, logs, health, errors, internal calls, start and stop."""
 
 from libs.service_defaults._command_line import serve
 from libs.service_defaults._release import RELEASE

@@ -18,7 +18,7 @@ from libs.tracing import start as start_tracing
 from libs.tracing import stop as stop_tracing
 
 S = TypeVar("S", bound=ServiceSettings)
-# Objects made, and passes over younger ones, after which the garbage collector passes over those of each age.
+# Python's garbage collection thresholds for the three generations.
 _COLLECTED_AFTER: Final = (2_000, 5, 200)
 
 
@@ -29,10 +29,10 @@ def serve(
     *,
     own_roles: Mapping[str, Callable[[S], Service]] | None = None,
 ) -> None:
-    """Runs a service in the role of its argument; exits with 2 and the names of the variables when settings are wrong.
+    """Runs a service in the role of its argument. Exits with 2 and names the variables if settings are invalid.
 
-    ``own_roles`` are processes that only this service has, each with its own way to be built. What ``build`` registers
-    under such a role runs in ``all`` as well.
+    ``own_roles`` are this service's extra processes, each with its own builder. Whatever ``build`` registers for such a
+    role runs in ``all`` as well.
     """
     builders = own_roles or {}
     parser = argparse.ArgumentParser(prog=f"python -m services.{name}")
@@ -60,12 +60,12 @@ def serve(
 
 
 def _tune_garbage_collection() -> None:
-    """Excludes the objects that imports made from all later collections.
+    """Excludes the imports' objects from all later collections.
 
-    These 160,000 objects live as long as the process, and a pass over them pauses it for a tenth of a second. Passes
-    during the imports would take a quarter of the start, so a service's main module turns them off. Objects of open
-    requests survive passes. With Python's default threshold a pass paused a busy gateway for 160 ms; with a fifth of it
-    passes are more frequent and take 25 ms.
+    These 160,000 objects live as long as the process, and collecting them pauses it for a tenth of a second.
+    Collections during the imports would take a quarter of the startup time, so a service's main module turns them off.
+    Objects of open requests survive collections. With Python's default threshold, a collection paused a busy gateway
+    for 160 ms; with a fifth of it, collections are more frequent and take 25 ms.
     """
     gc.collect()
     gc.freeze()

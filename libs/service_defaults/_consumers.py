@@ -1,4 +1,4 @@
-"""Consumer groups of a service: for its commands, and for each purpose that follows events."""
+"""A service's consumer groups: one for its commands, and one per purpose for events."""
 
 import asyncio
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ Member = ConsumerLoop | BatchConsumer[Any]
 
 
 class Departures:
-    """Takes ended processes of the service out of its Kafka groups; each process does it for those that it is in."""
+    """Removes dead processes of the service from the Kafka groups that this process is in."""
 
     def __init__(self, bus: KafkaBus, presence: Presence) -> None:
         self._groups = bus.groups()
@@ -34,12 +34,12 @@ class Departures:
         presence.on_change(self._woken.set)
 
     def watch(self, group: str) -> None:
-        """Adds a group, named without prefix. It is looked at right away: members may be left from a former process."""
+        """Watches a group, named without prefix. Checks it right away, since a former process may have left members."""
         self._watched.append(group)
         self._woken.set()
 
     async def run(self) -> None:
-        """Looks at the groups now and whenever a process is gone, until cancelled."""
+        """Checks the groups now and whenever a process dies, until cancelled."""
 
         def log(problem: Exception, _attempt: int) -> None:
             _log.info("groups.not_looked_at", problem=str(problem))
@@ -55,9 +55,9 @@ class Departures:
 
 
 class Consumers:
-    """Groups are named ``<service>-<purpose>``; ``routers`` are by purpose.
+    """The group members of a process. Groups are named ``<service>-<purpose>``; ``routers`` are keyed by purpose.
 
-    Each group is a readiness check: it holds once the group has joined.
+    Each group has a readiness check, which passes once the group has joined.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class Consumers:
         self._members: list[Member] = []
 
     def add(self, purpose: str, router: Router, *, after: Hook | None = None, linger: bool = False) -> None:
-        """``after``: waits for what has to be there before the group is joined."""
+        """Registers a router. The group isn't joined before ``after`` returns."""
         self.routers[purpose] = router
         if after is not None:
             self._conditions[self._group(purpose)] = after
@@ -85,11 +85,11 @@ class Consumers:
             self._lingering.add(purpose)
 
     def add_batches(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Hands records of the topics on in batches, in processes of that role."""
+        """Registers a batch handler for the topics, in processes with that role."""
         self._batches[purpose] = (handler, topics, role)
 
     def start(self, *, routers: bool, roles: frozenset[str] | None) -> None:
-        """Joins the groups of the routers, and those of batches that belong to one of the roles, None for all."""
+        """Joins the routers' groups, and the groups of batch handlers with one of the roles. None means all roles."""
         if routers:
             self._members += [self._loop(purpose, router) for purpose, router in self.routers.items() if router.topics]
         self._members += [
@@ -104,7 +104,7 @@ class Consumers:
         self.tasks.append(supervised("consumers.measure", self._measure))
 
     async def stop(self, seconds: float) -> None:
-        """Takes no more messages, and waits for those in work until the time is over."""
+        """Stops fetching and waits up to ``seconds`` for messages in progress."""
         self._stopping.set()
         for member in self._members:
             await member.stop()
@@ -134,7 +134,7 @@ class Consumers:
         return BatchConsumer(self._bus, handler, letters, group=self._group(purpose), topics=topics)
 
     async def _measure(self) -> None:
-        """Measures the lag of the groups every few seconds, until cancelled."""
+        """Measures the groups' lag every few seconds, until cancelled."""
         while True:
             await asyncio.sleep(_MEASURE_SECONDS)
             for member in self._members:

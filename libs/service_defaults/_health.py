@@ -12,11 +12,11 @@ from libs.service_defaults._release import RELEASE
 
 _CHECK_SECONDS: Final = 3.0
 Check = Callable[[], Awaitable[bool | str]]
-"""True when it holds; a text tells what it waits for."""
+"""Returns True if the check passes, or a text that says what it is waiting for."""
 
 
 class Readiness:
-    """Named checks; a service is ready when all of them hold."""
+    """Named checks; a service is ready when all of them pass."""
 
     def __init__(self) -> None:
         self._checks: dict[str, Check] = {}
@@ -41,7 +41,10 @@ class Readiness:
 
 
 def health_routes(service: str, readiness: Readiness) -> APIRouter:
-    """Readiness names the service, since another program may have the port that a caller expects."""
+    """Routes for liveness, readiness and metrics.
+
+    The readiness response names the service, since another program may occupy the expected port.
+    """
     router = APIRouter(include_in_schema=False)
 
     @router.get("/health/live")

@@ -1,4 +1,4 @@
-"""The HTTP server of a service, under the service's own signal handling, with limits on what a connection may cost."""
+"""A service's HTTP server. It leaves signals to the service and limits the cost of a connection."""
 
 import asyncio
 import logging
@@ -23,13 +23,13 @@ _PING_SECONDS: Final = 20.0
 _HEAD_SECONDS: Final = 60.0
 _UNREAD_SECONDS: Final = 60.0
 _UNSENT_BYTES: Final = 128 * 1024
-# Uvicorn logs each connection with its query, where public keys stand.
+# Uvicorn logs each connection with its query string, which may contain a publishable key.
 _log: Final = logging.getLogger("uvicorn.websocket")
 _log.setLevel(logging.WARNING)
 
 
 class ReaderTimer:
-    """Aborts a connection whose client takes nothing of what it is sent: its handler would wait for ever."""
+    """Aborts a connection when the client stops reading, since the handler would wait forever."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, transport: asyncio.Transport, seconds: float) -> None:
         self._loop = loop
@@ -55,7 +55,7 @@ class ReaderTimer:
 
 
 class BoundedWebSocket(WebSocketsSansIOProtocol):
-    """Uvicorn's protocol with a ``ReaderTimer``."""
+    """Uvicorn's WebSocket protocol with a ``ReaderTimer``."""
 
     unread_seconds: float = _UNREAD_SECONDS
 
@@ -81,9 +81,9 @@ class BoundedWebSocket(WebSocketsSansIOProtocol):
 
 
 class HttpServer(uvicorn.Server):
-    """Serves until told to stop; the service handles the signals.
+    """Serves until ``should_exit`` is set; the service handles the signals.
 
-    ``mounts``: applications by the prefix of their paths; ``app`` gets the other requests.
+    ``mounts``: applications by path prefix; ``app`` gets all other requests.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class HttpServer(uvicorn.Server):
                 ws_max_size=_LARGEST_MESSAGE,
                 ws_ping_interval=_PING_SECONDS,
                 ws_ping_timeout=_PING_SECONDS,
-                # Messages are small, and each connection would hold tens of kilobytes for it.
+                # Messages are small, and compression would cost each connection tens of kilobytes.
                 ws_per_message_deflate=False,
                 access_log=False,
                 log_config=None,
                 lifespan="off",
                 server_header=False,
                 date_header=False,
-                # Nothing here asks for the client's address, and the middleware would run on every request.
+                # No code uses the client's address, and the middleware would run on every request.
                 proxy_headers=False,
                 timeout_graceful_shutdown=max(1, int(grace_seconds)),
                 timeout_keep_alive=75,
@@ -123,7 +123,7 @@ class HttpServer(uvicorn.Server):
 
     @property
     def should_exit(self) -> bool:
-        """Set to end the server."""
+        """Set this to end the server."""
         return self._ending.is_set()
 
     @should_exit.setter
@@ -132,31 +132,31 @@ class HttpServer(uvicorn.Server):
             self._ending.set()
 
     async def main_loop(self) -> None:
-        """Stands in for uvicorn's, which wakes ten times a second to look at the flag and renew a date.
+        """Replaces uvicorn's loop, which wakes ten times a second to check the flag and renew a date.
 
-        No setting changes that, and it costs each process 0.1 % of a core, a tenth of what an idle stack takes.
+        No setting changes that. It costs each process 0.1 % of a core, a tenth of an idle stack's use.
         """
         await self.on_tick(0)
         await self._ending.wait()
 
     async def serve_until_told(self) -> None:
-        """Returns when ``should_exit`` is set, or at once when the port is taken."""
+        """Serves until ``should_exit`` is set; returns immediately if the port is taken."""
         try:
             listener = self.config.bind_socket()
             # A child that outlives this process would keep the port.
             listener.set_inheritable(False)
-            # Connections inherit it. By default the system takes megabytes of an answer, and what a slow client has
-            # read of them shows in no buffer for minutes.
+            # Inherited by connections. By default the kernel buffers megabytes of a response, and for minutes no buffer
+            # shows whether a slow client reads.
             listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_BYTES)
             await self.serve(sockets=[listener])
         except SystemExit:
-            # In a task it would end the event loop before anything else could be stopped.
+            # In a task, SystemExit would end the event loop before the other parts are stopped.
             return
 
     def turn_away(self) -> None:
-        """Takes no more connections, and closes idle ones now and the others after their current answer.
+        """Stops accepting connections, closes idle ones now and the others after their current response.
 
-        Callers go to another process, while requests in work here are finished.
+        Callers use another process while this one finishes its requests.
         """
         for server in self.servers:
             server.close()
@@ -177,11 +177,11 @@ def _with_mounts(app: ASGIApp, mounts: Mapping[str, ASGIApp]) -> ASGIApp:
 
 
 class BoundedConnection(HttpToolsProtocol):
-    """Answers a head larger than 64 KiB with 431, and closes a connection whose head takes longer than 60 s.
+    """Answers headers over 64 KiB with 431, and closes a connection that takes over 60 s to send them.
 
-    Uvicorn's protocol has no such limits: anybody, without a key, could fill the memory with one endless header. A
-    connection whose client takes nothing of an answer for 60 s is aborted, since it would stay for ever, and so would
-    its handler. The buffer tells how much is taken, because the server keeps the system's part of it small.
+    Uvicorn has no such limits: anyone could fill the memory with an endless header, without a key. A connection is
+    aborted if its client doesn't read the response for 60 s; otherwise it would stay forever, together with its
+    handler. The write buffer shows whether the client reads, because the server limits the kernel's buffer.
     """
 
     head_seconds: float = _HEAD_SECONDS
@@ -213,11 +213,11 @@ class BoundedConnection(HttpToolsProtocol):
             self._start_head_timer()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002
-        """Stands in for uvicorn's, which answers in plain text."""
+        """Replaces uvicorn's plain text response."""
         self._refuse("400 Bad Request", InvalidRequest("The request is not valid HTTP."))
 
     def _refuse(self, status: str, problem: ServiceError) -> None:
-        """The one shape of errors for what the application never sees."""
+        """Sends the standard error body for requests that never reach the application."""
         correlation_id = new_id()
         body = error_body(problem.info(correlation_id))
         head = (
@@ -244,7 +244,7 @@ class BoundedConnection(HttpToolsProtocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        # A connection that is being closed ends only when its client has taken the rest, too.
+        # A closing connection still needs the timer: it ends only once the client has read the rest.
         if not self.transport.is_closing():
             self.reader_timer.stop()
 

@@ -1,4 +1,4 @@
-"""Starts the parts of a service in order, keeps them running, and stops them within the grace time."""
+"""Starts the parts of a service in order, keeps them running, and stops them within the grace period."""
 
 import asyncio
 import signal
@@ -17,7 +17,7 @@ from libs.service_defaults.settings import ServiceSettings
 _log = structlog.get_logger("service")
 API: Final = "api"
 WORKER: Final = "worker"
-# The share of the grace time after which each phase of a stop has ended. Later phases may use what it leaves.
+# The share of the grace period at which each phase of a stop ends. Later phases may use time that it leaves.
 _CONSUMERS: Final = 0.35
 _HOOKS: Final = 0.75
 _REQUESTS: Final = 0.85
@@ -29,8 +29,8 @@ _CONNECTIONS: Final = 1.0
 class Lifecycle:
     """Runs one service process.
 
-    ``connect`` reaches the servers that the service needs, ``drain`` sends what is recorded, ``close`` ends the
-    connections.
+    ``connect`` opens connections to the servers that the service needs, ``drain`` publishes recorded messages, and
+    ``close`` closes the connections.
     """
 
     def __init__(
@@ -61,34 +61,34 @@ class Lifecycle:
         self._deadlines: _StopDeadlines | None = None
 
     def on_start(self, hook: Hook) -> None:
-        """Runs the hook before anything is consumed, once the database can be reached and is migrated."""
+        """Registers a hook to run before consumers start, once the database is reachable and migrated."""
         self._on_start.append(hook)
 
     def on_stop(self, hook: Hook) -> None:
-        """Runs the hook when the consumers have stopped, while HTTP, database and bus still work.
+        """Registers a hook to run after the consumers have stopped, while HTTP, database and bus still work.
 
-        It is cancelled when ``seconds_to_stop`` are over.
+        The hook is cancelled when ``seconds_to_stop`` runs out.
         """
         self._on_stop.append(hook)
 
     def background(self, name: str, run: Hook, *, role: str | None = WORKER) -> None:
-        """Keeps a coroutine running for as long as the service lives; it is started again when it ends or fails.
+        """Keeps a coroutine running for the life of the service; restarts it when it ends or fails.
 
-        ``role`` is ``api``, ``worker`` or one that only this service has. Processes of other roles leave it out; with
-        ``None`` it runs in all.
+        ``role`` is ``api``, ``worker`` or a role of this service only. Processes with other roles skip it; ``None``
+        runs it in all of them.
         """
         self._background.append((name, run, role))
 
     def mount(self, prefix: str, app: ASGIApp) -> None:
-        """Hands requests below the prefix to that application; no middleware of the service's own sees them."""
+        """Passes requests below the prefix to that application, bypassing the service's own middleware."""
         self._mounts[prefix] = app
 
     def seconds_to_stop(self) -> float:
-        """The time that all hooks of the current stop may still take together."""
+        """The time left in the current stop for all hooks together."""
         return self._deadlines.left(_HOOKS) if self._deadlines is not None else 0.0
 
     def turn_away(self) -> None:
-        """Refuses new requests during a stop; other processes get them, current ones go on."""
+        """Refuses new requests during a stop; running ones continue, and other processes serve the new ones."""
         if self._server is not None and self._server.started:
             self._server.turn_away()
 
@@ -97,7 +97,7 @@ class Lifecycle:
         self.stopping.set()
 
     async def run(self, roles: frozenset[str] | None) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back. None means all roles."""
         settings = self._settings
         self._handle_signals()
         asyncio.get_running_loop().set_exception_handler(log_unretrieved)
@@ -108,7 +108,7 @@ class Lifecycle:
             port=settings.port,
             grace_seconds=settings.shutdown_grace_seconds,
         )
-        # HTTP first: a service that waits for its database is alive, just not ready.
+        # HTTP first: a service that waits for its database is alive but not ready.
         serving = asyncio.create_task(server.serve_until_told(), name="http")
         serving.add_done_callback(lambda _: self.stop())
         tasks: list[asyncio.Task[None]] = []
@@ -140,7 +140,7 @@ class Lifecycle:
     ) -> None:
         _log.info("service.stopping")
         self._deadlines = deadlines = _StopDeadlines(self._settings.shutdown_grace_seconds)
-        # Consumers before HTTP: until the last outcome is recorded, callers that wait for it may ask here.
+        # Consumers before HTTP: until the last outcome is recorded, waiting callers may look it up here.
         await self._consumers.stop(deadlines.left(_CONSUMERS))
         for hook in self._on_stop:
             await deadlines.run("hook", _HOOKS, hook)
@@ -150,7 +150,7 @@ class Lifecycle:
         running = (*tasks, *self._consumers.tasks, serving)
         for task in running:
             task.cancel()
-        # A task that does not end on its cancellation waits for a server that is away; the process ends without it.
+        # A task that ignores its cancellation is waiting for an unreachable server; the process ends without it.
         await deadlines.run("tasks", _TASKS, lambda: asyncio.gather(*running, return_exceptions=True))
         await asyncio.gather(*(deadlines.run("connections", _CONNECTIONS, close) for close in self._close))
         _log.info("service.stopped")
@@ -161,12 +161,12 @@ class Lifecycle:
             try:
                 loop.add_signal_handler(number, self.stop)
             except (RuntimeError, ValueError):
-                # Only the main thread may; in another one the caller of `run` stops the service.
+                # Only the main thread may handle signals; elsewhere, the caller of `run` stops the service.
                 _log.debug("service.signals_left_alone", signal=number)
 
 
 class _StopDeadlines:
-    """``seconds`` from now for the whole stop, so that no phase takes the time of those after it."""
+    """Deadlines of one stop, ``seconds`` from now in total, so that no phase uses up the time of later ones."""
 
     def __init__(self, seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -174,11 +174,11 @@ class _StopDeadlines:
         self._seconds = seconds
 
     def left(self, phase: float) -> float:
-        """Seconds until a phase has to have ended."""
+        """Seconds until a phase must end."""
         return max(0.0, self._began + self._seconds * phase - self._loop.time())
 
     async def run(self, name: str, phase: float, work: Callable[[], Awaitable[object]]) -> None:
-        """Runs the work until its phase ends; failures are logged, since the rest has to be stopped all the same."""
+        """Runs the work until its phase ends. Logs failures, so that the remaining phases still run."""
         try:
             async with asyncio.timeout(self.left(phase)):
                 await work()

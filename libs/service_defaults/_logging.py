@@ -15,7 +15,7 @@ _MOST_MESSAGES: Final = 1000
 
 
 def configure_logging(*, service: str, level: str, form: str) -> None:
-    """Sends this process's logs, also those of libraries, through one renderer (``json`` or ``console``)."""
+    """Renders all logs of this process, including libraries' logs, as ``json`` or for a ``console``."""
     shared: list[structlog.typing.Processor] = [
         structlog.contextvars.merge_contextvars,
         _with_trace,
@@ -34,7 +34,7 @@ def configure_logging(*, service: str, level: str, form: str) -> None:
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
-    # On the handler: a logger's filter does not see what the loggers below it write.
+    # On the handler: a logger's filter doesn't see records of its child loggers.
     throttle = LogThrottle()
     handler.addFilter(lambda record: not record.name.startswith("aiokafka") or throttle.filter(record))
     handler.addFilter(_keep_first_line_of_psycopg)
@@ -72,9 +72,9 @@ def _keep_first_line_of_psycopg(record: logging.LogRecord) -> bool:
 
 
 class LogThrottle(logging.Filter):
-    """Lets the same message through once in ``seconds`` seconds; the next one tells how many were dropped.
+    """Passes the same message once per ``seconds``; the next one reports the number of dropped repeats.
 
-    While the broker is away aiokafka logs more than a hundred lines a second in each process.
+    While the broker is down, aiokafka logs more than a hundred lines a second in each process.
     """
 
     def __init__(self, seconds: float = _THROTTLE_SECONDS, clock: Callable[[], float] = time.monotonic) -> None:

@@ -1,4 +1,4 @@
-"""The release that this process is of; a test holds it to that of ``pyproject.toml``, which images do not contain."""
+"""The release of this process. A test compares it with ``pyproject.toml``, which images don't contain."""
 
 from typing import Final
 

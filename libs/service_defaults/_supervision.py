@@ -17,7 +17,7 @@ Hook = Callable[[], Awaitable[None]]
 
 
 def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None]:
-    """Runs it until cancelled; starts it again when it fails and, unless ``once``, when it ends."""
+    """Runs ``run`` until cancelled; restarts it after a failure and, unless ``once``, when it ends."""
 
     def log(problem: Exception, _attempt: int) -> None:
         if is_outage(problem) or is_bus_outage(problem):
@@ -32,7 +32,7 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            # A library has let the cancellation of a task of its own out, which would end this one without a word.
+            # A library leaked the cancellation of its own task, which would end this one silently.
             raise RuntimeError("cancelled, though nobody has asked for it") from problem
 
     async def supervise() -> None:
@@ -47,8 +47,8 @@ def supervised(name: str, run: Hook, *, once: bool = False) -> asyncio.Task[None
 def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
     """Logs exceptions of tasks that no code awaits.
 
-    The clients of Kafka and HTTP leave lost connections in tasks of their own and report them to their callers as well:
-    these are one line. Others are logged as asyncio does.
+    The Kafka and HTTP clients report a lost connection to their callers and also leave it in an unawaited task. It is
+    logged in one line; other exceptions are logged as asyncio does.
     """
     problem = context.get("exception")
     if isinstance(problem, ConnectionError) or (isinstance(problem, BaseException) and is_bus_outage(problem)):
@@ -58,7 +58,7 @@ def log_unretrieved(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) ->
 
 
 async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
-    """Runs a step of the start until a stop cancels it; returns whether it came to its end."""
+    """Runs a startup step unless a stop cancels it; returns whether the step finished."""
     stepping = asyncio.ensure_future(step)
     stopping = asyncio.create_task(stop.wait())
     try:
@@ -71,5 +71,5 @@ async def unless_stopped(step: Awaitable[None], stop: asyncio.Event) -> bool:
     finally:
         for task in (stepping, stopping):
             task.cancel()
-        # Cleaning up may take a moment; a step that hangs in it is abandoned.
+        # Cleanup may take a moment; a step that hangs in it is abandoned.
         await asyncio.wait({stepping, stopping}, timeout=_CLEAN_UP_SECONDS)

@@ -1,4 +1,4 @@
-"""Renders errors on HTTP: one body for all."""
+"""Renders errors over HTTP: one body format."""
 
 from collections.abc import Awaitable, Callable
 from typing import Any, Final
@@ -19,17 +19,17 @@ _log = structlog.get_logger("http")
 
 STATUSES: Final = {kind: entry.status for kind, entry in ERRORS.items()}
 _KINDS: Final = {status: kind for kind, status in STATUSES.items()}
-# In place of the framework's names of statuses.
+# Replaces the framework's status names.
 _SENTENCES: Final = {404: "There is nothing at this path.", 405: "This path does not take this method."}
 RETRIED: Final = (ErrorKind.RATE_LIMIT, ErrorKind.UNAVAILABLE, ErrorKind.TIMEOUT)
-"""Errors whose answers say when to come back."""
+"""Errors with a Retry-After header."""
 CHALLENGES: Final = 'ApiKey realm="agent-execution-service", Bearer realm="agent-execution-service"'
-"""RFC 9110 wants a 401 to name ways to authenticate. Keys in a header have no registered scheme; this name is usual."""
+"""RFC 9110 requires a 401 to name authentication schemes. Header keys have no registered one; this name is common."""
 _DEFAULT_RETRY_SECONDS: Final = 2
 
 
 def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | None = None) -> Response:
-    """The HTTP response for an error. ``body`` and ``status`` override the defaults."""
+    """Builds the HTTP response for an error. ``body`` and ``status`` override the defaults."""
     headers = {}
     if info.type in RETRIED:
         headers["Retry-After"] = str(info.retry_after or _DEFAULT_RETRY_SECONDS)
@@ -37,20 +37,20 @@ def error_response(info: ErrorInfo, *, body: bytes | None = None, status: int | 
         headers["Retry-After"] = str(info.retry_after)
     if info.type is ErrorKind.AUTHENTICATION:
         headers["WWW-Authenticate"] = CHALLENGES
-    # A terminal wants a line break.
+    # The line break is for terminals.
     content = (error_body(info) if body is None else body) + b"\n"
     return Response(content, status or STATUSES[info.type], headers, media_type="application/json")
 
 
 def error_body(info: ErrorInfo) -> bytes:
-    """``{"error": {...}}`` with the correlation id of the running request, unless the error has one of its own."""
+    """Renders ``{"error": {...}}`` with the request's correlation id, unless the error has its own."""
     body = info.model_copy(update={"correlation_id": info.correlation_id or current_correlation_id()})
     unused = {name for name in ("details", "correlation_id") if getattr(body, name) is None}
     return b'{"error":' + body.model_dump_json(exclude={"retry_after", *unused}).encode() + b"}"
 
 
 def install_error_handlers(app: FastAPI) -> None:
-    """Make every error of an app leave in our shape."""
+    """Makes an application return every error in the standard format."""
     handlers: dict[Any, Callable[[Request, Any], Awaitable[Response]]] = {
         ServiceError: _service_error,
         RequestValidationError: _request_invalid,
@@ -79,7 +79,7 @@ async def _http_exception(_request: Request, problem: HTTPException) -> Response
 
 
 class _Unexpected:
-    """Answers what nobody expected. A handler for ``Exception`` would answer outside of every other middleware."""
+    """Answers unexpected exceptions. An ``Exception`` handler would run outside all other middleware."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

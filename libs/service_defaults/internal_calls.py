@@ -1,4 +1,4 @@
-"""The calling side of calls between services: HTTP on behalf of an identity."""
+"""Calls to other services' internal APIs, on behalf of an identity."""
 
 import asyncio
 import re
@@ -22,16 +22,16 @@ from libs.tracing import current_correlation_id
 
 _SKIPPED_SECONDS: Final = 10.0
 DEADLINE_SECONDS: Final = 5.0
-"""The longest time for a call. A service that asks others before it answers gives them less."""
+"""The longest time for a call. A service that calls others while answering must give them less."""
 _STREAMS: Final = aiohttp.ClientTimeout(total=None, sock_connect=DEADLINE_SECONDS, sock_read=60.0)
 _TOKEN_SECONDS: Final = 120.0
-# Signing costs more than the call itself; half of a token's life is left for the call to arrive.
+# Signing costs more than the call itself; the rest of a token's life is enough for the call to arrive.
 _TOKEN_REUSED_SECONDS: Final = 60.0
 _JSON: Final = "application/json"
 _CONNECTIONS: Final = {"answers": 200, "streams": 300}
-# The process at the other end has ended or was never there; another one may answer.
+# The process at the other end has ended or never started; another one may answer.
 _GONE: Final = (aiohttp.ClientOSError, aiohttp.ServerDisconnectedError, aiohttp.ClientPayloadError)
-# Quoting leaves such names as they are.
+# Quoting leaves these names unchanged.
 _DOTS: Final = re.compile(r"/(\.|%2e){1,2}(?=[/?#]|\Z)", re.IGNORECASE)
 _NOT_FOUND: Final = orjson.dumps(
     {"error": NotFound("There is nothing by this name.").info().model_dump(exclude_none=True)}
@@ -41,24 +41,24 @@ _NOT_FOUND: Final = orjson.dumps(
 class UpstreamAddresses:
     """Orders the addresses of a service for one call.
 
-    Calls go to the processes of a service in turn. A process that did not answer in time comes last for ten seconds;
-    then one call tries it again, and the others as soon as it has answered.
+    Calls rotate among the service's processes. A process that timed out comes last for ten seconds. Then one call tries
+    it again, and the others follow once it has answered.
     """
 
     def __init__(self, addresses: dict[str, str], clock: Callable[[], float] = time.monotonic) -> None:
-        """``addresses``: base URLs by service, separated by commas; empty for a service that is not installed."""
+        """``addresses``: base URLs by service, separated by commas; empty for a service that isn't installed."""
         self.by_service = {name: [one.strip() for one in urls.split(",")] for name, urls in addresses.items() if urls}
         self._clock = clock
         self._skipped_until: dict[str, float] = {}
         self._calls = 0
 
     def in_order(self, upstream: str) -> list[str]:
-        """The addresses to try, best first. Raises ``ServiceUnavailable`` when the service is not installed."""
+        """The addresses to try, best first. Raises ``ServiceUnavailable`` if the service isn't installed."""
         addresses = self.by_service.get(upstream)
         if not addresses:
             raise ServiceUnavailable(f"This installation has no {upstream} service.")
         if len(addresses) == 1:
-            # Several processes may be behind it, so a second try may reach another one.
+            # Several processes may share the address, so a second try may reach another one.
             return addresses * 2
         self._calls += 1
         first = self._calls % len(addresses)
@@ -70,7 +70,7 @@ class UpstreamAddresses:
         return rotated
 
     def skip(self, address: str) -> None:
-        """Notes that the process did not answer in time."""
+        """Records that the process timed out."""
         self._skipped_until[address] = self._clock() + _SKIPPED_SECONDS
 
     def answered(self, address: str) -> None:
@@ -93,7 +93,7 @@ class UpstreamResponse:
 
 @dataclass(frozen=True, slots=True)
 class UpstreamStream:
-    """An answer whose body still streams in. Header names are case-insensitive."""
+    """A response with a streaming body. Header names are case-insensitive."""
 
     status: int
     headers: Mapping[str, str]
@@ -103,10 +103,10 @@ class UpstreamStream:
 class UpstreamClient:
     """Calls the internal APIs of other services, with a token minted on behalf of the caller.
 
-    An address may be several, separated by commas, of the service's processes. A process that cannot be reached, that
-    ends before it has answered, or that does not answer within half of the time left, is followed by the next one.
+    A service may have several addresses, separated by commas. The next one is tried if a process can't be reached, ends
+    before it has answered, or doesn't answer within half of the remaining time.
 
-    A path with ``.`` or ``..`` for a name is answered with 404 here: HTTP clients resolve it to another path.
+    A path with a ``.`` or ``..`` segment returns 404 without a call, since HTTP clients resolve it to another path.
     """
 
     def __init__(self, addresses: dict[str, str], signer: IdentitySigner) -> None:
@@ -132,7 +132,7 @@ class UpstreamClient:
         deadline: float = DEADLINE_SECONDS,
         once: bool = False,
     ) -> UpstreamResponse:
-        """Returns the upstream's response of any status. Raises ``ServiceUnavailable`` when there is none.
+        """Returns the upstream's response of any status. Raises ``ServiceUnavailable`` without a response.
 
         The call must be idempotent unless ``once`` is set: then another process is tried only if connecting to the
         previous one failed. ``deadline`` in seconds, for all attempts.
@@ -156,7 +156,7 @@ class UpstreamClient:
         loop = asyncio.get_running_loop()
         ends = loop.time() + deadline
         unreached = (aiohttp.ClientConnectorError,) if once else _GONE
-        # With a single address a second try may reach the same process, so the first one gets all the time.
+        # With a single address, a retry may reach the same process, so the first attempt gets all the time.
         several = len(set(addresses)) > 1 and not once
         for number, address in enumerate(addresses, start=1):
             left = ends - loop.time()
@@ -179,7 +179,7 @@ class UpstreamClient:
         raise AssertionError("there is no address")
 
     async def _try(self, method: str, url: str, sent: dict[str, Any]) -> UpstreamResponse:
-        # A redirect would carry the token to wherever it leads.
+        # A redirect would send the token to its target.
         async with self._session("answers").request(method, url, allow_redirects=False, **sent) as response:
             content_type = response.headers.get("Content-Type", "")
             return UpstreamResponse(response.status, await response.read(), content_type)
@@ -198,8 +198,8 @@ class UpstreamClient:
     ) -> AsyncIterator[UpstreamStream]:
         """A call with streamed bodies of any length; neither may pause for more than a minute.
 
-        The answer may come before the body is sent to its end. Raises ``ServiceUnavailable``; so do the answer's
-        pieces.
+        The response may start before the request body is complete. The call and the response's pieces raise
+        ``ServiceUnavailable``.
         """
         addresses = self._addresses.in_order(upstream)
         if _DOTS.search(path):
@@ -246,7 +246,7 @@ class UpstreamClient:
         return LookUp(ReplyState.ACCEPTED if response.status == 202 else ReplyState.WAITING)
 
     async def payload(self, upstream: str, path: str, company_id: str) -> bytes:
-        """A payload too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
+        """Loads a payload that is too large for the bus (the ``fetch`` of a ``PayloadReader``)."""
         response = await self.get(upstream, path, _service(company_id))
         if response.status != 200:
             raise ServiceUnavailable(f"The {upstream} service returned status {response.status} for a payload.")
@@ -265,7 +265,7 @@ class UpstreamClient:
         now = time.time()
         made, token = self._tokens.get(identity, (0.0, ""))
         if now - made > _TOKEN_REUSED_SECONDS:
-            # Identities come and go with keys. Dropping all is cheap: each token is minted again at its next use.
+            # Identities come and go with keys. Dropping all tokens is cheap: each one is minted again on its next use.
             if len(self._tokens) > 10_000:
                 self._tokens.clear()
             token = self._signer.sign(identity, expires_at=now + _TOKEN_SECONDS)
@@ -273,10 +273,10 @@ class UpstreamClient:
         return token
 
     def _session(self, purpose: str) -> aiohttp.ClientSession:
-        """Each purpose has its own connections: stalled uploads may take all, and short calls still get through."""
+        """Each purpose has its own connections, so that stalled uploads can't block short calls."""
         if purpose not in self._sessions:
-            # Not in the constructor: aiohttp ties a session to the running loop. Bodies are handed on as they came,
-            # compressed ones as well, with the headers that describe them.
+            # Created lazily, since aiohttp ties a session to the running loop. Without decompression, bodies pass
+            # through unchanged with the headers that describe them.
             connector = aiohttp.TCPConnector(limit=_CONNECTIONS[purpose])
             self._sessions[purpose] = aiohttp.ClientSession(connector=connector, auto_decompress=False)
         return self._sessions[purpose]
@@ -287,17 +287,17 @@ def _service(company_id: str) -> Identity:
 
 
 def checked(answer: UpstreamResponse) -> bytes:
-    """The body of a good answer; raises the error of a bad one."""
+    """Returns the body of a successful response; raises the error of any other."""
     if answer.status < 400:
         return answer.body
     raise refusal(answer.status, answer.body)
 
 
 def refusal(status: int, body: bytes, *, judges_caller: bool = False) -> ServiceError:
-    """The error of a bad answer.
+    """Converts an error response to an exception.
 
-    An upstream that refuses the service's own token is misconfigured, so the caller gets a 5xx. With
-    ``judges_caller`` it refuses the caller's own credentials.
+    An upstream that rejects the service's own token is misconfigured, so the caller gets a 5xx. With ``judges_caller``,
+    the upstream checks the caller's credentials, and its 401 is passed on.
     """
     if status != 401 or judges_caller:
         try:
@@ -314,7 +314,7 @@ async def _first_reached(
         try:
             return await begin(address)
         except aiohttp.ClientConnectorError:
-            # Nothing of the body has been taken yet.
+            # No part of the body has been sent yet.
             continue
     return await begin(addresses[-1])
 
@@ -334,7 +334,7 @@ async def _pieces(response: aiohttp.ClientResponse, upstream: str) -> AsyncItera
 
 @contextmanager
 def _named(upstream: str) -> Iterator[None]:
-    """Raises failures of the client as ``ServiceUnavailable``."""
+    """Converts the client's failures to ``ServiceUnavailable``."""
     try:
         yield
     except (aiohttp.ClientError, TimeoutError, OSError) as problem:

@@ -1,4 +1,4 @@
-"""The answering side of calls between services: the caller's identity, and look-ups of commands and events."""
+"""The server side of internal calls: the caller's identity, and lookups of commands and events."""
 
 from collections.abc import Iterable
 from typing import Annotated, Final
@@ -20,7 +20,7 @@ FAILURES_PATH: Final = "/internal/failures"
 
 
 async def caller(request: Request) -> Identity:
-    """The identity in the token of an internal call (a FastAPI dependency). Raises ``AuthenticationFailed``."""
+    """A FastAPI dependency that returns the identity in an internal call's token. Raises ``AuthenticationFailed``."""
     token = request.headers.get("Authorization", "")
     if not token.startswith(BEARER):
         raise AuthenticationFailed("An internal call needs a service token.")
@@ -32,16 +32,16 @@ Caller = Annotated[Identity, Depends(caller)]
 Limit = Annotated[int, Query(ge=1, le=200)]
 Offset = Annotated[int, Query(ge=0, le=2**31)]
 Cursor = Annotated[str | None, Query(max_length=1000)]
-"""``next`` of the page before."""
+"""``next`` of the previous page."""
 
 
 def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRouter:
-    """Look-ups that every service answers about its own commands and events."""
+    """Routes by which every service reports on its own commands and events."""
     router = APIRouter(include_in_schema=False)
 
     @router.get(COMMANDS_PATH + "/{command_id}")
     async def command(command_id: str, identity: Caller) -> Response:
-        """200 with the recorded outcome, 202 while it is under way, 404 when it was never accepted."""
+        """200 with the recorded outcome, 202 while the command is running, 404 if it was never accepted."""
         outcome = await outbox.outcome(command_id)
         known = (
             await commands.knows(command_id, identity.company_id)
@@ -61,7 +61,7 @@ def bus_routes(commands: CommandRouter, outbox: Outbox, *, source: str) -> APIRo
 
     @router.get(FAILURES_PATH)
     async def failures(identity: Caller, correlation_id: str | None = None, limit: Limit = 50) -> Response:
-        """Internal errors that events of this service have reported, with their causes, newest first."""
+        """Internal errors reported in this service's events, with their causes, newest first."""
         if not identity.allows(Scope.INSTALLATION_READ):
             raise PermissionDenied("The credential lacks the scope installation:read.")
         return Response(orjson.dumps(await outbox.failures(correlation_id, limit)), media_type="application/json")
@@ -77,7 +77,7 @@ def _state(outcome: OutboxMessage | None, source: str) -> Response:
 
 
 def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
-    """The amounts that the caller's company has stored in a service, by the names of limits."""
+    """The route for the amounts that the caller's company has stored in a service, by the names of limits."""
     router = APIRouter(include_in_schema=False)
 
     @router.get("/internal/amounts")
@@ -88,12 +88,12 @@ def amounts_routes(amounts: CompanyAmounts) -> APIRouter:
 
 
 def encode_event(envelope: Envelope, payload: bytes) -> bytes:
-    """An event as the body of an answer: its headers as one JSON line, then the payload."""
+    """Encodes an event as a response body: its headers as one JSON line, then the payload."""
     return orjson.dumps(envelope.attributes()) + b"\n" + payload
 
 
 def encode_events(events: Iterable[Received]) -> bytes:
-    """Several events: two lines each, as JSON that this service made has no line breaks."""
+    """Encodes several events in two lines each; JSON from this service has no line breaks."""
     return b"\n".join(encode_event(event.envelope, event.payload) for event in events)
 
 

@@ -1,4 +1,4 @@
-"""Every HTTP request has a correlation id, and is counted, timed and traced by the template of its route."""
+"""Gives every HTTP request a correlation id; counts, times and traces requests by route template."""
 
 from functools import cache
 from time import perf_counter, time_ns
@@ -18,7 +18,7 @@ from libs.tracing import bind_correlation_id, current_correlation_id
 
 HEADER: Final = "X-Correlation-ID"
 SILENT: Final[TelemetryConfig] = {"tracing": False, "metrics": False, "logs": False}
-"""For FastAPI, which would measure and trace by itself what is observed here."""
+"""Turns off FastAPI's own metrics and traces, which would duplicate these."""
 _REQUESTS: Final = Counter(
     "aes_http_requests_total",
     "Requests answered, by status class.",
@@ -32,7 +32,7 @@ _SECONDS: Final = Histogram(
 )
 _RAW_HEADER: Final = HEADER.lower().encode()
 _CLIENT_CLOSED: Final = 499
-"""The status of requests whose caller closed the connection first, as nginx counts them."""
+"""The status of requests whose caller disconnected first, as in nginx."""
 _SPAN: Final = "aes.span"
 _BEGAN: Final = "aes.began"
 _METHODS: Final = frozenset({"DELETE", "GET", "HEAD", "OPTIONS", "PATCH", "POST", "PUT"})
@@ -40,10 +40,10 @@ _UNOBSERVED: Final = ("/health/", "/metrics")
 
 
 class ObservedRequests:
-    """Middleware: takes ``X-Correlation-ID`` or makes one, binds it to the logs and answers with it; measures, traces.
+    """Middleware: adopts or creates ``X-Correlation-ID``, binds it to the logs and returns it; measures and traces.
 
-    Probes and Prometheus itself are not measured. ``public``: the caller's trace is linked, not continued, and the
-    span begins with ``begin_span``.
+    Probes and Prometheus scrapes aren't measured. With ``public``, the caller's trace is linked rather than continued,
+    and ``begin_span`` starts the span.
     """
 
     def __init__(self, app: ASGIApp, service: str, *, public: bool = False) -> None:
@@ -103,13 +103,13 @@ async def _refuse(scope: Scope, receive: Receive, send: Send) -> None:
 
 @cache
 def _series(service: str, method: str, route: str, status_class: int) -> tuple[Counter, Histogram]:
-    """``route`` is a template such as ``/sessions/{session_id}/``, never a path. Class 0: not answered at all."""
+    """``route`` is a template such as ``/sessions/{session_id}/``, never a path. Class 0: no response."""
     status = f"{status_class}xx" if status_class else "none"
     return _REQUESTS.labels(service, method, route, status), _SECONDS.labels(service, method, route)
 
 
 def begin_span(scope: Scope) -> None:
-    """Begin the span of a public request, once its correlation id is final: the trace id follows from that."""
+    """Starts the span of a public request once its correlation id is final, since the trace id derives from it."""
     if not tracing.is_on():
         return
     correlation_id = current_correlation_id()
@@ -124,7 +124,7 @@ def begin_span(scope: Scope) -> None:
 
 
 def _end_span(scope: Scope, route: str, status: int) -> None:
-    """Ends the span of a request. Its path and query are left out, since they may hold private names."""
+    """Ends the span of a request. Omits path and query, which may contain private names."""
     if not tracing.is_on():
         return
     if _SPAN not in scope:

@@ -1,4 +1,4 @@
-"""Loops of periodic work, which run until they are cancelled."""
+"""Loops for periodic work."""
 
 import asyncio
 import contextlib
@@ -9,14 +9,14 @@ _BACKOFF: Final = 1.25
 
 
 async def repeat(action: Callable[[], Awaitable[object]], seconds: float) -> None:
-    """Runs ``action`` with that pause in between, until cancelled."""
+    """Runs ``action`` with a pause of ``seconds`` between runs, until cancelled."""
     while True:
         await action()
         await asyncio.sleep(seconds)
 
 
 async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyncio.Event, seconds: float) -> None:
-    """Runs ``action`` now, whenever it is ``woken``, and ``seconds`` after it ran last, until cancelled."""
+    """Runs ``action`` now, when ``woken`` is set, and ``seconds`` after its last run, until cancelled."""
     while True:
         woken.clear()
         await action()
@@ -28,9 +28,9 @@ async def repeat_when_woken(action: Callable[[], Awaitable[object]], woken: asyn
 async def repeat_while_busy(
     action: Callable[[], Awaitable[int]], idle_seconds: float, *, longest: float = 0.0, full: int = 1
 ) -> None:
-    """Runs ``action``, which returns how much it did, with a pause when that was less than ``full``; until cancelled.
+    """Runs ``action``, which returns the amount of work done, until cancelled. Pauses if that was less than ``full``.
 
-    While there is nothing to do, the pauses grow from ``idle_seconds`` to ``longest``.
+    Without work, the pauses grow from ``idle_seconds`` to ``longest``.
     """
     pause = idle_seconds
     while True:

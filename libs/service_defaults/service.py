@@ -1,4 +1,4 @@
-"""The parts of a service, wired: database, bus, HTTP API, lifecycle."""
+"""A service's parts, wired together: database, bus, HTTP API and lifecycle."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -61,10 +61,9 @@ _DATABASE_WAITING: Final = Gauge(
 
 
 class AwaitedSchema:
-    """Waits for migrations that another process carries out.
+    """Waits for another process to run the migrations.
 
-    A database ahead of the program is as good: migrations only add, and an older release goes on while a newer one is
-    rolled out.
+    A database ahead of this release is fine: migrations only add, and an older release keeps running during a rollout.
     """
 
     def __init__(self, service: str, migrations: Path) -> None:
@@ -74,11 +73,11 @@ class AwaitedSchema:
 
     @property
     def problem(self) -> str:
-        """The reason for waiting; empty when there is none."""
+        """The reason for waiting; empty if there is none."""
         return BEHIND if self._behind else ""
 
     async def wait(self, url: str) -> None:
-        """Returns once the database has this release's newest revision; raises IncompatibleSchema, and outages."""
+        """Returns once the database has this release's newest revision. Raises IncompatibleSchema, and outages."""
         while not await asyncio.to_thread(is_migrated, url, self._migrations):
             if not self._behind:
                 _log.warning("database.behind", problem=BEHIND, remedy=f"python -m services.{self._service} migrate")
@@ -92,9 +91,9 @@ class AwaitedSchema:
 class Service:
     """One service with its own data.
 
-    ``commands`` carries out what comes in on ``<name>-commands``, ``outbox`` records and publishes on
-    ``<name>-events``, ``follow`` reacts to other services' events, ``http`` answers reads. Role ``api`` runs HTTP
-    and deletes old rows, ``worker`` the consumers; the outbox, health and metrics are served in all.
+    ``commands`` executes messages from ``<name>-commands``, and ``outbox`` records and publishes on ``<name>-events``.
+    ``follow`` reacts to other services' events, and ``http`` serves reads. Role ``api`` runs HTTP and deletes old rows,
+    ``worker`` the consumers. The outbox, health and metrics run in every role.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class Service:
             connect=self._connect,
             worker=worker,
             drain=self.relay.drain,
-            # The others take over what this process has as soon as it is no longer present.
+            # The others reclaim this process's work as soon as its lock is released.
             close=(self.calls.stop, self.producer.stop, self.database.close, self._leave),
         )
         self.on_start, self.on_stop = self.lifecycle.on_start, self.lifecycle.on_stop
@@ -158,47 +157,47 @@ class Service:
         self._measure_stores()
 
     def follow(self, purpose: str, *, linger: bool = False) -> EventRouter:
-        """A router for other services' events, in a group of its own named ``<service>-<purpose>``.
+        """A router for other services' events, with its own group ``<service>-<purpose>``.
 
-        ``linger``: events may come up to half a second later. For busy topics of which few events are of interest.
+        ``linger``: events may arrive up to half a second later. Use it for busy topics with few relevant events.
         """
         router = EventRouter(self.outbox, self.payloads, consumer=purpose)
         self.consumers.add(purpose, router, linger=linger)
         return router
 
     def store_events(self, purpose: str, handler: BatchHandler[Any], topics: Sequence[str], *, role: str) -> None:
-        """Hands events to ``handler`` in batches, in the order of publishing, in processes of that role.
+        """Passes events to ``handler`` in batches, by publication time, in processes with that role.
 
-        They are a group of their own named ``<service>-<purpose>``.
+        The batches have their own group ``<service>-<purpose>``.
         """
         self.consumers.add_batches(purpose, handler, topics, role=role)
 
     def expire(self, *expiries: Expiry, entities: Sequence[EntityTable]) -> None:
-        """Deletes old rows, those about ended entities after the days of the settings.
+        """Deletes old rows; rows about ended entities go after the configured days.
 
-        ``entities``: the tables of all subjects of events whose numbers have to be kept.
+        ``entities``: all tables of event subjects, whose event numbers must be retained.
         """
         for expiry in expiries:
             self.retention.add(expiry, self.settings.tombstone_days)
         self.retention.know(*entities)
 
     def count_amounts(self, amounts: CompanyAmounts) -> None:
-        """Tells what companies have stored, and adds up the changes of it."""
+        """Exposes the amounts that companies have stored, and folds their changes."""
         self.http.include_router(amounts_routes(amounts))
         self.background("amounts.fold", amounts.run, role=API)
 
     def reclaim(self, holders: Holders, seconds: float, *, role: str = WORKER) -> None:
-        """Requeues the work of ended processes as soon as one is gone, and also checks every ``seconds``."""
+        """Requeues the work of dead processes as soon as one dies, and also checks every ``seconds``."""
         woken, work = asyncio.Event(), ReclaimWork(holders, self.presence.gone)
         self.presence.on_change(woken.set)
         self.background("work.reclaim", lambda: repeat_when_woken(work, woken, seconds), role=role)
 
     def count_waiting(self, waiting: Callable[[], int]) -> None:
-        """Adds work that waits for the database before it asks for a connection to the measurement of what waits."""
+        """Adds work that isn't yet waiting for a connection to the metric of waiting database work."""
         self._waits_for_database.append(waiting)
 
     async def run(self, roles: frozenset[str] | None = None) -> None:
-        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back; None means all roles."""
+        """Serves until SIGTERM, SIGINT or ``stop``, then finishes work or hands it back. None means all roles."""
         await self.lifecycle.run(roles)
 
     def _http_app(self) -> FastAPI:
@@ -224,7 +223,7 @@ class Service:
         await self._schema.wait(url)
 
     async def _attend(self) -> None:
-        """Shows that this process lives before it takes anything on."""
+        """Takes this process's liveness lock before it accepts work."""
         self._attending = supervised("presence", self.presence.run, once=True)
         held = asyncio.create_task(self.presence.held.wait())
         await asyncio.wait({self._attending, held}, timeout=_PRESENT_SECONDS, return_when=asyncio.FIRST_COMPLETED)

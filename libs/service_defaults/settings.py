@@ -12,34 +12,76 @@ _SHORTEST_KEY: Final = 32
 
 
 class ServiceSettings(KafkaSettings):
-    """Settings of the whole installation come from ``AES_…``, a service's own from ``AES_<SERVICE>_…``.
+    """Installation-wide settings come from ``AES_…``, a service's own from ``AES_<SERVICE>_…``.
 
     A subclass sets the latter as ``env_prefix``.
     """
 
     model_config = SettingsConfigDict(extra="ignore", populate_by_name=True)
 
-    topic_prefix: str = Field("", validation_alias="AES_TOPIC_PREFIX")
-    signing_key: SecretStr = Field(validation_alias="AES_SIGNING_KEY", min_length=_SHORTEST_KEY)
-    accepted_signing_keys: SecretStr = Field(SecretStr(""), validation_alias="AES_SIGNING_KEYS_ACCEPTED")
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field("INFO", validation_alias="AES_LOG_LEVEL")
-    log_format: Literal["json", "console"] = Field("json", validation_alias="AES_LOG_FORMAT")
-    auto_migrate: bool = Field(False, validation_alias="AES_AUTO_MIGRATE")
-    database_prepared_statements: bool = Field(True, validation_alias="AES_DATABASE_PREPARED_STATEMENTS")
-    gateway_url: str = Field("", validation_alias="AES_GATEWAY_URL")
-    registry_url: str = Field("", validation_alias="AES_REGISTRY_URL")
-    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL")
-    ingestion_url: str = Field("", validation_alias="AES_INGESTION_URL")
-    artifacts_url: str = Field("", validation_alias="AES_ARTIFACTS_URL")
-    timeline_url: str = Field("", validation_alias="AES_TIMELINE_URL")
+    topic_prefix: str = Field(
+        "",
+        validation_alias="AES_TOPIC_PREFIX",
+        description="Prefix of topics and consumer groups, so installations can share a cluster.",
+    )
+    signing_key: SecretStr = Field(
+        validation_alias="AES_SIGNING_KEY",
+        min_length=_SHORTEST_KEY,
+        description="Secret of at least 32 characters, the same everywhere: signs identities.",
+    )
+    accepted_signing_keys: SecretStr = Field(
+        SecretStr(""),
+        validation_alias="AES_SIGNING_KEYS_ACCEPTED",
+        description="More signing keys that are accepted but not used, separated by commas.",
+    )
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        "INFO", validation_alias="AES_LOG_LEVEL", description="`DEBUG`, `INFO`, `WARNING` or `ERROR`."
+    )
+    log_format: Literal["json", "console"] = Field(
+        "json",
+        validation_alias="AES_LOG_FORMAT",
+        description="`json`, or `console` for people (default in the embedded stack).",
+    )
+    auto_migrate: bool = Field(
+        False,
+        validation_alias="AES_AUTO_MIGRATE",
+        description="Migrate the service's database at startup, under a lock.",
+    )
+    database_prepared_statements: bool = Field(
+        True,
+        validation_alias="AES_DATABASE_PREPARED_STATEMENTS",
+        description="Set `false` behind a transaction pooler.",
+    )
+    gateway_url: str = Field(
+        "", validation_alias="AES_GATEWAY_URL", description="Address of the gateway's internal API."
+    )
+    registry_url: str = Field(
+        "", validation_alias="AES_REGISTRY_URL", description="Address of the registry; empty: not installed."
+    )
+    runtime_url: str = Field("", validation_alias="AES_RUNTIME_URL", description="Address of the runtime.")
+    ingestion_url: str = Field(
+        "", validation_alias="AES_INGESTION_URL", description="Address of ingestion; empty: no knowledge bases."
+    )
+    artifacts_url: str = Field(
+        "", validation_alias="AES_ARTIFACTS_URL", description="Address of artifacts; empty: no artifacts."
+    )
+    timeline_url: str = Field(
+        "",
+        validation_alias="AES_TIMELINE_URL",
+        description="Address of the timeline; empty: no timeline, usage and webhooks.",
+    )
 
-    database_url: SecretStr
-    database_pool_size: int = Field(10, ge=2, le=200)
-    host: str = "127.0.0.1"
-    port: int = Field(0, ge=0, le=65535)
-    tombstone_days: int = Field(35, ge=9, le=3650)
-    """Longer than commands and events are kept anywhere: what is redelivered still meets the tombstone."""
-    shutdown_grace_seconds: float = Field(10.0, gt=0, le=600)
+    database_url: SecretStr = Field(description="PostgreSQL as a libpq URL. Each service has its own database.")
+    database_pool_size: int = Field(10, ge=2, le=200, description="Maximum connections of one process.")
+    host: str = Field("127.0.0.1", description="Interface that the HTTP API listens on.")
+    port: int = Field(0, ge=0, le=65535, description="Port of the HTTP API; 0: any free one.")
+    tombstone_days: int = Field(
+        35, ge=9, le=3650, description="How long deletions are remembered; at least 9 and `AES_TIMELINE_DAYS`."
+    )
+    """Longer than any retention of commands and events, so that a redelivery still finds the tombstone."""
+    shutdown_grace_seconds: float = Field(
+        10.0, gt=0, le=600, description="Time to stop after SIGTERM, three quarters of it for running work."
+    )
 
     @field_validator("log_level", mode="before")
     @classmethod
@@ -56,11 +98,11 @@ class ServiceSettings(KafkaSettings):
         return keys
 
     def signing_keys(self) -> tuple[str, ...]:
-        """The first one signs; signatures by any of them are accepted."""
+        """The first key signs; signatures by any key are accepted."""
         return (self.signing_key.get_secret_value(), *_separated(self.accepted_signing_keys))
 
     def addresses(self) -> dict[str, str]:
-        """Base URLs of the internal APIs by service; empty for one that is not installed."""
+        """Base URLs of the internal APIs by service; empty for a service that isn't installed."""
         return {
             "gateway": self.gateway_url,
             "registry": self.registry_url,

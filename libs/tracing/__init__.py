@@ -1,4 +1,4 @@
-"""Correlation ids, and spans on OpenTelemetry: one trace for everything under a correlation id, over all services."""
+"""Correlation ids and OpenTelemetry spans: one trace per correlation id, across all services."""
 
 from libs.tracing._spans import (
     NOTHING,

@@ -1,4 +1,4 @@
-"""Spans of OpenTelemetry's SDK, sent over OTLP/HTTP."""
+"""OpenTelemetry SDK spans, exported over OTLP/HTTP."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ _next_trace_id: ContextVar[int | None] = ContextVar("next_trace_id", default=Non
 
 
 class _CorrelationIds(RandomIdGenerator):
-    """Takes the trace id from a variable: the SDK asks for one without saying for which span."""
+    """Reads the trace id from a variable, since the SDK doesn't say which span it is for."""
 
     def generate_trace_id(self) -> int:
         return _next_trace_id.get() or super().generate_trace_id()
@@ -38,7 +38,7 @@ class _CorrelationIds(RandomIdGenerator):
 
 
 class ExportingTracer:
-    """Its provider is not the global one: libraries that trace by themselves would record contents."""
+    """A tracer with a private provider. With a global one, libraries with built-in tracing would record contents."""
 
     def __init__(self, service: str, environ: Mapping[str, str]) -> None:
         resource = Resource.create(
@@ -48,7 +48,7 @@ class ExportingTracer:
                 "service.instance.id": f"{socket.gethostname()}-{os.getpid()}",
             }
         )
-        # Collector, batches and sampling: OTEL_EXPORTER_OTLP_…, OTEL_BSP_… and OTEL_TRACES_SAMPLER.
+        # Collector, batching and sampling: OTEL_EXPORTER_OTLP_…, OTEL_BSP_… and OTEL_TRACES_SAMPLER.
         self._provider = TracerProvider(resource=resource, id_generator=_CorrelationIds(), shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
         self._tracer = self._provider.get_tracer("aes")
@@ -103,14 +103,14 @@ class ExportingTracer:
         return trace.format_span_id(current.span_id) if current.is_valid else None
 
     def stop(self) -> None:
-        # The exporter tries for up to half a minute when the collector is away; the process is to end before.
+        # The exporter retries for up to half a minute without its collector; the process must end sooner.
         shutdown = Thread(target=self._provider.shutdown, daemon=True)
         shutdown.start()
         shutdown.join(_STOP_SECONDS)
 
 
 class _RecordingSpan(Span):
-    """The current span from its creation on."""
+    """A span that is current from its creation."""
 
     def __init__(self, span: trace.Span) -> None:
         super().__init__(span.get_span_context())
@@ -148,11 +148,11 @@ def _current() -> SpanContext:
 
 
 def _resumed_correlation() -> str | None:
-    """The correlation id that this task has resumed, as long as no span runs in it."""
+    """The correlation id that this task has resumed, until a span starts in it."""
     found = get_value(_CORRELATION)
     return found if isinstance(found, str) and not _current().is_valid else None
 
 
 def _span_context(traceparent: str) -> SpanContext:
-    """The span that a W3C header names; an invalid context when the header is malformed."""
+    """Parses the span in a W3C header; returns an invalid context if the header is malformed."""
     return trace.get_current_span(_PROPAGATOR.extract({"traceparent": traceparent}, Context())).get_span_context()

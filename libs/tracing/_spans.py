@@ -1,4 +1,4 @@
-"""Correlation ids and spans. While tracing is off a span costs one check of a variable, a tenth of the API's no-op."""
+"""Correlation ids and spans. Without tracing, a span costs one variable check, a tenth of OpenTelemetry's no-op."""
 
 import os
 from collections.abc import Mapping
@@ -19,17 +19,17 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_E
 
 
 class Span(NonRecordingSpan):
-    """A piece of work, from its creation to ``end`` or to the end of its ``with`` block. This one records nothing.
+    """A piece of work, from its creation to ``end`` or the end of its ``with`` block. This class records nothing.
 
-    Spans made meanwhile in the same task, and in tasks begun there, are its children. An exception that passes
-    through a ``with`` block is recorded by its type.
+    Spans created meanwhile in the same task, or in tasks started there, are its children. A ``with`` block records an
+    exception's type.
     """
 
     def set(self, key: str, value: Value | None) -> None:
-        """Sets an attribute: ids, names and numbers, never contents. ``None`` is left out."""
+        """Sets an attribute: ids, names and numbers, never contents. ``None`` is skipped."""
 
     def fail(self, problem: str) -> None:
-        """Marks the work as failed; ``problem`` is the kind of error, since a message may quote contents."""
+        """Marks the work as failed. ``problem`` is the kind of error, since a message may quote contents."""
 
     def __enter__(self) -> Self:
         return self
@@ -40,12 +40,12 @@ _tracer: "ExportingTracer | None" = None
 
 
 def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
-    """Switches tracing on if the standard variables name a collector; returns whether they do."""
+    """Turns tracing on if the standard variables name a collector; returns whether it is on."""
     global _tracer
     wanted = any(environ.get(name) for name in _ENDPOINTS) and environ.get("OTEL_TRACES_EXPORTER") != "none"
     if not wanted or environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return False
-    # Imported late: the SDK takes a quarter of a second, and memory.
+    # Imported late: the SDK costs a quarter of a second, and memory.
     from libs.tracing._exporting import ExportingTracer
 
     _tracer = ExportingTracer(service, environ)
@@ -53,7 +53,7 @@ def start(service: str, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def stop() -> None:
-    """Sends the remaining spans and switches tracing off. Blocks for up to two seconds when the collector is away."""
+    """Sends the remaining spans and turns tracing off. Blocks for up to two seconds if the collector is down."""
     global _tracer
     tracer, _tracer = _tracer, None
     if tracer is not None:
@@ -70,10 +70,10 @@ def span(
     link: str | None = None,
     began: int | None = None,
 ) -> Span:
-    """Begins a span below ``parent`` (a ``traceparent``), or below the current span.
+    """Starts a span below ``parent`` (a ``traceparent``), or below the current span.
 
-    With a ``correlation_id`` it is in that trace: a parent of another trace is linked, not continued. ``link`` is
-    only ever linked. ``began``: nanoseconds since 1970, for work that began earlier.
+    A ``correlation_id`` sets the span's trace; a parent in another trace is then linked rather than continued. ``link``
+    is always just linked. ``began``: Unix nanoseconds, for work that started earlier.
     """
     if _tracer is None:
         return NOTHING
@@ -81,18 +81,18 @@ def span(
 
 
 def is_on() -> bool:
-    """Whether spans are recorded, for what is only computed for them."""
+    """Whether spans are recorded. Check it before computing values only for spans."""
     return _tracer is not None
 
 
 def resume(parent: str | None, correlation_id: str) -> None:
-    """Puts the following spans of this task below ``parent``, in the trace of the correlation id."""
+    """Makes later spans of this task children of ``parent``, in the trace of the correlation id."""
     if _tracer is not None:
         _tracer.resume(parent, correlation_id)
 
 
 def current_traceparent() -> str | None:
-    """The W3C header of the current span; None while tracing is off."""
+    """The W3C header of the current span; None without tracing."""
     return None if _tracer is None else _tracer.traceparent()
 
 
@@ -103,12 +103,12 @@ def span_id() -> str | None:
 
 @lru_cache(maxsize=4096)
 def trace_id_of(correlation_id: str) -> str:
-    """32 hexadecimal digits: the first half of the SHA-256, so that the correlation id alone leads to the trace."""
+    """The first half of the SHA-256 in 32 hexadecimal digits, so that the trace can be found by correlation id."""
     return sha256(correlation_id.encode()).hexdigest()[:32]
 
 
 def _bound_by_structlog(name: str) -> ContextVar[Any]:
-    # Asking structlog for one value copies all variables of the context; its tokens name the variable itself.
+    # Reading one value through structlog copies all context variables; its tokens contain the variable itself.
     return copy_context().run(structlog.contextvars.bind_contextvars, **{name: ""})[name].var
 
 
@@ -116,11 +116,11 @@ _correlation_id: Final = _bound_by_structlog("correlation_id")
 
 
 def current_correlation_id() -> str | None:
-    """The correlation id bound to the current request or message, which its logs have, too."""
+    """The correlation id of the current request or message, as in its logs."""
     value = _correlation_id.get(None)
     return value if isinstance(value, str) else None
 
 
 def bind_correlation_id(correlation_id: str) -> None:
-    """Binds another correlation id from here on, for example one in the body."""
+    """Binds another correlation id from here on, for example one from the body."""
     _correlation_id.set(correlation_id)

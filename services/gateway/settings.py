@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Self
 from urllib.parse import urlsplit
 
-from pydantic import SecretStr, field_validator, model_validator
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import SettingsConfigDict
 
 from libs.contracts.origins import canonical_origin
@@ -15,18 +15,16 @@ from libs.service_defaults import ServiceSettings
 
 
 class GatewaySettings(SecretsSettings, QuotaSettings, ServiceSettings):
-    """``cors_origins``: origins, separated by commas, whose pages may read answers without a public key.
-
-    ``replica_urls``: further processes whose health operators see, as ``service=URL``, separated by commas.
-    ``operator_kafka_username`` and its password: Kafka's user for what operators do; else the gateway's own.
-    """
-
     model_config = SettingsConfigDict(env_prefix="AES_GATEWAY_")
 
-    cors_origins: str = ""
-    replica_urls: str = ""
-    operator_kafka_username: str = ""
-    operator_kafka_password: SecretStr = SecretStr("")
+    cors_origins: str = Field("", description="Origins, separated by commas, whose pages may read every response.")
+    replica_urls: str = Field(
+        "", description="More processes whose health is shown, as `service=URL`, separated by commas."
+    )
+    operator_kafka_username: str = Field(
+        "", description="Kafka user for lag and dead letters; empty: the gateway's own."
+    )
+    operator_kafka_password: SecretStr = Field(SecretStr(""), description="Password of that user; secret.")
 
     @field_validator("cors_origins")
     @classmethod

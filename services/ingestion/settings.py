@@ -5,7 +5,7 @@ from typing import Self
 from pydantic import Field, SecretStr, model_validator
 from pydantic_settings import SettingsConfigDict
 
-from libs.contracts.api.knowledge import Engine
+from libs.contracts.resources.knowledge_bases import Engine
 from libs.quotas import QuotaSettings
 from libs.service_defaults import ServiceSettings
 
@@ -13,31 +13,44 @@ from libs.service_defaults import ServiceSettings
 class IngestionSettings(QuotaSettings, ServiceSettings):
     model_config = SettingsConfigDict(env_prefix="AES_INGESTION_", extra="ignore", populate_by_name=True)
 
-    objects_url: SecretStr
-    max_upload_bytes: int = Field(52_428_800, ge=1)
-    max_files_per_upload: int = Field(100, ge=1, le=1000)
+    objects_url: SecretStr = Field(description="Where files are stored.")
+    max_upload_bytes: int = Field(52_428_800, ge=1, description="Largest accepted file.")
+    max_files_per_upload: int = Field(100, ge=1, le=1000, description="Most files per upload.")
 
-    processing_engine: Engine = "pgvector"
-    weaviate_url: str = ""
-    """URL of the REST API, e.g. ``http://weaviate:8080``; empty without Weaviate."""
-    weaviate_grpc_port: int = Field(50051, ge=1, le=65535)
-    weaviate_api_key: SecretStr = SecretStr("")
-    index_grace_seconds: float = Field(60.0, ge=0)
+    processing_engine: Engine = Field(
+        "pgvector", description="Default engine of knowledge bases: `pgvector` or `weaviate`."
+    )
+    weaviate_url: str = Field("", description="Address of Weaviate's REST API; empty: not offered.")
+    weaviate_grpc_port: int = Field(50051, ge=1, le=65535, description="Port of Weaviate's gRPC API, on the same host.")
+    weaviate_api_key: SecretStr = Field(SecretStr(""), description="Weaviate's API key, if it requires one.")
+    index_grace_seconds: float = Field(60.0, ge=0, description="How long running searches can use a replaced index.")
 
-    embedding_batch_size: int = Field(128, ge=1, le=2048)
-    """Most texts in a request to an embedding server."""
+    embedding_batch_size: int = Field(
+        128, ge=1, le=2048, description="Most texts per embedding request; halved when the server rejects it."
+    )
 
-    streams_port: int = Field(0, ge=0, le=65535)
-    streams_batches: int = Field(2, ge=1, le=16)
-    parse_ahead: bool = True
-    parsing_processes: int = Field(2, ge=1, le=64)
-    parsing_timeout_seconds: float = Field(60.0, gt=0)
-    """Wall time for a part of a file."""
-    parsing_file_seconds: float = Field(3600.0, gt=0)
-    parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2)
-    lease_seconds: float = Field(20.0, ge=1)
-    reconcile_seconds: float = Field(30.0, ge=1)
-    watchdog_seconds: float = Field(120.0, ge=10)
+    streams_port: int = Field(
+        0, ge=0, le=65535, description="Port for health and metrics of `streams`; 0: any free one."
+    )
+    streams_batches: int = Field(
+        2, ge=1, le=16, description="Concurrent batches (up to 32 files) of a company per worker, plus one for others."
+    )
+    parse_ahead: bool = Field(True, description="Whether idle workers parse files that no knowledge base uses yet.")
+    parsing_processes: int = Field(
+        2, ge=1, le=64, description="Parsing processes of a company per worker, plus one for others."
+    )
+    parsing_timeout_seconds: float = Field(
+        60.0, gt=0, description="Limit for a part of a file; below `AES_INGESTION_WATCHDOG_SECONDS`."
+    )
+    parsing_file_seconds: float = Field(3600.0, gt=0, description="Limit for a whole file.")
+    parsing_memory_bytes: int = Field(1_073_741_824, ge=128 * 1024**2, description="Memory limit for reading one file.")
+    lease_seconds: float = Field(20.0, ge=1, description="How long a worker may be silent before others take its work.")
+    reconcile_seconds: float = Field(
+        30.0, ge=1, description="How often unclaimed work is announced and engines' indexes are checked."
+    )
+    watchdog_seconds: float = Field(
+        120.0, ge=10, description="A worker exits when work waits and nothing moves this long."
+    )
 
     @model_validator(mode="after")
     def _check_watchdog(self) -> Self:

@@ -15,7 +15,7 @@ from services.gateway.entrypoints.ag_ui.application import PREFIX as AG_UI
 from services.gateway.entrypoints.door.routes import PREFIX as API
 from services.gateway.entrypoints.mcp.application import PREFIX as MCP
 from services.gateway.entrypoints.openai.conventions import PREFIX as OPENAI
-from tests.contract.test_configuration_reference import variables
+from tools.reference.configuration import settings_of_services
 
 ROOT = Path(__file__).parents[2]
 ROOMS = ("clients", "deploy", "docs", "examples", "libs", "services", "tests")
@@ -34,7 +34,10 @@ OTHER_PORTS = {
     "8201": "the example toolset",
     "9555": "the example receiver of webhooks",
 }
-PORTS_OF_A_PAGE = {ROOT / "examples" / "widget" / "README.md": ("8000",)}
+PORTS_OF_A_PAGE = {
+    ROOT / "examples" / "widget" / "README.md": ("8000",),
+    ROOT / "docs" / "tutorials" / "chat-product.md": ("8000",),
+}
 # Its paths stand under an address of their own.
 OF_OPENAI = ROOT / "docs" / "how-to" / "openai.md"
 # Paths of the example toolset, and of every process beside those of the public API.
@@ -91,7 +94,11 @@ def documented_paths(text: str) -> Iterator[tuple[str, str]]:
 
 @functools.cache
 def read_variables() -> frozenset[str]:
-    found = {variable for _, variable, _ in variables()}
+    found = {
+        str(field.validation_alias or f"{settings.model_config['env_prefix']}{name}".upper())
+        for settings in settings_of_services()
+        for name, field in settings.model_fields.items()
+    }
     # The embedded stack makes the names of its ports.
     found |= {"AES_POSTGRES_PORT", "AES_KAFKA_PORT"}
     sources = [

@@ -12,7 +12,7 @@ from tests.support.gateway import gateway
 
 BASELINE = orjson.loads((Path(__file__).parent / "public_api" / "baseline.json").read_bytes())
 # An array, what agents can be built from, sums over a time, and the characters of a text.
-NO_LISTS = {"list_agents", "list_models", "list_tools", "get_usage", "read_file_text"}
+NO_LISTS = {"agents.list", "models.list", "tools.list", "usage.get", "files.text"}
 LISTS = {
     name: operation
     for name, operation in BASELINE["operations"].items()

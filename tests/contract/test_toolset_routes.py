@@ -7,9 +7,9 @@ import httpx
 import pytest
 from fastapi import FastAPI
 
-from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, LeftOutTool, TryToolCall
 from libs.contracts.errors import NotFound, ValidationFailed
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, LeftOutTool, TryToolCall
 from libs.service_defaults import UpstreamResponse
 from libs.service_defaults.errors import install_error_handlers
 from libs.service_defaults.internal_routes import caller

@@ -7,9 +7,9 @@ from typing import Any
 import orjson
 from aiokafka import AIOKafkaProducer
 
-from libs.contracts.events.registry import AgentDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.agents import AgentDeleted
 from libs.contracts.timestamps import now_text
 from libs.eventing import KafkaConnection
 

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import Artifact, ArtifactText, Sheet
 from services.runtime.domain.conversation import Citation
 
 _STRATEGIES = {

@@ -17,10 +17,10 @@ from pydantic import SecretStr
 
 from libs.blobs import original_key
 from libs.contracts.errors import NotFound
-from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Command, Envelope, Event
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.contracts.topics import INGESTION_COMMANDS
 from libs.eventing import IdentitySigner
 from libs.eventing.bus import Record

@@ -14,7 +14,7 @@ from typing import Any
 
 from libs.blobs import Blobs, CollectBlobs, Inspection, UploadKey, release, repeated
 from libs.blobs.schema import create_blob_tables
-from libs.contracts.api.file_types import type_of
+from libs.contracts.file_types import type_of
 from libs.contracts.identifiers import new_id
 from libs.objects import Entry, ObjectStore, Written, one_piece, open_store
 from libs.persistence import Connection, Database

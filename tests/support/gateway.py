@@ -9,12 +9,11 @@ from typing import Any, Protocol
 import httpx
 import orjson
 
-from libs.contracts.api.sessions import Turn, WatchedTurn
 from libs.contracts.errors import ErrorInfo, ErrorKind, ServiceUnavailable
-from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Envelope, Event, Received, public_name
+from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone, Turn, WatchedTurn
 from libs.contracts.timestamps import now_text
 from libs.eventing import LookUp, Replies, ReplyState
 from libs.quotas import CompanyLimits

@@ -5,10 +5,10 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import quota_exceeded
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from services.gateway.domain.accounts import ALL_SCOPES, ApiKey, KeyOwner, new_secret
 from services.gateway.domain.connections import Connection, ConnectionOwner
 from services.gateway.domain.idempotency import IdempotencyRecord, IdempotentRequest, KeyReused, Write

@@ -7,20 +7,22 @@ from typing import Any
 from fastapi import Request
 from pydantic_settings import SettingsConfigDict
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.api.sessions import Reply, Turn, Usage, WatchedTurn
-from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ExecuteTurn
 from libs.contracts.errors import NotFound
-from libs.contracts.events.registry import AgentUpdated
-from libs.contracts.events.runtime import (
+from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.resources.agents import Agent, AgentUpdated
+from libs.contracts.resources.sessions import CreateSession, DeleteSession, SessionCreated, SessionDeleted
+from libs.contracts.resources.turns import (
+    CancelTurn,
     CancelTurnAccepted,
-    SessionCreated,
-    SessionDeleted,
+    ExecuteTurn,
+    Reply,
+    Turn,
     TurnCancelled,
     TurnCompleted,
     TurnStarted,
+    Usage,
+    WatchedTurn,
 )
-from libs.contracts.messages import CommandContext, MessageContext
 from libs.contracts.timestamps import now_text
 from libs.eventing import Transaction
 from libs.service_defaults import Caller, Service, ServiceSettings

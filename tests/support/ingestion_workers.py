@@ -14,8 +14,8 @@ from typing import Any, Final
 import orjson
 import psycopg
 
-from libs.contracts.commands.ingestion import CreateKnowledgeBase, IngestKnowledgeBase
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase, IngestKnowledgeBase
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine
 from tests.support.waiting import until
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 
-from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from libs.objects import ObjectStore
 from libs.service_defaults import Service
 from services.ingestion.adapters.chunking.cut import cut

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import TypeVar
 
-from libs.contracts.api.pages import Page
+from libs.contracts.pages import Page
 
 Item = TypeVar("Item")
 

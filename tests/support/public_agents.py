@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from libs.contracts.api.agents import Agent
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.agents import Agent
 from services.gateway.domain.connections import PUBLIC_SCOPES, Connection, new_connection_key
 from tests.support.gateway import Gateway
 

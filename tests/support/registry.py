@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from libs.contracts.api.agents import CreateAgentBody
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.messages import Command, Envelope
+from libs.contracts.pages import Page
+from libs.contracts.resources.agents import CreateAgentBody
 from libs.contracts.timestamps import format_time
 from libs.eventing import IdentitySigner
 from services.registry.domain.agent import StoredAgent, StoredVersion, new_agent

@@ -13,18 +13,13 @@ import orjson
 from psycopg import AsyncConnection
 from pydantic import SecretStr
 
-from libs.contracts.commands.runtime import (
-    CancelTurn,
-    CreateSession,
-    DeleteSession,
-    ExecuteTurn,
-    ForkSession,
-    ResolveAction,
-)
 from libs.contracts.errors import StoreUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandRejected, Envelope, Event, envelope_from, event_models
+from libs.contracts.resources.actions import ResolveAction
+from libs.contracts.resources.sessions import CreateSession, DeleteSession, ForkSession
+from libs.contracts.resources.turns import CancelTurn, ExecuteTurn
 from libs.contracts.timestamps import format_time
 from libs.eventing import CommandRouter, IdentitySigner, Outbox, Relay
 from libs.eventing.bus import Record

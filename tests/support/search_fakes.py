@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from libs.contracts.api.knowledge import ChunkingStrategy, SearchFilters
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SearchFilters
 from services.ingestion.domain.embedding import EmbeddingRefused, Vectors
 from services.ingestion.domain.engines import (
     EVERY_FILE,

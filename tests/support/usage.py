@@ -5,7 +5,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
-from libs.contracts.api.usage import UsageGroup
+from libs.contracts.resources.usage import UsageGroup
 from services.timeline.domain.usage import TurnUsage, UsagePage, UsageSpan, UsageSum
 
 NOTHING = UsageSum(

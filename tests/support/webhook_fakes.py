@@ -5,11 +5,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import WebhookStatus
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
+from libs.contracts.resources.webhooks import WebhookStatus
 from libs.secrets import SecretCipher, id_of
 from services.timeline.domain.deliveries import (
     Answer,

@@ -10,20 +10,21 @@ from typing import Any
 
 from standardwebhooks import Webhook as Verifier
 
-from libs.contracts.api.webhooks import WebhookStatus, secret_place
-from libs.contracts.commands.timeline import (
+from libs.contracts.errors import error_from
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, CommandRejected, Event
+from libs.contracts.resources.webhooks import (
     CreateWebhook,
     Redeliver,
     RotateWebhookSecret,
     SealedSecret,
     SendTestEvent,
     UpdateWebhook,
+    WebhookDeliveryRequested,
+    WebhookStatus,
+    secret_place,
 )
-from libs.contracts.errors import error_from
-from libs.contracts.events.timeline import WebhookDeliveryRequested
-from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, CommandRejected, Event
 from libs.fairness import FairSemaphore
 from libs.secrets import SecretCipher
 from services.timeline.domain.deliveries import Delivery, DeliveryStatus

@@ -1,6 +1,6 @@
 /**
- * Who is signed in, and requests to the public API with the credential of the tab. The key lives in the
- * session storage of the studio's tabs: it survives a reload and ends with the last of them. A new tab asks those that are open.
+ * The signed-in session, and requests to the public API with its credential. The key lives in the session storage of the
+ * studio's tabs: it survives a reload and disappears with the last tab. A new tab asks the open ones for it.
  */
 import { Store } from "../store.js";
 import { ApiError, randomKey, requestsTo, sleep } from "./requests.js";
@@ -13,14 +13,14 @@ const tabs = new BroadcastChannel(STORED);
 
 export const ROOT = "/api/v1";
 
-// Without the credential of the tab, which is not there yet.
+// Requests before sign-in, without a credential.
 const anonymous = requestsTo(ROOT);
 
-/** `state` is `out`, `checking`, `resuming` or `in`; `problem` says why somebody is out. */
+/** `state` is `out`, `checking`, `resuming` or `in`; `problem` says why the tab is signed out. */
 export const session = new Store({ state: "out", me: null, problem: "" });
 
 let stored = readStored();
-// The question to the other tabs, until it is answered or this tab has a session of its own.
+// The open request to the other tabs; null once answered, or once this tab has its own session.
 let asked = null;
 
 function readStored() {
@@ -48,9 +48,9 @@ export function allows(scope) {
 
 /** Signs in with an API key. */
 export async function signIn(key, keyId = null) {
-  // A header could not carry it.
+  // An HTTP header cannot carry such a key.
   const isKey = /^[!-~]+$/.test(key);
-  session.set({ state: isKey ? "checking" : "out", me: null, problem: isKey ? "" : "The API key is not valid." });
+  session.set({ state: isKey ? "checking" : "out", me: null, problem: isKey ? "" : "Invalid API key." });
   if (isKey) await enter({ key, keyId }, whoIs);
 }
 
@@ -61,7 +61,7 @@ function whoIs({ key }) {
 async function enter(given, ask) {
   try {
     const me = await ask(given);
-    // What somebody of another company was writing in this tab is not for this one.
+    // Drafts written for another company must not appear here.
     if ((sessionStorage.getItem(COMPANY) ?? me.company_id) !== me.company_id) sessionStorage.clear();
     sessionStorage.setItem(COMPANY, me.company_id);
     keep(given);
@@ -74,18 +74,18 @@ async function enter(given, ask) {
 
 function sentenceOf(problem) {
   if (problem.status !== 401 || problem.message.includes("not valid")) return problem.message;
-  return `This key is not valid any more. ${problem.message}`;
+  return `This key is no longer valid. ${problem.message}`;
 }
 
 /**
- * Signs in with the token of a link, once: the token makes a key of this tab's own, under an idempotency key that is
- * used up by it.
+ * Signs in with a link's token, which works once: it creates a key for this tab under an idempotency key derived from
+ * the token.
  */
 async function signInByLink(token) {
   session.set({ state: "checking", me: null, problem: "" });
   const expiresAt = new Date(Date.now() + LINK_KEY_HOURS * 3_600_000).toISOString();
   try {
-    // Named one by one: a key that is made without naming scopes gets none of the installation's.
+    // Name each scope: a key created without scopes gets none of the installation's.
     const { scopes } = await anonymous.get("/me/", {}, { headers: { authorization: `Bearer ${token}` } });
     const wanted = { name: "Studio, signed in by link", scopes, expires_at: expiresAt };
     const made = await anonymous.write("POST", "/api-keys/", wanted, {
@@ -93,26 +93,26 @@ async function signInByLink(token) {
     });
     await signIn(made.secret, made.id);
   } catch (problem) {
-    // 422: the repeat asks for a later end of the key, so that its body is another one.
+    // 422: the same idempotency key with another expiry, so another body.
     const used = problem.status === 409 || problem.status === 422;
     const old = problem.status === 401;
-    const again = "Print a new one with ./aes up, or sign in with a key.";
-    const why = used ? `This link has been used already. ${again}` : old ? `This link is not valid any more. ${again}` : problem.message;
+    const again = "Run ./aes up to print a new one, or sign in with a key.";
+    const why = used ? `This link has already been used. ${again}` : old ? `This link is no longer valid. ${again}` : problem.message;
     session.set({ state: "out", me: null, problem: why });
   }
 }
 
-/** Takes up what the tab knows: a link's token in the fragment, or the key from before a reload. */
+/** Resumes the tab's session: from a link's token in the fragment, or from the stored key. */
 export async function resume() {
   const token = new URLSearchParams(location.hash.slice(1)).get("token");
   if (token) {
-    // Out of the address bar and the history before anything else happens.
+    // First remove the token from the address bar and the history.
     history.replaceState(null, "", location.pathname + location.search);
     await signInByLink(token);
   } else if (session.value.state !== "in") {
     session.set({ ...session.value, state: "resuming" });
     const given = stored ?? (await askTabs());
-    // A link may have been opened in this tab meanwhile.
+    // A link may have been opened in this tab in the meantime.
     if (session.value.state !== "resuming") return;
     if (!given) {
       session.set({ ...session.value, state: "out" });
@@ -122,13 +122,13 @@ export async function resume() {
   }
 }
 
-/** Signs in with what a tab knew before: that the service is away or busy is no reason to ask for the key again. */
+/** Signs in with a stored credential. While the service is unreachable or busy it retries instead of asking for the key again. */
 async function takeUp(given) {
   session.set({ ...session.value, state: "resuming" });
   await enter(given, () => persist(() => whoIs(given)));
 }
 
-/** What another tab is signed in with; null where none answers in time. */
+/** The credential of another tab; null if none answers in time. */
 function askTabs() {
   return new Promise((resolve) => {
     asked = { id: randomKey(), resolve };
@@ -137,7 +137,7 @@ function askTabs() {
   });
 }
 
-/** Takes what another tab answered, also when its answer comes late and the sign-in form is shown already. */
+/** Uses another tab's answer, even one that arrives after the sign-in form appeared. */
 function answered(given) {
   const { resolve } = asked;
   asked = null;
@@ -154,7 +154,7 @@ tabs.addEventListener("message", ({ data }) => {
   session.set({ state: "out", me: null, problem: "You were signed out in another tab." });
 });
 
-/** Ends the session, in each tab that has it; a key that a link made ends with it. What was being written outlasts an end that nobody asked for. */
+/** Ends the session in every tab and revokes a key created by a link. Drafts survive unless the person signed out. */
 export async function signOut(problem = "") {
   const ended = stored;
   keep(null);
@@ -166,15 +166,15 @@ export async function signOut(problem = "") {
   }
 }
 
-/** Ends the session when an answer says that its key is no key any more; the first of such answers tells why. */
+/** Ends the session after a 401; the first one supplies the reason. */
 export function endWith(problem) {
-  if (problem.status === 401 && session.value.state === "in") signOut(`You were signed out: the key is not valid any more. ${problem.message}`);
+  if (problem.status === 401 && session.value.state === "in") signOut(`You were signed out: the key is no longer valid. ${problem.message}`);
 }
 
 const FIRST_PAUSE_MS = 500;
 const LONGEST_PAUSE_MS = 8_000;
 
-/** What waits for a connection, so that the frame can say so. */
+/** Tracks requests and streams that wait for a connection, so that the frame can say so. */
 export const waitingStreams = new Store(new Set());
 
 export function setWaiting(stream, waits) {
@@ -186,8 +186,8 @@ export function setWaiting(stream, waits) {
 }
 
 /**
- * Repeats a read, or a write that is safe to repeat, while the service cannot be reached. Resolves as `attempt` does; rejects
- * with what will not pass, and after `attempts` of them.
+ * Retries a read or an idempotent write while the service is unreachable. Resolves as `attempt` does; rejects with an
+ * error that is not transient, or after `attempts` attempts.
  */
 export async function persist(attempt, { signal, attempts = Infinity } = {}) {
   const waiting = {};
@@ -211,14 +211,14 @@ const ANSWER_MS = 60_000;
 export const { send, get, write } = requestsTo(ROOT, { headers: credential, refused: endWith });
 export { ApiError, randomKey } from "./requests.js";
 
-/** Gets what is there, as soon as the service can be reached. */
+/** Reads a resource, retrying while the service is unreachable. */
 export function read(path, query, { signal }) {
   return persist(() => get(path, query, { signal: AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS)]) }), { signal });
 }
 
 const SECONDS = 600;
 
-/** Hands a file to the browser as a download. */
+/** Offers a file to the browser as a download. */
 export async function download(path, name, query = {}) {
   const response = await send("GET", path, { query, signal: AbortSignal.timeout(SECONDS * 1000) });
   const address = URL.createObjectURL(await response.blob());
@@ -226,12 +226,12 @@ export async function download(path, name, query = {}) {
   setTimeout(() => URL.revokeObjectURL(address), 60_000);
 }
 
-/** The first `most` bytes as text, and whether there are more. */
+/** Reads the first `most` bytes as text, and whether more follow. */
 export async function readText(path, most, { query = {}, signal } = {}) {
   const response = await send("GET", path, { query, headers: { range: `bytes=0-${most - 1}` }, signal });
   const bytes = new Uint8Array(await response.arrayBuffer());
   const whole = Number(response.headers.get("content-range")?.split("/")[1] ?? bytes.length);
-  // A cut may go through a letter; so many bytes at the end are dropped.
+  // The cut may split a character; drop its bytes.
   const text = new TextDecoder().decode(bytes.subarray(0, most), { stream: whole > bytes.length });
   return { text, isWhole: whole <= bytes.length };
 }

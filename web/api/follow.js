@@ -1,13 +1,13 @@
-/** Streams of the tab: while one waits for a connection, the frame says so; the end of its key ends the session. */
+/** Streams of the tab. While one reconnects, the frame says so; a rejected key ends the session. */
 import { allows, endWith, send, setWaiting } from "./client.js";
 import { beginning, followBy } from "./requests.js";
 
 const LONGEST_AWAY_MS = 180_000;
 
-/** Follows a stream, as `followBy` does, while the tab is seen. */
+/** Follows a stream like `followBy`, while the tab is visible. */
 export async function follow({ signal, open, ...options }) {
   const place = beginning();
-  // What begins something is to arrive, whoever looks.
+  // A stream that starts a turn must run even in a hidden tab.
   const mayEnd = () => (open(place.lastId).method ?? "GET") === "GET";
   try {
     return await whileSeen((inSight) => followBy(send, { ...options, open, place, onWaiting: setWaiting, signal: inSight }), signal, { mayEnd });
@@ -18,8 +18,8 @@ export async function follow({ signal, open, ...options }) {
 }
 
 /**
- * Follows the timeline after a position, or from now on. Resolves to true after minutes out of sight or without a connection:
- * there may be more of what came meanwhile than of what is shown, so that who follows reads anew.
+ * Follows the timeline from a position, or from now on. Resolves to true after minutes in the background or without a
+ * connection: so much may have happened that the caller should read everything again.
  */
 export function followEvents(query, { after, longestMs = LONGEST_AWAY_MS, ...options }) {
   const open = (lastId) => ({ path: "/events/", query: lastId === null ? { ...query, after } : query });
@@ -29,8 +29,8 @@ export function followEvents(query, { after, longestMs = LONGEST_AWAY_MS, ...opt
 const AWAY_MS = 5_000;
 
 /**
- * Runs `run(signal)`, ends it when the tab has been out of sight for a while and `mayEnd()`, and runs it again when the
- * tab is seen. Resolves as the last run does.
+ * Runs `run(signal)`, aborts it once the tab has been hidden for a while and `mayEnd()` allows it, and runs it again when
+ * the tab is visible. Resolves with the result of the last run.
  */
 export async function whileSeen(run, signal, { awayMs = AWAY_MS, mayEnd = () => true } = {}) {
   while (!signal.aborted) {
@@ -66,7 +66,7 @@ function watch(awayMs, mayEnd) {
   return { away: stop.signal, end };
 }
 
-/** Resolves when the tab is in sight, or the signal aborts. */
+/** Resolves when the tab is visible or the signal aborts. */
 function seen(signal) {
   const done = new AbortController();
   return new Promise((resolve) => {
@@ -109,10 +109,10 @@ async function read(signal) {
   };
   const onEvent = ({ data: { type } }) => void tell(type.split(".")[0]);
   try {
-    // After a long absence nobody knows what has changed.
+    // After a long absence anything may have changed.
     while (await followEvents({ type: TYPES }, { signal, onEvent })) tell();
   } catch (problem) {
-    // Lists stay as they were read; whoever comes next tries again.
+    // Lists stay as they were read; the next caller tries again.
     console.info("Changes made elsewhere are not shown.", problem.message);
     if (reading?.signal === signal) reading = null;
   }

@@ -1,6 +1,6 @@
-/** Requests to the public API, and streams that go on after a lost connection, whoever makes them. */
+/** Requests to the public API, and streams that resume after a lost connection. */
 const SECONDS = 130;
-// What the gateway takes in one request; the services behind it have limits of their own.
+// The gateway's limit for one request; services behind it have their own.
 const MOST_FILE_BYTES = 256 * 1024 * 1024;
 // The service sends a comment after 15 s without an event.
 const SILENCE_MS = 40_000;
@@ -8,8 +8,8 @@ const FIRST_PAUSE_MS = 400;
 const LONGEST_PAUSE_MS = 8_000;
 
 /**
- * `{send, get, write}` for an API at `root`. `headers` and `query` are functions: what every request has. `refused` is
- * told of each answer that says no, before it is raised.
+ * `{send, get, write}` for an API at `root`. `headers` and `query` are functions that return what every request carries.
+ * `refused` is called with each error response before it is thrown.
  */
 export function requestsTo(root, { headers: common = () => ({}), query: always = () => ({}), refused = () => {} } = {}) {
   const urlOf = (path, query = {}) => {
@@ -21,7 +21,7 @@ export function requestsTo(root, { headers: common = () => ({}), query: always =
     return root + path + (text ? `?${text}` : "");
   };
 
-  /** Sends a request; returns the response of a success. Raises `ApiError` or `Unreachable`. */
+  /** Sends a request and returns a successful response. Throws `ApiError` or `Unreachable`. */
   const send = async (method, path, { query, body, headers = {}, signal } = {}) => {
     const isPlain = body === undefined || typeof body === "string" || body instanceof FormData;
     let response;
@@ -45,7 +45,7 @@ export function requestsTo(root, { headers: common = () => ({}), query: always =
 
   const get = async (path, query, options = {}) => bodyOf(await send("GET", path, { query, ...options }));
 
-  /** Every write has a key of its own, so that repeating it after a lost answer is safe. */
+  /** Every write has its own idempotency key, so that it can be retried after a lost response. */
   const write = async (method, path, body, { headers = {}, ...options } = {}) => {
     const again = { body, headers: { "idempotency-key": randomKey(), ...headers }, ...options };
     const attempt = async () => bodyOf(await send(method, path, again));
@@ -60,12 +60,12 @@ export function requestsTo(root, { headers: common = () => ({}), query: always =
   return { send, get, write };
 }
 
-/** `crypto.randomUUID` is there only where the page came over TLS or from this machine. */
+/** `crypto.randomUUID` exists only in secure contexts: over TLS or on localhost. */
 export function randomKey() {
   return [...crypto.getRandomValues(new Uint8Array(20))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 }
 
-/** An answer that says no, in the API's words. */
+/** An error response, in the API's words. */
 export class ApiError extends Error {
   constructor(status, { type = "internal_error", message = "", details = null, correlation_id = null } = {}, retryAfter = null) {
     super(sentenceOf(message) || `The service answered ${status}.`);
@@ -76,26 +76,26 @@ export class ApiError extends Error {
     this.retryAfter = retryAfter;
   }
 
-  /** Whether the same request may succeed soon; a budget that is used up stays so for hours. */
+  /** Whether the same request may succeed soon. A used-up budget stays used up for hours. */
   get passes() {
     return (this.status === 429 && this.type !== "budget_exceeded") || this.status >= 502;
   }
 }
 
-/** Raises `ApiError` for a file that no installation takes: it would have to be sent to be told so. */
+/** Throws `ApiError` for a file over the limit of every installation, before it is sent. */
 export function checkSize({ size }) {
   if (size > MOST_FILE_BYTES) throw new ApiError(413, { type: "request_too_large", message: "It is larger than 256 MB." });
 }
 
-/** The API's words begin with a small letter; names of fields and types stay as they are. */
+/** Capitalises the API's messages, except names of fields and types. */
 function sentenceOf(message) {
   return /^[a-z]+[ ,]/.test(message) ? message[0].toUpperCase() + message.slice(1) : message;
 }
 
-/** The service cannot be reached at all. */
+/** The service could not be reached. */
 export class Unreachable extends Error {
   constructor(cause) {
-    super("The service cannot be reached.", { cause });
+    super("Couldn't reach the service.", { cause });
   }
 
   get passes() {
@@ -103,7 +103,7 @@ export class Unreachable extends Error {
   }
 }
 
-/** Reads the answer of a success. Raises `Unreachable` when its connection breaks meanwhile. */
+/** Reads a successful response. Throws `Unreachable` when the connection breaks. */
 async function bodyOf(response) {
   try {
     return response.status === 204 ? null : await response.json();
@@ -113,7 +113,7 @@ async function bodyOf(response) {
   }
 }
 
-/** Reads an answer's error; one that is not the API's, such as a proxy's page, is told by its status. */
+/** Reads an error response. One that the API did not write, such as a proxy's page, is described by its status. */
 async function errorOf(response) {
   const retryAfter = Number(response.headers.get("retry-after")) || null;
   try {
@@ -123,7 +123,7 @@ async function errorOf(response) {
   }
 }
 
-/** Waits, until the signal aborts at the longest. */
+/** Waits for some time, or until the signal aborts. */
 export function sleep(milliseconds, signal) {
   return new Promise((resolve) => {
     const timer = setTimeout(resolve, milliseconds);
@@ -134,10 +134,10 @@ export function sleep(milliseconds, signal) {
 /**
  * Follows a stream until it ends, the caller aborts or the service refuses.
  *
- * `open(lastId)` names the request that `send` makes: `{method, path, query?, body?, headers?}`. `onEvent({id, event,
- * data})` gets each event once; it returns true for the last one. `onWaiting(stream, waits)` is told when the stream
- * waits for a connection. `place` says up to where the stream was read, and until when, for who follows it once more.
- * Resolves when the stream has ended, to true when nothing was heard of it for more than `longestMs`; rejects with the refusal.
+ * `open(lastId)` returns the request: `{method, path, query?, body?, headers?}`. `onEvent({id, event, data})` gets each
+ * event once and returns true for the last one. `onWaiting(stream, waits)` reports when the stream loses its connection
+ * and when it is back. `place` holds the last event's id and time, so that a later call can resume there.
+ * Resolves at the end of the stream, or to true after `longestMs` without a sign of life; rejects with the refusal.
  */
 export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiting = () => {}, signal, longestMs = Infinity, place = beginning() }) {
   const stream = {};
@@ -173,7 +173,7 @@ export async function followBy(send, { open, onEvent, onOpen = () => {}, onWaiti
   }
 }
 
-/** The place of a stream that was not read yet. */
+/** The start of a stream. */
 export function beginning() {
   return { lastId: null, heardAt: Date.now() };
 }
@@ -187,7 +187,7 @@ function mayPass(problem) {
   return problem instanceof Unreachable || (problem instanceof ApiError && problem.passes);
 }
 
-/** One connection. It is given up when nothing came for longer than the service is ever silent. */
+/** One connection, closed after a silence longer than the service ever keeps. */
 class Reading {
   #abort = new AbortController();
   #timer = 0;
@@ -241,14 +241,14 @@ class Reading {
   }
 }
 
-/** Server-sent events out of pieces of text that end anywhere. */
+/** Parses server-sent events from chunks of text that end anywhere. */
 export class SseParser {
   #rest = "";
   #data = [];
   #event = "";
   #id = null;
 
-  /** The events that are complete by now: `{id, event, data}`. One without data carries an id alone. */
+  /** Returns the events that are complete: `{id, event, data}`. An event without data only carries an id. */
   feed(text) {
     const lines = (this.#rest + text).split(/\r\n|\n|\r(?!$)/);
     this.#rest = lines.pop();

@@ -1,13 +1,13 @@
-/** Files on their way, which go on when one looks at another page. */
+/** File uploads, which continue while the person visits other pages. */
 import { Store } from "../store.js";
 import { credential, endWith, persist, randomKey, ROOT, session, write } from "./client.js";
 import { ApiError, checkSize, Unreachable } from "./requests.js";
 
 const AT_ONCE = 3;
-// Of two minutes: a gateway that restarts on a busy machine is away for longer than half of one.
+// Two minutes in all: a gateway that restarts on a busy machine can be away for more than one.
 const ATTEMPTS = 20;
 
-/** Of each: `{id, name, size, collectionId, state, sent, problem, record}`; `state` is `waiting`, `uploading`, `stored` or `failed`. */
+/** Each upload is `{id, name, size, collectionId, state, sent, problem, record}`; `state` is `waiting`, `uploading`, `stored` or `failed`. */
 export const uploads = new Store([]);
 
 const files = new Map();
@@ -30,7 +30,7 @@ export function isUnderWay({ state }) {
   return state === "waiting" || state === "uploading";
 }
 
-/** Takes files; those for a collection are added to it when they are stored. */
+/** Queues files for upload; once stored, those for a collection are added to it. */
 export function addUploads(chosen, collectionId = null) {
   const added = chosen.map((file) => {
     const id = (last += 1);
@@ -42,7 +42,7 @@ export function addUploads(chosen, collectionId = null) {
 }
 
 export function uploadAgain(id) {
-  // The service has refused what that key stands for.
+  // The service rejected the request that this idempotency key stands for.
   files.get(id).key = randomKey();
   change(id, { state: "waiting", sent: 0, problem: "" });
   next();
@@ -79,7 +79,7 @@ async function send({ id, collectionId }) {
 
 const LONGEST_MS = 1_200_000;
 
-/** Resolves to the service's record. Rejects with `ApiError`, `Unreachable`, or an `AbortError`. */
+/** Resolves to the stored file's record. Rejects with `ApiError`, `Unreachable`, or an `AbortError`. */
 export function upload(path, file, { key, onProgress, signal }) {
   return new Promise((resolve, reject) => {
     signal.throwIfAborted();
@@ -94,7 +94,7 @@ export function upload(path, file, { key, onProgress, signal }) {
     request.timeout = LONGEST_MS;
     request.onerror = () => reject(new Unreachable());
     request.ontimeout = request.onerror;
-    request.onabort = () => reject(new DOMException("The upload was ended.", "AbortError"));
+    request.onabort = () => reject(new DOMException("The upload was cancelled.", "AbortError"));
     signal.addEventListener("abort", () => request.abort(), { once: true });
     request.send(form);
   });

@@ -1,16 +1,16 @@
-/** Where messages are written: text, files by button or paste; Enter sends. */
+/** The message composer: text, and files by button, drop or paste; Enter sends. */
 import { html, Icon, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 
 const HIGHEST_PX = 220;
 
 /**
- * `files` are those of `useAttachments`. `mayAttach` is null as long as it is not known: the place of the button is kept.
- * What is written stays to be read and copied where it is `readOnly`.
+ * `files` come from `useAttachments`. `mayAttach` is null while unknown, which reserves the button's space.
+ * `readOnly` keeps the text so that it can be copied.
  */
 export function Composer({ text, onText, files, running, disabled, readOnly = false, mayAttach = true, placeholder = "Write a message", onSend, onStop }) {
   const field = useRef();
   const chooser = useRef();
-  // With what is sent, and not a moment after it: the conversation moves with the field's height.
+  // Resize in the same frame in which text is sent: the conversation moves with the field.
   useLayoutEffect(() => {
     const { style } = field.current;
     style.height = "auto";
@@ -59,7 +59,7 @@ export function Composer({ text, onText, files, running, disabled, readOnly = fa
 let last = 0;
 
 /**
- * Files on their way into a session: `all` are `{id, name, state, sent, artifact, problem}`. `upload(file, {signal,
+ * Uploads files to a session: `all` is a list of `{id, name, state, sent, artifact, problem}`. `upload(file, {signal,
  * onProgress})` resolves to the artifact.
  */
 export function useAttachments(upload) {
@@ -84,7 +84,7 @@ export function useAttachments(upload) {
       const added = chosen.map((file) => ({ id: (last += 1), file }));
       for (const { id } of added) under.current.set(id, new AbortController());
       setAll((files) => [...files, ...added.map(({ id, file }) => ({ id, name: file.name, state: "uploading", sent: null, artifact: null, problem: "" }))]);
-      // One after the other: the first one makes the session.
+      // One at a time: the first upload creates the session.
       for (const { id, file } of added) await send(id, file);
     },
     remove: (id) => {

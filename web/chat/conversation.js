@@ -1,9 +1,9 @@
-/** A conversation as its messages, recorded events and streams tell it, whichever of them comes first or twice, and what is sent into it. */
+/** A conversation, assembled from messages, recorded events and streams in any order, repeats included; and sending. */
 import { ApiError, randomKey } from "../api/requests.js";
 
 const PAGE = 200;
 const RECORDS_MS = 15_000;
-/** Of a block what a message may say; files are told with their names and more. */
+/** Fields of a content block that a message may contain. */
 const SENT = {
   text: ({ text }) => ({ type: "text", text }),
   image_url: ({ image_url: image }) => ({ type: "image_url", image_url: image }),
@@ -15,7 +15,7 @@ const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.can
 export class Conversation {
   turns = [];
   #byId = new Map();
-  /** Takes messages that are of no turn, where such are shown. */
+  /** Adds messages that belong to no turn. */
   given = null;
 
   turn(id) {
@@ -32,7 +32,7 @@ export class Conversation {
     return this.#byId.has(id);
   }
 
-  /** A message that is on its way: its turn has no id yet. */
+  /** Adds a message that is being sent; its turn has no id yet. */
   add(message) {
     const sent = new Turn(null);
     Object.assign(sent, { ...message, status: "sending" });
@@ -40,7 +40,7 @@ export class Conversation {
     return sent;
   }
 
-  /** Lets go of turns that have ended. */
+  /** Forgets turns that have ended. */
   forgetEnded() {
     const ended = new Set(this.turns.filter((each) => (each.id || this.given?.has(each)) && each.hasEnded));
     for (const { id } of ended) this.#byId.delete(id);
@@ -48,12 +48,12 @@ export class Conversation {
     this.turns = this.turns.filter((each) => !ended.has(each));
   }
 
-  /** Takes back a message that has not become a turn. */
+  /** Removes a message that did not become a turn. */
   drop(turn) {
     this.turns = this.turns.filter((each) => each !== turn);
   }
 
-  /** Gives a turn on its way the id that the service knows it by. */
+  /** Gives a pending turn the id that the service assigned. */
   name(turn, id) {
     if (turn.id === id) return;
     const known = this.#byId.get(id);
@@ -62,7 +62,7 @@ export class Conversation {
     this.#byId.set(id, turn);
   }
 
-  /** Messages in their order, the first of which is at `offset`: whose turns are not known yet come in at their place. */
+  /** Takes messages in order, the first at `offset`, and inserts turns that were unknown so far. */
   takeMessages(messages, offset = 0) {
     let given = null;
     for (const [at, message] of messages.entries()) {
@@ -87,7 +87,7 @@ export class Conversation {
   }
 }
 
-/** Turns of which no message is known yet come last. */
+/** Turns without a known message come last. */
 function byTime({ at: a }, { at: b }) {
   if (a === b) return 0;
   return b === null || (a !== null && a < b) ? -1 : 1;
@@ -96,22 +96,22 @@ function byTime({ at: a }, { at: b }) {
 export class Turn {
   static #last = 0;
   content = null;
-  /** The message as it can be sent again; null: its text alone. */
+  /** The content as it can be sent again; null if the text is all of it. */
   blocks = null;
-  /** Files of the message, `{id, name, artifact}`: the artifact's record comes later, or never where it was deleted. */
+  /** Files of the message, `{id, name, artifact}`. The artifact's record comes later, or never if it was deleted. */
   attachments = [];
   at = null;
-  /** Of a message that is sent from here. */
+  /** Set for messages that this page sends. */
   idempotencyKey = null;
-  /** The session that its files are in; null: the one in which it is shown. */
+  /** The session that holds its files; null: this one. */
   sessionId = null;
-  /** Whether an event of it is known, and not only its messages. */
-  isTold = false;
+  /** Whether an event of the turn is known, not only its messages. */
+  hasEvents = false;
   status = "queued";
   attempt = 1;
   answer = null;
   problem = "";
-  /** By which operators find why it has failed. */
+  /** Lets operators look up why the turn failed. */
   reference = null;
   usage = null;
   citations = [];
@@ -121,7 +121,7 @@ export class Turn {
 
   constructor(id) {
     this.id = id;
-    // The same for as long as it is shown: a message on its way has no id yet.
+    // Stable while shown: a pending message has no id yet.
     this.key = Turn.#last += 1;
   }
 
@@ -129,7 +129,7 @@ export class Turn {
     return ["completed", "failed", "cancelled", "refused"].includes(this.status);
   }
 
-  /** Takes the message's blocks; what is known about one of its files stays known. */
+  /** Takes the message's blocks and keeps the file records already known. */
   takeBlocks(blocks) {
     const known = new Map(this.attachments.map((each) => [each.id, each]));
     const files = blocks.filter(({ type }) => type === "file" || type === "image");
@@ -140,9 +140,9 @@ export class Turn {
     this.blocks = blocks.flatMap((block) => SENT[block.type]?.(block) ?? []);
   }
 
-  /** Takes an event of this turn; returns true for its last one. */
+  /** Applies an event of this turn; returns true for its last one. */
   take(type, data) {
-    this.isTold = true;
+    this.hasEvents = true;
     const act = this[type];
     if (act) act.call(this, data);
     if (type in ENDS) this.#end(ENDS[type], data);
@@ -168,7 +168,7 @@ export class Turn {
     if (attempt < this.attempt) return;
     const step = this.stepOf(number);
     if (offset > step.length) return;
-    // Offsets count characters as Unicode does, not as this language does.
+    // Offsets count code points; JavaScript counts UTF-16 units.
     const fresh = [...text].slice(step.length - offset);
     step.text += fresh.join("");
     step.length += fresh.length;
@@ -188,7 +188,7 @@ export class Turn {
 
   ["turn.action_required"]({ step, action }) {
     const { id, name, arguments: given } = action.tool_call;
-    // Visitors are told the name of a call with what their page is to do, and not before.
+    // The service names a call to visitors only once their page has to run it.
     Object.assign(this.callOf(step, id, name), { name, arguments: given, status: "waiting", action });
     this.status = "waiting";
   }
@@ -208,7 +208,7 @@ export class Turn {
     return this.steps.flatMap(({ calls }) => calls);
   }
 
-  /** The text of the answer so far. */
+  /** The answer's text so far. */
   get text() {
     return this.answer ?? this.steps.findLast(({ calls }) => !calls.length)?.text ?? "";
   }
@@ -251,8 +251,8 @@ export class Turn {
 }
 
 /**
- * A session's conversation with what is sent into it, by the studio or by any page. `api` makes the requests: `{get, send,
- * write, follow}`. `changed` is called whenever there is something to show.
+ * A session's conversation, read and continued by the studio or by any web page. `api` makes the requests: `{get, send,
+ * write, follow}`. `changed` is called after each change.
  */
 export class Talk {
   #loading = Promise.resolve();
@@ -265,7 +265,7 @@ export class Talk {
     this.abort = new AbortController();
     this.followed = new Set();
     this.changed = () => {};
-    /** Is told of a turn whose message the service has taken. */
+    /** Called when the service has accepted the turn's message. */
     this.accepted = () => {};
   }
 
@@ -277,18 +277,18 @@ export class Talk {
     this.abort.abort();
   }
 
-  /** Reads messages from `offset` on; returns how many there are in all. */
+  /** Reads messages from `offset` on; returns the total count. */
   async loadMessages(offset, limit = PAGE) {
     const { signal } = this.abort;
     const { messages, total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { offset, limit }, { signal });
     this.conversation.takeMessages(messages, offset);
     this.changed();
-    // Without its record a file is a name.
+    // Without its record, a file only has a name.
     this.#loading = this.#loading.then(() => this.#loadAttached()).catch(() => null);
     return total;
   }
 
-  /** Reads the records of the files that messages name; tries it once. */
+  /** Reads the records of the files that messages name, in a single attempt. */
   async #loadAttached() {
     const unknown = this.turns.flatMap(({ attachments }) => attachments).filter(({ id, artifact }) => id && !artifact && !this.#gone.has(id));
     if (!unknown.length) return;
@@ -300,7 +300,7 @@ export class Talk {
     this.changed();
   }
 
-  /** The record of a file that the session does not have: it may be of the session that this one was forked from. */
+  /** Reads the record of a file missing from the session, which may belong to the session it was forked from. */
   async #recordOf(id, signal) {
     try {
       return await (await this.api.send("GET", `/artifacts/${id}/`, { signal })).json();
@@ -311,17 +311,17 @@ export class Talk {
     }
   }
 
-  /** How many messages there are. */
+  /** Returns the number of messages. */
   async countMessages() {
     const { total } = await this.api.get(`/runtime/${this.sessionId}/messages/`, { limit: 1 }, { signal: this.abort.signal });
     return total;
   }
 
-  /** Follows a turn from its start, or from the request that begins it. */
+  /** Follows a turn from its start, or from the request that starts it. */
   async followTurn(turn, begin = null) {
     if (turn.id) {
       this.followed.add(turn.id);
-      // The stream has its text and calls from the beginning.
+      // The stream repeats its text and calls from the beginning.
       turn.steps = [];
     }
     const known = () => ({ path: `/runtime/${this.sessionId}/turns/${turn.id}/events/` });
@@ -360,8 +360,8 @@ export class Talk {
   }
 
   /**
-   * Sends what a turn said, of this session or of one that it was forked from. Every repeat has the same key, after a lost
-   * connection and by hand, so that it is one message.
+   * Sends a turn's message, of this session or of the one it was forked from. Every retry, automatic or by the person,
+   * uses the same idempotency key, so that it stays one message.
    */
   tell({ idempotencyKey, content, blocks, attachments }) {
     const own = { idempotencyKey: idempotencyKey ?? randomKey(), at: new Date().toISOString() };
@@ -379,7 +379,7 @@ export class Talk {
     });
   }
 
-  /** Sends a message that was refused once more. */
+  /** Sends a refused message again. */
   sayAgain(turn) {
     if (!this.turns.includes(turn)) return undefined;
     this.conversation.drop(turn);
@@ -390,7 +390,7 @@ export class Talk {
     try {
       await this.api.write("POST", `/runtime/${this.sessionId}/turns/${turn.id}/cancel/`);
     } catch (problem) {
-      // It had ended already.
+      // The turn had already ended.
       if (!(problem instanceof ApiError) || problem.status !== 409) throw problem;
     }
   }
@@ -401,7 +401,7 @@ export class Talk {
   }
 }
 
-/** What went wrong; a detail that the message has told already is left out. */
+/** The text of an error, without details that the message repeats. */
 export function sentenceOf(problem) {
   const whole = problem.message.toLowerCase();
   const details = (problem.details ?? []).map(({ message }) => message).filter((each) => each && !whole.includes(each.toLowerCase()));

@@ -1,11 +1,11 @@
-/** The turns of a conversation, which shows its end for as long as somebody reads there. */
+/** The turns of a conversation. The log stays scrolled to its end until the reader scrolls up. */
 import { Component, html, useEffect, useLayoutEffect, useRef, useState } from "../html.js";
 import { Markdown } from "./markdown.js";
 
 const END_PX = 40;
 const READ_AT_ONCE = 20_000;
 
-/** `children` stand before the turns, which get whatever else is given; `onEarlier` shows some of the `earlier` messages. */
+/** `children` come before the turns; other properties are passed to each turn. `onEarlier` loads some of the `earlier` messages. */
 export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
   const box = useRef();
   const inner = useRef();
@@ -15,7 +15,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
     if (atEnd.current && box.current) box.current.scrollTop = box.current.scrollHeight;
   };
   useLayoutEffect(stay);
-  // What is read stays where it is when earlier messages come in above it.
+  // Keep the scroll position when earlier messages are inserted above.
   useLayoutEffect(() => {
     if (fromEnd.current !== null) box.current.scrollTop = box.current.scrollHeight - fromEnd.current;
     fromEnd.current = null;
@@ -26,7 +26,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
     onEarlier();
   };
   useEffect(() => {
-    // A picture that has come, a table that was opened.
+    // Follow changes of height: a loaded image, an opened table.
     const watch = new ResizeObserver(stay);
     watch.observe(inner.current);
     return () => watch.disconnect();
@@ -38,7 +38,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
   };
   const last = turns.at(-1);
   const near = nearFrom(turns);
-  // One's own message is seen wherever one was reading.
+  // Always scroll to a message that the reader sends.
   useLayoutEffect(() => {
     if (last?.status === "sending") atEnd.current = true;
     stay();
@@ -53,7 +53,7 @@ export function Log({ turns, earlier = 0, onEarlier, children, ...given }) {
     </div>`;
 }
 
-/** The first of the last turns that are read as Markdown in no time, together. */
+/** The index from which turns are rendered as Markdown immediately. */
 function nearFrom(turns) {
   let length = 0;
   let at = turns.length;
@@ -62,9 +62,9 @@ function nearFrom(turns) {
 }
 
 /**
- * Is drawn anew only when it has changed: a conversation may have hundreds of them. `mount` has what differs between
- * places that show a chat: the components `Attached`, `Outcome` and, where they are wanted, `Asking`, `ToolCard` and
- * `Link`, and the texts `stateOf(turn)` and `problemOf(turn)`. Components get whatever else is given.
+ * Re-renders only when the turn changes, since a conversation may have hundreds. `mount` holds what differs between the
+ * chats: the components `Attached`, `Outcome` and optionally `Asking`, `ToolCard` and `Link`, and the texts
+ * `stateOf(turn)` and `problemOf(turn)`. Other properties are passed to the components.
  */
 class ChatTurn extends Component {
   #drawn = "";
@@ -84,7 +84,7 @@ function stampOf({ status, content, attachments, answer, usage, citations, artif
   return JSON.stringify([status, content === null, attached, answer?.length, usage, citations.length, artifacts.length, calls.map((call) => [call.status, call.output?.length])]);
 }
 
-/** `beginsNear`: it is among the last ones when it appears. */
+/** `beginsNear`: it is among the last turns when it first appears. */
 function Turn({ beginsNear, ...given }) {
   const { turn, mount } = given;
   const { text } = turn;
@@ -110,7 +110,7 @@ function Turn({ beginsNear, ...given }) {
     </article>`;
 }
 
-/** As it was written as long as it is far away: of a long conversation only what is looked at is read as Markdown. */
+/** Shows plain text until the reader scrolls near; only then is it rendered as Markdown. */
 function Text({ isNear, ...given }) {
   return isNear ? html`<${Markdown} ...${given} />` : html`<div class="markdown unread">${given.text}</div>`;
 }
@@ -122,12 +122,12 @@ function State({ turn, mount }) {
   return (said || link) && html`<p class=${`turn-facts ${turn.status}`}>${said && html`<span>${said}</span>`}${link}</p>`;
 }
 
-/** Where a passage stands in its file. */
+/** Where a passage is in its file. */
 export function placeOf({ file_name: name, page, row }) {
   return [name ?? "Passage", page != null && `page ${page}`, row != null && `row ${row}`].filter(Boolean).join(", ");
 }
 
-/** `[ref, isNear]`: whether an element has come near to what is in sight of its container; what has been near, or `begins` so, stays so. */
+/** `[ref, isNear]`: whether an element is or has been near the visible part of its container; starts as `begins`. */
 function useNear(container, begins) {
   const element = useRef();
   const [hasBeen, setHasBeen] = useState(begins);

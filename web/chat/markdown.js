@@ -1,13 +1,13 @@
 /**
- * Markdown as elements, made one by one from the tokens that marked reads. No text is parsed as HTML: there is nothing to
- * sanitise, and no policy of trusted types is needed. HTML is shown as the text that it is, pictures as links.
+ * Renders Markdown as elements, built one by one from marked's tokens. No text is parsed as HTML, so neither sanitising
+ * nor a Trusted Types policy is needed. HTML appears as text, images as links.
  */
 import { Marked } from "marked";
 import { html, useLayoutEffect, useMemo, useRef } from "../html.js";
 
-// Formulas are code, since Markdown would take their backslashes and underscores for its own.
+// Formulas become code, or Markdown would interpret their backslashes and underscores.
 const BLOCK_FORMULA = /^(?:\$\$(?!\s*\$)[^]+?\$\$|\\\[[^]+?\\\])[ \t]*(?:\n+|$)/;
-// Amounts of money are none: a formula touches both of its dollars, and no digit or letter follows it.
+// Amounts of money aren't formulas: a formula touches both dollar signs and no letter or digit follows it.
 const INLINE_FORMULA = /^(?:\$\$[^$]+?\$\$|\\\[[^]+?\\\]|\\\([^]+?\\\)|\$(?![\s$])(?:\\.|[^$\\\n])*?(?<![\s\\])\$(?![\w$]))/;
 
 const formula = (level, type, start, whole) => ({
@@ -26,10 +26,10 @@ const extensions = [
 ];
 const marked = new Marked({ extensions, gfm: true, breaks: true });
 
-// Characters that are read at a time, before the browser may draw and listen.
+// Characters to render before yielding to the browser.
 const PORTION = 20_000;
 
-/** Shows a text in a box. While it grows, blocks that stand already are left alone, with what is selected in them. */
+/** Shows a text in a box. While the text grows, finished blocks are left alone, so that selections survive. */
 export class Blocks {
   #shown = [];
   #unread = [];
@@ -43,7 +43,7 @@ export class Blocks {
     const tokens = read.filter(isShown);
     const links = JSON.stringify(read.links);
     let same = 0;
-    // Where links lead may be said behind them.
+    // Link definitions may follow the links.
     while (links === this.#links && same < tokens.length && this.#shown[same]?.raw === tokens[same].raw) same += 1;
     for (const { node } of this.#shown.splice(same)) node.remove();
     this.#links = links;
@@ -52,12 +52,12 @@ export class Blocks {
     this.#read();
   }
 
-  /** What is not read yet stays as it was written. */
+  /** Text that is not rendered yet is shown as written. */
   end() {
     clearTimeout(this.#timer);
   }
 
-  /** Reads a portion, then, when the browser has drawn it, the next one. */
+  /** Renders one part, and the next once the browser has painted. */
   #read() {
     let [count, length] = [0, 0];
     while (count < this.#unread.length && length < PORTION) length += this.#unread[count++].raw.length;
@@ -82,7 +82,7 @@ const isShown = ({ type }) => type !== "space" && type !== "def";
 const blocks = (tokens) => tokens.filter(isShown).map(block);
 
 const BLOCKS = {
-  // A page has one heading of the first order, and it is not the model's.
+  // The page's only first-level heading is not the model's.
   heading: ({ tokens, depth }) => element(`h${Math.min(6, depth + 2)}`, {}, inline(tokens)),
   code: ({ text }) => element("pre", { tabIndex: 0 }, element("code", {}, text)),
   blockquote: ({ tokens }) => element("blockquote", {}, blocks(tokens)),
@@ -102,7 +102,7 @@ function block(token) {
   return BLOCKS[token.type]?.(token) ?? element("p", {}, inlineOf(token));
 }
 
-/** What follows the mark of an item without blank lines is a text in no block of its own. */
+/** The text after the marker of a tight list item is not wrapped in a block. */
 function item({ tokens }) {
   const isInline = ({ type }) => type === "text" || type === "checkbox";
   return element("li", {}, tokens.filter(isShown).flatMap((each) => (isInline(each) ? inlineOf(each) : block(each))));
@@ -128,14 +128,14 @@ function inlineOf(token) {
   return token.tokens ? inline(token.tokens) : plain(token.text ?? token.raw);
 }
 
-/** Addresses of the web and of mail lead somewhere; any other is only text. */
+/** Web and mail addresses become links; all others stay text. */
 function link(address, children) {
   const href = plain(address);
   if (!/^(?:https?:|mailto:)/i.test(href)) return children;
   return element("a", { href, target: "_blank", rel: "noopener noreferrer nofollow" }, children);
 }
 
-// From U+00A0 on, without the letters behind them.
+// From U+00A0 on, without the letters that follow them.
 const LATIN =
   "nbsp iexcl cent pound curren yen brvbar sect uml copy ordf laquo not shy reg macr deg plusmn sup2 sup3 acute micro para middot cedil " +
   "sup1 ordm raquo frac14 frac12 frac34 iquest";
@@ -156,7 +156,7 @@ function plain(text) {
   });
 }
 
-/** `growing`: more of the text is on its way. */
+/** `growing`: more text follows. */
 export function Markdown({ text, growing = false }) {
   const box = useRef();
   const blocks = useMemo(() => new Blocks(), []);

@@ -1,17 +1,17 @@
-/** What the turns of the last hour did, out of their events, minute by minute. */
+/** Turns of the last hour minute by minute, computed from their events. */
 import { timeOf, timeOfId } from "./format.js";
 
 export const HOUR_MS = 3_600_000;
 const MINUTE_MS = 60_000;
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
 
-/** The types of events that this is made of. */
+/** The event types that the activity needs. */
 export const ACTIVITY_TYPES = ["turn.queued", "turn.started", "turn.restarted", "turn.action_required", "turn.action_resolved", ...Object.keys(ENDS)].join(",");
 
 export class Activity {
   turns = new Map();
 
-  /** Takes an event; one that comes after another of its turn, whatever the order in which they are given. */
+  /** Takes events in any order. */
   take({ type, time, turn_id: id, session_id: sessionId, data }) {
     const at = timeOf(time);
     let turn = this.turns.get(id);
@@ -33,20 +33,20 @@ export class Activity {
     }
   }
 
-  /** Lets go of turns that ended before the hour. */
+  /** Forgets turns that ended before the hour. */
   forget(now) {
     for (const [id, { ended }] of this.turns) if (ended !== null && ended < now - HOUR_MS - MINUTE_MS) this.turns.delete(id);
   }
 
-  /** Turns with that status, the newest first. */
+  /** Turns with that status, newest first. */
   of(...states) {
     return [...this.turns.values()].filter(({ status }) => states.includes(status)).sort((a, b) => b.at - a.at);
   }
 
   /**
    * The minutes of the hour that ends with the current one: `{minutes, turns, failed, median, slow, tokens}`, each a list.
-   * Times to the answer are in seconds and null in minutes without any; a turn that waited for somebody is left out of
-   * them. `from` is the moment from which on all is known.
+   * Response times are in seconds, null for minutes without any, and exclude turns that waited for a person. `from` is the
+   * time from which the data is complete.
    */
   series(now, from = 0) {
     const last = Math.floor(now / MINUTE_MS);

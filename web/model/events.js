@@ -1,10 +1,10 @@
-/** Events of the timeline in words, those that somebody looks for, and those that are read first. */
+/** Events of the timeline as text, search in them, and reading the newest first. */
 import { clockText, countText, durationText, sizeText } from "./format.js";
 
 const SAY = {
-  "turn.queued": ({ position }) => `waits, at place ${position}`,
-  "turn.started": ({ attempt }) => (attempt > 1 ? `attempt ${attempt}` : "a worker has it"),
-  "turn.restarted": ({ attempt, resumed_from_step: step }) => `attempt ${attempt}, goes on after step ${step}`,
+  "turn.queued": ({ position }) => `position ${position} in the queue`,
+  "turn.started": ({ attempt }) => (attempt > 1 ? `attempt ${attempt}` : "started by a worker"),
+  "turn.restarted": ({ attempt, resumed_from_step: step }) => `attempt ${attempt}, resumes after step ${step}`,
   "turn.tool_call.started": ({ name, arguments: given }) => `${name} ${compact(given)}`,
   "turn.tool_call.completed": ({ name, output }) => `${name} → ${output ?? ""}`,
   "turn.tool_call.failed": ({ name, reason }) => `${name}: ${reason}`,
@@ -23,7 +23,7 @@ const SAY = {
   "knowledge_base.datasource.failed": ({ file_name: name, error }) => `${name}: ${error?.message}`,
 };
 
-/** One line that says what an event tells, in words. */
+/** Describes an event in one line. */
 export function eventText({ type, data }) {
   const say = SAY[type];
   const text = say ? say(data) : plain(data);
@@ -50,13 +50,13 @@ export function isFailure({ type }) {
 }
 
 export const LEGEND = {
-  bus: "on the bus",
+  bus: "dispatch (Kafka)",
   queue: "in the queue",
   model: "model",
   tool: "tool",
   work: "work",
-  person: "waits for a person",
-  lost: "lost with its worker",
+  person: "waiting for a person",
+  lost: "lost (worker died)",
   unknown: "not known",
 };
 
@@ -64,10 +64,10 @@ function lengthText(from, to) {
   return durationText(to - from);
 }
 
-/** Events with a text anywhere in them, and failures alone. */
+/** Filters events by text in any of their fields, and by failure. */
 export const NO_WISH = { text: "", failures: false };
 
-// Of each event what is looked through, since the same events are looked through at every letter.
+// Cached per event, since every keystroke searches the same events.
 const texts = new WeakMap();
 
 function textOf(event) {
@@ -76,7 +76,7 @@ function textOf(event) {
   return text;
 }
 
-/** Those that have every word of the wish, wherever. */
+/** Events that contain every word of the query in any field. */
 export function found(events, { text, failures }) {
   const words = text.toLowerCase().split(/\s+/).filter(Boolean).map((word) => JSON.stringify(word).slice(1, -1));
   if (!words.length && !failures) return events;
@@ -84,12 +84,12 @@ export function found(events, { text, failures }) {
 }
 
 /**
- * The newest events of the timeline, oldest first, after which position the next ones come, and whether there are
- * older ones that were to be read, too: `{events, next, isCut, before}`; with that `before` the reading goes on.
+ * Reads the newest events of the timeline: `{events, next, isCut, before}`. `events` are oldest first, `next` is the
+ * position to follow from, and `isCut` says that older events were left out; reading continues with `before`.
  *
- * `page(query)` reads a page of `GET /events/`; it is read backwards until `isEnough(events so far, newest first)` or
- * nothing is left. A page may be empty while there is more: at most `pages` are read. `onPart(events so far, oldest first)`
- * is called while more is read.
+ * `page(query)` reads a page of `GET /events/`. Pages are read backwards until `isEnough(events so far, newest first)`
+ * or the beginning. A page may be empty while more follow, so at most `pages` are read. `onPart(events so far, oldest
+ * first)` is called after each page.
  */
 export async function newestEvents(page, isEnough, { pages = 25, before, onPart = () => {} } = {}) {
   const found = [];
@@ -97,7 +97,7 @@ export async function newestEvents(page, isEnough, { pages = 25, before, onPart 
   let isCut = true;
   for (let read = 0; read < pages; read += 1) {
     const { events, has_more: hasMore, next: reached } = await page({ order: "desc", before });
-    // Nothing can have come between the newest event and those that are read after it.
+    // No event can appear between the newest one and those read after it.
     if (read === 0) next = events[0]?.position ?? Math.max(0, reached - 1);
     found.push(...events);
     before = reached;
@@ -111,7 +111,7 @@ export async function newestEvents(page, isEnough, { pages = 25, before, onPart 
 const DAY = new Intl.DateTimeFormat(undefined, { day: "numeric", month: "short" });
 const DATE = new Intl.DateTimeFormat(undefined, { dateStyle: "medium" });
 
-/** Time of day with milliseconds; with the day where that is not today. */
+/** Time of day with milliseconds; with the date unless it is today. */
 export function whenText(milliseconds, now = Date.now()) {
   const [day, today] = [milliseconds, now].map((each) => DATE.format(new Date(each)));
   return day === today ? clockText(milliseconds) : `${DAY.format(new Date(milliseconds))}, ${clockText(milliseconds)}`;

@@ -1,12 +1,12 @@
-/** Knowledge bases: their settings as a form holds them, how far an ingestion is, and passages in texts. */
+/** Knowledge bases: settings as a form holds them, ingestion progress, and passages in texts. */
 import { countText, numberText } from "./format.js";
 
-export const ENGINES = [["", "of this installation"], ["pgvector", "pgvector"], ["weaviate", "Weaviate"]];
+export const ENGINES = [["", "installation default"], ["pgvector", "pgvector"], ["weaviate", "Weaviate"]];
 export const STRATEGIES = ["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"];
 export const UNITS = ["token", "word", "sentence", "passage", "page", "line", "character"];
 const SEPARATORS = ["\n\n", "\n", ". ", " "];
 
-/** What a form holds: texts. Of a new knowledge base when `given` is null. */
+/** The form's values, all texts; the defaults of a new knowledge base when `given` is null. */
 export function formOf(given) {
   const chunking = given?.chunking_strategy ?? {};
   const embedding = given?.embedding_config ?? {};
@@ -25,7 +25,7 @@ export function formOf(given) {
   };
 }
 
-/** The request's body. Throws an error with `details`, like the service's, for what is no number or no list. */
+/** The request body. Throws an error with `details`, like the service's, for an invalid number or list. */
 export function bodyOf(form, { collectionIds, fileIds }) {
   const chunking = { strategy: form.strategy, chunk_size: numberIn(form.size, "chunking_strategy", "chunk_size"), split_by: form.unit };
   if (form.overlap.trim()) chunking.chunk_overlap = numberIn(form.overlap, "chunking_strategy", "chunk_overlap");
@@ -47,7 +47,7 @@ export function bodyOf(form, { collectionIds, fileIds }) {
 function separatorsIn(text) {
   const quoted = /"(?:[^"\\]|\\.)*"/g;
   try {
-    if (text.replaceAll(quoted, "").trim()) throw new Error("Something stands beside the quotes.");
+    if (text.replaceAll(quoted, "").trim()) throw new Error("Unexpected text outside the quotes.");
     return [...text.matchAll(quoted)].map(([each]) => JSON.parse(each));
   } catch {
     throw invalid("chunking_strategy", "recursive_separators", 'must be quoted texts, such as "\\n\\n" " "');
@@ -61,19 +61,19 @@ function numberIn(text, ...loc) {
 }
 
 function invalid(group, name, message) {
-  return Object.assign(new Error("Something is not valid."), { details: [{ loc: [group, name], message, hint: null }] });
+  return Object.assign(new Error("Some settings are invalid."), { details: [{ loc: [group, name], message, hint: null }] });
 }
 
-/** The problems of one setting, so that its field can tell them: details whose place is `group.name`. */
+/** The problems of one setting: details located at `group.name`. */
 export function problemAt(problem, group, name) {
   const details = (problem?.details ?? []).filter(({ loc }) => loc[0] === group && (loc[1] === name || (loc[1] === undefined && name === null)));
   return details.length ? { details: details.map((each) => ({ ...each, loc: [name] })) } : null;
 }
 
-/** How far an ingestion is, of a knowledge base's record and of the events that come after it. */
+/** Ingestion progress, from a knowledge base's record and the events after it. */
 export const PHASES = ["queued", "parsing", "chunking", "embedding", "indexing"];
 
-/** The record after an event of the timeline; the same one when the event is about another, and null when it has to be read anew. */
+/** The record after an event: the same one for events of other knowledge bases, null when it has to be read again. */
 export function after(knowledgeBase, { type, data }) {
   const id = data.knowledge_base_id ?? data.knowledge_base?.id;
   if (id !== knowledgeBase.id) return knowledgeBase;
@@ -88,18 +88,18 @@ export function after(knowledgeBase, { type, data }) {
   };
 }
 
-/** One line that says what goes on. */
+/** Describes the current work in one line. */
 export function stageText({ status, progress, datasource_count: done, total_datasources: total, processing_metadata: metadata, failed_datasources: failed }) {
   if (status === "completed") return `${countText(done, "file")} searchable.`;
   if (status === "failed") return `${countText(done, "file")} searchable, ${failed.length} failed.`;
   const said = metadata?.message;
-  if (status === "pending") return said || "Waits for its ingestion.";
+  if (status === "pending") return said || "Waiting for ingestion.";
   const { processed_chunks: processed, total_chunks: chunks } = metadata ?? {};
   const passages = chunks ? ` ${numberText(processed)} of ${numberText(chunks)} passages,` : "";
   return `${said || `${numberText(done)} of ${countText(total, "file")} done.`}${passages} ${progress} %`;
 }
 
-/** `[from, to]` of a passage in a text, or null. Blanks may differ, since texts are read from pages and cells. */
+/** `[from, to]` of a passage in a text, or null. White space may differ, since texts come from pages and cells. */
 export function locate(text, passage) {
   const wanted = passage.trim();
   if (!wanted) return null;
@@ -112,7 +112,7 @@ export function locate(text, passage) {
   return [loose.places[found], loose.places[last] + 1];
 }
 
-/** The text without blanks, and where each of its characters stands. */
+/** The text without white space, and the position of each remaining character. */
 function squeezed(text) {
   const places = [];
   let kept = "";
@@ -124,7 +124,7 @@ function squeezed(text) {
   return { text: kept, places };
 }
 
-// Words that are in every text; a query of these alone is marked all the same.
+// Stop words; a query with nothing else is still highlighted.
 const STOP_WORDS = new Set(
   ("a about all am an and any are as at be been but by can could did do does for from had has have he her his how i if in into is it its " +
     "may me might must my no not of on or our shall she should so than that the their them then there these they this to us was we were what " +
@@ -132,7 +132,7 @@ const STOP_WORDS = new Set(
 );
 const ENDINGS = /(?:ies|ing|ed|es|s|y)$/u;
 
-/** The text in pieces `{text, marked}`, where words of the query are marked, in other forms as well. */
+/** The text in pieces `{text, marked}`: words of the query are marked, inflected forms included. */
 export function marked(text, query) {
   const all = [...new Set(query.toLowerCase().match(/[\p{L}\p{N}]{2,}/gu) ?? [])];
   const telling = all.filter((word) => !STOP_WORDS.has(word));
@@ -149,13 +149,13 @@ export function marked(text, query) {
   return pieces;
 }
 
-/** A pattern of a word with its usual endings. */
+/** A pattern for a word and its usual endings. */
 function formsOf(word) {
   const stem = word.replace(ENDINGS, "");
   return stem.length >= 3 ? `${stem}(?:ies|ing|ed|es|s|y|${word.slice(stem.length)})?` : word;
 }
 
-/** How many characters the service counts: code points, where JavaScript counts halves of some. */
+/** The length in code points, as the service counts; JavaScript counts UTF-16 units. */
 export function characters(text) {
   let count = 0;
   for (const _ of text) count += 1;

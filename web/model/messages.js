@@ -1,7 +1,7 @@
-/** Messages that are of no turn: of conversations elsewhere, and those that were not accepted yet. */
+/** Messages without a turn: those of imported conversations, and those not accepted yet. */
 import { Turn } from "../chat/conversation.js";
 
-/** Messages of a conversation that took place elsewhere: they are of no turn, and have no events. */
+/** Messages of an imported conversation, which have no turns and no events. */
 export class GivenMessages {
   #byPlace = new Map();
 
@@ -13,14 +13,14 @@ export class GivenMessages {
     this.#byPlace.clear();
   }
 
-  /** Shows a message at its place, once: in the turn of the user's message before it. Returns that. */
+  /** Inserts a message at its position, once, and returns its turn: that of the preceding user message. */
   take(conversation, before, message, place) {
     const known = this.#byPlace.get(place);
     if (known) return known;
     let turn = before;
     if (!turn || message.role === "user") {
       turn = Object.assign(new Turn(null), { at: message.timestamp, status: "completed", content: "" });
-      // They may all have the same time: what was read before may come behind them.
+      // All may have the same time: messages read before may belong after these.
       const [, next] = [...this.#byPlace].filter(([at]) => at > place).sort(([a], [b]) => a - b)[0] ?? [];
       conversation.turns.splice(next ? conversation.turns.indexOf(next) : conversation.turns.length, 0, turn);
     }
@@ -52,7 +52,7 @@ function add(turn, { id, role, content, content_blocks: blocks = [] }) {
 }
 
 const PREFIX = "aes.studio.unsent.";
-// Those whose session is not made yet.
+// Messages whose session does not exist yet.
 const NEW = "new";
 
 /** Messages as `{idempotencyKey, at, content, blocks, attachments}`, in the order in which they were written. */
@@ -78,6 +78,6 @@ function put(sessionId, messages) {
     if (messages.length) sessionStorage.setItem(name, JSON.stringify(messages));
     else sessionStorage.removeItem(name);
   } catch {
-    // A tab has room for some megabytes; what is longer lives on the page alone.
+    // Session storage holds a few megabytes; longer messages only live on the page.
   }
 }

@@ -1,4 +1,4 @@
-/** Time laid out from 0 to 1, where stretches in which nothing happened are cut short. */
+/** A time scale from 0 to 1 in which idle stretches are shortened. */
 const GAP_WIDTH = 0.03;
 const MOST_GAPS_WIDTH = 0.4;
 
@@ -15,8 +15,8 @@ export function merged(intervals) {
 }
 
 /**
- * A scale over the intervals of activity. Pauses between them that are much longer than what they lie between become
- * gaps of one small width, unless `compress` is false.
+ * A scale over the intervals of activity. Pauses much longer than the activity around them become gaps of one small
+ * width, unless `compress` is false.
  */
 export function scaleOf(intervals, { compress = true } = {}) {
   const active = merged(intervals);
@@ -33,7 +33,7 @@ function piece(from, to, left, right, gap = false) {
   return { from, to, left, right, gap };
 }
 
-/** Stretches of `[from, to, isGap]`; short pauses belong to the activity around them. */
+/** Stretches as `[from, to, isGap]`; short pauses belong to the activity around them. */
 function withGaps(active, longest) {
   const stretches = [];
   for (const [from, to] of active) {
@@ -50,7 +50,7 @@ function laidOut(stretches) {
   const gapWidth = gaps ? Math.min(GAP_WIDTH, MOST_GAPS_WIDTH / gaps) : 0;
   const worked = stretches.reduce((sum, [from, to, gap]) => sum + (gap ? 0 : to - from), 0);
   const count = stretches.length - gaps;
-  // Moments have no length of their own, and short stretches should still be seen.
+  // Moments have no length, and short stretches should stay visible.
   const least = (0.15 * (1 - gaps * gapWidth)) / count;
   const share = (1 - gaps * gapWidth - least * count) / (worked || 1);
   let left = 0;
@@ -74,7 +74,7 @@ class Scale {
     return this.pieces.filter(({ gap }) => gap);
   }
 
-  /** Place of a moment, from 0 to 1. */
+  /** The position of a moment, from 0 to 1. */
   at(moment) {
     if (moment <= this.start) return 0;
     const found = this.pieces[this.#indexOf(moment)];
@@ -82,7 +82,7 @@ class Scale {
     return length ? found.left + ((moment - found.from) / length) * (found.right - found.left) : found.left;
   }
 
-  /** The moment at a place. */
+  /** The moment at a position. */
   momentAt(place) {
     const found = this.pieces.find(({ right }) => place <= right) ?? this.pieces.at(-1);
     const width = found.right - found.left;
@@ -100,7 +100,7 @@ class Scale {
     return low;
   }
 
-  /** Marks with a round distance between them, about `count` in the part of the scale from `left` to `right`. */
+  /** Marks at round intervals, about `count` in the part of the scale from `left` to `right`. */
   ticks(count, left = 0, right = 1) {
     const shown = this.pieces.filter((each) => !each.gap && each.right > left && each.left < right && each.to > each.from);
     return shown.flatMap((each) => ticksWithin(each, this.start, (right - left) / count, left, right));
@@ -127,8 +127,8 @@ function ticksWithin(found, origin, distance, left, right) {
 const FEW = 40;
 
 /**
- * `segments` are `{kind, from, to}`; `place(moment)` is in percent of the track. Returns `{kind, left, right, length, count}`:
- * those of one kind that touch on the screen are one, as long as all of them together.
+ * `segments` are `{kind, from, to}`; `place(moment)` is in percent of the track. Returns `{kind, left, right, length, count}`.
+ * Segments of one kind that touch on the screen are merged, and their lengths added.
  */
 export function drawnSegments(segments, place, width) {
   const inSight = [];
@@ -154,7 +154,7 @@ export function drawnSegments(segments, place, width) {
   return drawn;
 }
 
-/** Places of marks, in percent, that are not on top of each other. */
+/** Positions of marks, in percent, without overlaps. */
 export function drawnMarks(moments, place, width) {
   const inSight = moments.map(place).filter((at) => at >= 0 && at <= 100);
   if (inSight.length <= FEW) return inSight;

@@ -1,4 +1,4 @@
-/** Toolsets as text, tools by their names in a configuration, and forms for their arguments. */
+/** Toolsets as text, tools by name in a configuration, and forms for their arguments. */
 import { toYaml } from "./yaml.js";
 
 export const TEMPLATES = {
@@ -36,10 +36,10 @@ tools:
 const SETTINGS = ["safe_to_repeat", "approval", "timeout_seconds", "retries"];
 const FIELDS = ["description", "url", "document_url", "document", "base_url", "operations", "allowed_tools", "headers", "tools", ...SETTINGS, "tool_settings"];
 const DEFAULTS = { approval: "never", timeout_seconds: 30, retries: 2 };
-// What may be left out but is never null.
+// Optional, but never null.
 const EMPTY = { description: '""', headers: "{}", tool_settings: "{}" };
 
-/** What was configured, without what has its default. */
+/** The configuration without defaults. */
 export function textOf(toolset) {
   const shown = FIELDS.filter((field) => !isEmpty(toolset[field]) && (field !== "tools" || toolset.type === "http"));
   const written = Object.fromEntries(shown.map((field) => [field, field === "tools" ? toolset.tools.map(writtenTool) : toolset[field]]));
@@ -55,7 +55,7 @@ function isEmpty(value) {
   return value === null || value === undefined || value === "" || (typeof value === "object" && Object.keys(value).length === 0);
 }
 
-/** The text of a change: a field that was taken out is named with nothing. */
+/** The body of a PATCH: fields removed from the text are emptied. */
 export function changeOf(toolset, text) {
   const named = new Set([...text.matchAll(/^["']?(\w+)["']?\s*:/gm)].map(([, name]) => name));
   const gone = FIELDS.filter((field) => field !== "tools" && !isEmpty(toolset[field]) && !named.has(field));
@@ -64,7 +64,7 @@ export function changeOf(toolset, text) {
 
 const KEY = /^tools[ \t]*:[ \t]*(.*)$/m;
 
-/** `{names, from, to}`: the place is that of the whole entry, or the end of the text when there is none. */
+/** `{names, from, to}`: the range of the `tools` entry, or the end of the text if there is none. */
 export function toolsIn(text) {
   const found = text.match(KEY);
   if (!found) return { names: [], from: text.length, to: text.length };
@@ -84,7 +84,7 @@ function nameOf(written) {
   return written.trim().replace(/^(["'])(.*)\1$/, "$2");
 }
 
-/** The text with these tools in the place of those that it has. */
+/** The text with its tools replaced by these. */
 export function withTools(text, names) {
   const { from, to } = toolsIn(text);
   const before = text.slice(0, from);
@@ -125,13 +125,13 @@ function initialOf(kind, { default: given }) {
   return String(given);
 }
 
-/** `{arguments, problems}`: what was left empty is left out, unless it is required; problems by name. */
+/** `{arguments, problems}`: empty fields are omitted unless required; problems are keyed by name. */
 export function argumentsOf(fields, written) {
   const given = {};
   const problems = {};
   for (const { name, kind, required } of fields) {
     const text = written[name] ?? "";
-    // An empty text is a value only where one is asked for.
+    // An empty text counts as a value only for required texts.
     if (text === "" && !(kind === "text" && required)) {
       if (required) problems[name] = "is required";
       continue;
@@ -149,12 +149,12 @@ function valueOf(kind, text) {
   if (kind === "text") return text;
   if (kind === "number") {
     const number = Number(text);
-    if (!Number.isFinite(number) || text.trim() === "") throw new Error("is no number");
+    if (!Number.isFinite(number) || text.trim() === "") throw new Error("isn't a number");
     return number;
   }
   try {
     return JSON.parse(text);
   } catch {
-    throw new Error("is not valid JSON");
+    throw new Error("isn't valid JSON");
   }
 }

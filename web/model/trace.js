@@ -1,9 +1,9 @@
-/** A timeline's events as a tree of spans over all services. */
+/** The events of a timeline as a tree of spans over all services. */
 import { otherSpan } from "./other_spans.js";
 import { merged } from "./scale.js";
 import { turnSpan } from "./turn_span.js";
 
-/** `{roots, start, end, totals, running}` of events in the order of their positions. */
+/** `{roots, start, end, totals, running}` from events in the order of their positions. */
 export function traceOf(events, now = Date.now()) {
   const subjects = bySubject(events);
   const spans = [...subjects.values()].map(({ kind, id, events: own }) =>
@@ -16,12 +16,12 @@ export function traceOf(events, now = Date.now()) {
   return { roots, start, end, totals: totalsOf(all), running: all.some((span) => span.end === null) };
 }
 
-/** When something happened, as intervals to lay a scale over. */
+/** The intervals of activity that the scale covers. */
 export function activityOf(trace, now) {
   const intervals = [];
   for (const span of walk(trace.roots)) {
     for (const { from, to, kind } of span.segments) {
-      // Waiting for a person may take a day, in which there is nothing to see.
+      // Waiting for a person may take a day without events.
       if (kind === "person") intervals.push([from, from], [to, to]);
       else intervals.push([from, to]);
     }
@@ -38,7 +38,7 @@ export function* walk(spans) {
   }
 }
 
-/** Times of work and waiting, each counted once however many did it at the same time. */
+/** Total times of work and waiting; overlaps count once. */
 function totalsOf(spans) {
   const segments = spans.filter(({ kind }) => kind !== "session").flatMap((span) => span.segments);
   const lengthOf = (...kinds) => {
@@ -67,13 +67,13 @@ function bySubject(events) {
   return subjects;
 }
 
-/** An event's type begins with what it is about; commands that were refused name their verb. */
+/** An event's type begins with its subject; a refused command names its verb. */
 function kindOf({ type }) {
   if (type === "cancel_turn.accepted") return "turn";
   return type.slice(0, type.indexOf("."));
 }
 
-/** Turns and artifacts stand below their session, as soon as there is more than one of them or the session itself. */
+/** Nests turns and artifacts below their session if there are several, or the session itself has events. */
 function inSessions(spans, subjects) {
   const keys = [...subjects.values()];
   const members = new Map();

@@ -1,10 +1,10 @@
-/** A turn as bars: on the bus, in the queue, with the model, in tools, waiting for people, lost with a worker. */
+/** A turn as bars: dispatch, queue, model, tools, waiting for people, lost work. */
 import { timeOf, timeOfId } from "./format.js";
 
 const ENDS = { "turn.completed": "completed", "turn.failed": "failed", "turn.cancelled": "cancelled" };
 const LONGEST_ON_THE_BUS = 86_400_000;
 
-/** `events` are those of one turn in their order; `now` is where what goes on is drawn to. */
+/** `events` belong to one turn and are in order; bars that are still open extend to `now`. */
 export function turnSpan(id, events, now) {
   const building = new TurnBuilding(id, events[0]);
   for (const event of events) building.take(event);
@@ -57,7 +57,7 @@ class TurnBuilding {
 
   ["turn.tool_call.started"](moment, { step, call_id: callId, name, arguments: given }) {
     const current = this.stepOf(step, moment);
-    // An approval was asked for before.
+    // The approval was requested earlier.
     if (!current.tools.some((each) => each.callId === callId)) current.tools.push(tool(callId, name, given, moment));
   }
 
@@ -96,7 +96,7 @@ class TurnBuilding {
     this.modelFrom = moment;
   }
 
-  /** The step of that number in the current attempt; a new one begins with the model's call that asked for its tools. */
+  /** The step with that number in the current attempt; a new one starts with the model call that requested its tools. */
   stepOf(number, moment) {
     const attempt = this.attempts.at(-1) ?? this.joined(moment);
     let step = attempt.steps.find((each) => each.number === number);
@@ -109,7 +109,7 @@ class TurnBuilding {
     return step;
   }
 
-  /** The timeline may begin within a turn. */
+  /** The timeline may begin in the middle of a turn. */
   joined(moment) {
     this.begin(moment, 1);
     return this.attempts.at(-1);
@@ -127,7 +127,7 @@ class TurnBuilding {
     }
   }
 
-  /** Ends what is open: with its worker, or with the turn. */
+  /** Closes open bars at the end of the worker or of the turn. */
   cut(moment) {
     const attempt = this.attempts.at(-1);
     if (!attempt) return;
@@ -153,7 +153,7 @@ class TurnBuilding {
 
   end(moment, state, data) {
     if (!this.attempts.length) {
-      // Where no event tells, such as when others are left out, nobody knows what it was at.
+      // Unknown when its events are filtered out.
       if (this.waitsAs === "bus") this.waitsAs = "unknown";
       this.wait(moment);
     }

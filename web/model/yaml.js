@@ -1,4 +1,4 @@
-/** Plain values as YAML, and the line of a place in such a text. The service is who reads YAML. */
+/** Writes plain values as YAML and finds the line of a path in YAML text. Only the service parses YAML. */
 const PLAIN = /^[A-Za-z_][A-Za-z0-9_ ./:-]*$/;
 const RESERVED = /^(?:true|false|null|yes|no|on|off|~|y|n)$/i;
 
@@ -29,12 +29,12 @@ function scalar(value, indent = "") {
   return PLAIN.test(value) && !RESERVED.test(value) && !/: |:$| $/.test(value) ? value : JSON.stringify(value);
 }
 
-/** A block keeps lines readable, where it can say the same text. */
+/** Uses a block scalar, which keeps lines readable, if it can express the text. */
 function isBlock(value) {
   return value.includes("\n") && !/^\s|[^\S\n]\n|\n\n$|[^\n\x20-\x7e\u00a0-\uffff]/.test(value);
 }
 
-/** The line, from 1, at which the value at `path` stands; null when it is written in another way than we look for. */
+/** The line, from 1, of the value at `path`; null if it is written in a style that this search does not cover. */
 export function lineOf(text, path) {
   const lines = text.split("\n");
   let from = 0;
@@ -71,7 +71,7 @@ function itemAt(lines, from, indent, index) {
   return null;
 }
 
-/** Lines of two texts as `[" " | "-" | "+", line]`, with the longest common part kept. */
+/** A line diff of two texts as `[" " | "-" | "+", line]`, keeping their longest common subsequence. */
 export function lineDiff(before, after) {
   const a = before.split("\n");
   const b = after.split("\n");

@@ -1,4 +1,4 @@
-/** The studio's beginning: who is signed in decides between the sign-in form and the frame with its pages. */
+/** The studio's entry point: shows the sign-in form, or the frame with its pages. */
 import { resume, session, waitingStreams } from "../api/client.js";
 import { html, render } from "../html.js";
 import { useStore } from "../store.js";
@@ -17,11 +17,11 @@ function Studio() {
 
 function Resuming() {
   const waits = useStore(waitingStreams).size > 0;
-  return html`<p class="starting" role="status">${waits ? "The service cannot be reached. Trying again…" : "Signing in…"}</p>`;
+  return html`<p class="starting" role="status">${waits ? "Couldn't reach the service. Retrying…" : "Signing in…"}</p>`;
 }
 
 interceptLinks(document);
-// A sign-in link that is opened in the studio's own tab changes nothing but the fragment.
+// Opening a sign-in link in the studio's own tab only changes the fragment.
 addEventListener("hashchange", resume);
 resume();
 document.getElementById("studio").replaceChildren();

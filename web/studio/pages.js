@@ -1,4 +1,4 @@
-/** The pages: where each is, what the navigation calls it, its module, and the scope that it needs, or one of several. */
+/** The pages: path, label in the navigation, module, and the scopes of which one is required. */
 
 export const PAGES = [
   { path: "", label: "Overview", icon: "overview", load: () => import("./pages/overview.js"), scope: null },
@@ -18,12 +18,12 @@ export const PAGES = [
 
 const loaded = new Map();
 
-/** The component of a page, or undefined as long as its modules are not here. */
+/** The component of a page; undefined until its modules are loaded. */
 export function componentOf(page) {
   return loaded.get(page);
 }
 
-/** Fetches a page's modules, which come only when it is wanted; resolves to its component. */
+/** Loads a page's modules on demand; resolves to its component. */
 export async function fetchPage(page) {
   if (!loaded.has(page)) loaded.set(page, (await page.load()).default);
   return loaded.get(page);

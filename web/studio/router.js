@@ -1,4 +1,4 @@
-/** Addresses below `/studio/`: which page they name, and how one gets there without loading anything anew. */
+/** Addresses below `/studio/`: the page each one names, and navigation without a reload. */
 import { Store } from "../store.js";
 
 export const BASE = "/studio/";
@@ -11,7 +11,7 @@ export const address = new Store(here());
 
 addEventListener("popstate", () => address.set(here()));
 
-/** Addresses are given relative to the studio: `timeline/`, `chat/<id>/`. */
+/** Addresses are relative to the studio: `timeline/`, `chat/<id>/`. */
 export function hrefOf(path, query = {}) {
   const given = Object.entries(query).filter(([, value]) => value !== undefined && value !== null && value !== "");
   const text = new URLSearchParams(given).toString();
@@ -25,7 +25,7 @@ export function go(path, query = {}, { replace = false } = {}) {
   address.set(here());
 }
 
-/** Takes over clicks on links within the studio, as long as they ask for nothing but going there. */
+/** Handles plain clicks on links within the studio; others, such as those for a new tab, are left to the browser. */
 export function interceptLinks(root) {
   root.addEventListener("click", (event) => {
     const link = event.target.closest?.("a[href]");
@@ -38,7 +38,7 @@ export function interceptLinks(root) {
   });
 }
 
-/** The page's name and what follows it: `chat/1/` is `["chat", "1"]`. */
+/** The page's name and the rest: `chat/1/` is `["chat", "1"]`. */
 export function segmentsOf(path) {
   return path.slice(BASE.length).split("/").filter(Boolean).map(decoded);
 }

@@ -1,4 +1,4 @@
-/** The chat in somebody's page: a button that opens a panel, in a shadow root that neither side's styles pass. */
+/** The chat on any web page: a button that opens a panel, in a shadow root that isolates styles. */
 import { sleep } from "../api/requests.js";
 import { html, render } from "../html.js";
 import { styleSheets, Widget } from "./panel.js";
@@ -6,9 +6,9 @@ import { Memory, publicApi, Visitor } from "./visitor.js";
 
 const WORDS = { label: "Chat", title: "Chat", greeting: "How can we help?", placeholder: "Write a message" };
 const SAID = {
-  refused: `This chat does not work on this page: its key is not valid, or pages of ${location.origin} are not allowed to use it.`,
-  ended: "This chat has ended: it is not available on this page any more.",
-  unreachable: "The chat cannot be reached at the moment. Trying again…",
+  refused: `This chat doesn't work on this page: its key is invalid, or ${location.origin} isn't one of its allowed origins.`,
+  ended: "This chat has ended. It's no longer available on this page.",
+  unreachable: "Couldn't reach the chat. Retrying…",
 };
 const FIRST_PAUSE_MS = 1_000;
 const LONGEST_PAUSE_MS = 30_000;
@@ -16,11 +16,11 @@ const DOUBT_MS = 3_000;
 const PAINT_MS = 50;
 const started = new Set();
 
-/** `settings` are the script's `data-` attributes and the `origin` that it came from. */
+/** `settings` are the script's `data-` attributes and its `origin`. */
 export function start(settings) {
   const key = settings.connectionKey || settings.agentKey;
   if (!key) {
-    console.error("widget.js: the script element needs data-connection-key.");
+    console.error("widget.js: The script element needs data-connection-key.");
     return;
   }
   if (started.has(key)) return;
@@ -35,7 +35,7 @@ class Chat {
   #reach;
   #doubting = null;
   #painting = 0;
-  /** What the panel shows; its visitor stays to be read when the chat has ended. */
+  /** The panel's state. Its visitor stays after the end of the chat, so that the conversation can be read. */
   #shown = { isOpen: false, visitor: null, problem: "", isWaiting: false, takesMessages: true, mayAttach: null, text: "" };
 
   constructor(settings, key) {
@@ -83,7 +83,7 @@ class Chat {
         try {
           await visitor.send(text, files);
         } catch (problem) {
-          // What was written is not lost with the attempt.
+          // Keep the text when sending fails.
           this.#giveBack([text]);
           throw problem;
         }
@@ -93,7 +93,7 @@ class Chat {
     download: (artifact) => this.#guarded((visitor) => visitor.download(artifact)),
   };
 
-  /** Draws at once, so that what is focused next is there, and what is typed is known. */
+  /** Renders synchronously, so that the next focus finds its element and typed text is known. */
   #show(changes) {
     Object.assign(this.#shown, changes);
     render(html`<${Widget} words=${this.words} on=${this.#on} ...${this.#shown} />`, this.root);
@@ -123,19 +123,19 @@ class Chat {
     }
   }
 
-  /** Puts texts that were not sent before what is being written. */
+  /** Puts unsent texts before the draft. */
   #giveBack(texts) {
     this.#show({ text: [...texts, this.#shown.text].filter(Boolean).join("\n\n") });
   }
 
-  /** Takes messages; or none, so that what was written can be read and copied only. */
+  /** Enables the composer, or makes it read-only so that its text can still be copied. */
   #takeMessages(takesMessages) {
-    // What cannot be used any more would lose the focus to the page, and the panel its keys with it.
+    // Disabling the focused field would move the focus to the page, away from the panel's keys.
     if (!takesMessages && this.root.querySelector("form").contains(this.root.activeElement)) this.#focus(".close");
     this.#show({ takesMessages });
   }
 
-  /** After a request without an answer: a page whose key has ended may not read that, so that it looks like a lost connection. */
+  /** After a request without an answer: a page whose key has ended can't read the error, so it looks like a lost connection. */
   #doubt(is) {
     if (!is) {
       this.#doubting?.abort();
@@ -152,7 +152,7 @@ class Chat {
   async #ask(signal) {
     const visitor = this.#visitor;
     await sleep(DOUBT_MS, signal);
-    // Twice: a service that starts between the two requests of one asking looks like a refusal, too.
+    // Twice: a service that starts between the two requests of one check looks like a refusal, too.
     for (let times = 2; times > 0; times -= 1) {
       if (signal.aborted || this.#visitor !== visitor) return;
       if ((await this.#reach()).reach !== "refused") return;
@@ -184,7 +184,7 @@ class Chat {
       if (scopes) break;
       this.#show({ problem: SAID[reach] ?? problem });
       if (reach === "refused") {
-        // Asked again when it is opened the next time.
+        // Asks again when it is next opened.
         this.#visitor = null;
         return;
       }

@@ -1,12 +1,12 @@
-/** The button and the panel of the chat in somebody's page. */
+/** The button and the panel of the chat on a web page. */
 import { Composer, useAttachments } from "../chat/composer.js";
 import { Log, placeOf } from "../chat/log.js";
 import { html, Icon } from "../html.js";
 import { RULES } from "./rules.js";
 
 /**
- * The look, as constructed style sheets: pages that forbid inline styles allow them. `accent` is a colour of the page's
- * choice, in which text is black or white, whichever can be read.
+ * The style, as constructed style sheets, which work on pages that forbid inline styles. `accent` is the page's colour;
+ * text on it is black or white, whichever has more contrast.
  */
 export function styleSheets(accent) {
   const sheet = new CSSStyleSheet();
@@ -33,21 +33,21 @@ function textOn(colour) {
 
 const STATES = {
   sending: "Sending…",
-  queued: "In the queue…",
+  queued: "Queued…",
   running: "Working…",
-  waiting: "Waits for an answer…",
+  waiting: "Waiting for input…",
   cancelled: "This answer was stopped.",
 };
 
-/** Tools are not for visitors: of a call they are told that somebody's approval is waited for, and no more. */
+/** Hides tools from visitors: they only learn that an approval is pending. */
 const MOUNT = {
   Attached: ({ file: { name, artifact } }) => html`<p class="question-file">📎 ${artifact?.name || name || "file"}</p>`,
   Outcome: ({ turn: { artifacts, citations }, onDownload }) => html`
     ${artifacts.map((artifact) => html`<button key=${artifact.artifact_id} class="file" type="button" onClick=${() => onDownload(artifact)}>Download ${artifact.name}</button>`)}
     ${citations.length > 0 && html`<${Sources} citations=${citations} />`}`,
   stateOf: ({ status, calls }) =>
-    status !== "completed" && (calls.some(({ action }) => action?.kind === "approval") ? "Waits for somebody's approval…" : STATES[status]),
-  problemOf: ({ problem, reference }) => [problem || "This did not work.", reference && `Reference: ${reference}`].filter(Boolean).join(" "),
+    status !== "completed" && (calls.some(({ action }) => action?.kind === "approval") ? "Waiting for approval…" : STATES[status]),
+  problemOf: ({ problem, reference }) => [problem || "Something went wrong.", reference && `Reference: ${reference}`].filter(Boolean).join(" "),
 };
 
 function Sources({ citations }) {
@@ -68,7 +68,7 @@ export function Widget({ isOpen, words, visitor, problem, isWaiting, takesMessag
         <button type="button" aria-label="Start over" title="Start over" onClick=${on.startOver}><${Icon} name="again" /></button>
         <button type="button" class="close" aria-label="Close" title="Close" onClick=${on.close}><${Icon} name="close" /></button>
       </div>
-      <p class="status" role="status" hidden=${!isWaiting}>${isWaiting ? "Connection lost. Trying again…" : ""}</p>
+      <p class="status" role="status" hidden=${!isWaiting}>${isWaiting ? "Connection lost. Retrying…" : ""}</p>
       <${Log} key=${visitor?.key} turns=${visitor?.turns ?? []} mount=${MOUNT} onDownload=${on.download}>
         ${words.greeting && html`<p class="greeting">${words.greeting}</p>`}
       <//>
@@ -79,7 +79,7 @@ export function Widget({ isOpen, words, visitor, problem, isWaiting, takesMessag
     </section>`;
 }
 
-/** Its files end with the conversation that they are for. */
+/** Attached files belong to one conversation. */
 function Writing({ visitor, ...given }) {
   const files = useAttachments((file) => visitor.upload(file));
   return html`<${Composer} files=${files} ...${given} />`;

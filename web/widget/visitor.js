@@ -1,4 +1,4 @@
-/** A visitor's conversation: its session, what waits for the page's own functions, and files. */
+/** A visitor's conversation: its session, calls of the page's own functions, and files. */
 import { ApiError, checkSize, followBy, requestsTo, Unreachable } from "../api/requests.js";
 import { Talk } from "../chat/conversation.js";
 
@@ -8,8 +8,8 @@ const UPLOAD_MS = 600_000;
 const REPEATS = 5;
 
 /**
- * The API as a page may use it: the public key is part of every address. `onWaiting(stream, waits)` is told of streams
- * that wait for a connection, `onUnreachable` of each other request that had no answer.
+ * The API for web pages, with the public key in every address. `onWaiting(stream, waits)` reports streams that lost
+ * their connection, `onUnreachable` any other request without an answer.
  */
 export function publicApi({ origin, connectionKey, agentKey }, { onWaiting, onUnreachable }) {
   const query = connectionKey ? { connection_key: connectionKey } : { agent_key: agentKey };
@@ -32,18 +32,18 @@ export function publicApi({ origin, connectionKey, agentKey }, { onWaiting, onUn
 }
 
 /**
- * What pages of this origin may do with the key: `{reach, scopes, problem}`. `reach` is `allowed`, `refused` or
- * `unreachable`; `scopes` is null as long as the service does not tell.
+ * What pages on this origin can do with the key: `{reach, scopes, problem}`. `reach` is `allowed`, `refused` or
+ * `unreachable`; `scopes` is null while the service doesn't return them.
  */
 async function reachOf(requests, origin) {
   try {
     const { scopes } = await requests.get("/me/", {}, { signal: AbortSignal.timeout(ANSWER_MS) });
     return { reach: "allowed", scopes, problem: "" };
   } catch (problem) {
-    // A page may read an error only where it may read anything.
+    // CORS lets a page read an error only where it may read everything.
     if (problem instanceof ApiError) return { reach: "allowed", scopes: null, problem: problem.message };
-    // What may not be read is a refusal if the service answers what everybody may read. A proxy's page instead of a
-    // gateway that is away may not be read either.
+    // An unreadable answer means a refusal if the service answers a public request. A proxy's error page in place of an
+    // absent gateway is unreadable, too.
     const script = () => fetch(`${origin}/widget.js`, { cache: "no-store", signal: AbortSignal.timeout(ANSWER_MS) });
     const isHidden = problem instanceof Unreachable && problem.cause?.name !== "TimeoutError";
     const isRefused = isHidden && (await script().catch(() => null))?.ok;
@@ -54,14 +54,14 @@ async function reachOf(requests, origin) {
 let last = 0;
 
 export class Visitor extends Talk {
-  /** The same for as long as it is shown. */
+  /** Stable while shown. */
   key = (last += 1);
   #memory;
   #tools;
   #answered = new Set();
   #opening = null;
 
-  /** `tools` is a function that returns the page's own functions by the names of client tools. */
+  /** `tools` returns the page's own functions, by the names of client tools. */
   constructor(api, memory, tools) {
     super(api, memory.session);
     this.#memory = memory;
@@ -72,7 +72,7 @@ export class Visitor extends Talk {
     return this.turns.find(({ hasEnded, id }) => !hasEnded && id);
   }
 
-  /** Takes up the conversation from before a reload; one that has been deleted is forgotten. */
+  /** Resumes the conversation from before a reload; forgets one that was deleted. */
   async resume() {
     if (!this.sessionId) return;
     try {
@@ -90,7 +90,7 @@ export class Visitor extends Talk {
     this.#forget();
   }
 
-  /** Ends what is under way; returns the texts of messages that were not taken. */
+  /** Aborts running requests; returns the texts of messages that were not accepted. */
   giveUp() {
     this.end();
     const open = this.turns.filter(({ hasEnded }) => !hasEnded);
@@ -104,7 +104,7 @@ export class Visitor extends Talk {
     this.sessionId = null;
   }
 
-  /** The session, which the first message or file opens. */
+  /** The session, created by the first message or file. */
   open() {
     if (this.sessionId) return this.sessionId;
     this.#opening ??= this.api
@@ -132,7 +132,7 @@ export class Visitor extends Talk {
     try {
       return await (await this.api.send("POST", path, { body: form, signal })).json();
     } catch (problem) {
-      throw problem.status === 403 ? new Error("Files are not taken here.") : problem;
+      throw problem.status === 403 ? new Error("This chat doesn't accept files.") : problem;
     }
   }
 
@@ -143,7 +143,7 @@ export class Visitor extends Talk {
     setTimeout(() => URL.revokeObjectURL(href), 60_000);
   }
 
-  /** Calls the page's functions for calls that wait for their results. Each is called once for as long as the page lives. */
+  /** Calls the page's functions for calls that wait for their results, each once per page load. */
   answerCalls() {
     for (const turn of this.turns) {
       for (const { action, name, arguments: given } of turn.hasEnded ? [] : turn.calls) {
@@ -160,17 +160,17 @@ export class Visitor extends Talk {
     try {
       answer = { output: (await tool(given)) ?? null };
     } catch (problem) {
-      answer = { error: String(problem?.message ?? problem) || "The page's function has failed." };
+      answer = { error: String(problem?.message ?? problem) || "The page's function failed." };
     }
     for (let repeat = 0; ; repeat += 1) {
       try {
         await this.resolve(turn, action, answer);
         return;
       } catch (problem) {
-        // 409: another tab, or the agent's own server, was faster.
+        // 409: another tab, or the agent's own server, answered first.
         if (problem.status === 409) return;
         if (!problem.passes || repeat === REPEATS) {
-          console.error(`widget.js: the result of ${action.tool_call.name} was not taken.`, problem);
+          console.error(`widget.js: The result of ${action.tool_call.name} was rejected.`, problem);
           return;
         }
         await new Promise((resolve) => setTimeout(resolve, 1000 * 2 ** repeat));
@@ -179,7 +179,7 @@ export class Visitor extends Talk {
   }
 }
 
-/** What a page's own storage keeps of a conversation: its session, by the key of the connection. */
+/** What the page's storage keeps of a conversation: its session, by the connection's key. */
 export class Memory {
   #name;
   #value = null;
@@ -189,7 +189,7 @@ export class Memory {
     try {
       this.#value = localStorage.getItem(this.#name);
     } catch {
-      // A page may have no storage, such as in a sandboxed frame: the conversation ends with it.
+      // Storage may be missing, such as in a sandboxed frame; the conversation then ends with the page.
     }
   }
 
@@ -203,7 +203,7 @@ export class Memory {
       if (session) localStorage.setItem(this.#name, session);
       else localStorage.removeItem(this.#name);
     } catch {
-      // As above, or it is full.
+      // Storage may be missing, as above, or full.
     }
   }
 }

@@ -7,11 +7,11 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import AfterValidator, BaseModel, Field, model_validator
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.pages import ListPage
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.messages import Command, Event
+from libs.contracts.models import StrictModel
+from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
 from libs.contracts.wire_examples import Example, refusal
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, ClassVar, Final
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.api.agents import StrictModel
 from libs.contracts.errors import TimedOut
 from libs.contracts.messages import Command, Event
+from libs.contracts.models import StrictModel
 from libs.contracts.wire_examples import COMPANY, Example, refusal
 
 MOST_DAYS: Final = 36_500

@@ -1,4 +1,4 @@
-"""Dead letters: messages that could not be processed, kept with the reason for operators to inspect and replay."""
+"""Dead letters: messages that failed for good, stored with the reason for operators to inspect and replay."""
 
 from libs.eventing.dead_letters._letter import DeadLetter, DeadLetterTopic, MetadataTooLong, ReplayOffsets
 from libs.eventing.dead_letters._replay import Replay, ReplayOutcome, ReplayOvertaken

@@ -1,4 +1,4 @@
-"""A dead-letter topic, a letter of it, what of that may be shown, and which letters were replayed."""
+"""Dead-letter topics, their messages, and the record of replayed messages."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -8,10 +8,10 @@ from libs.contracts.timestamps import format_time, parse_time
 
 REPLAY_GROUP: Final = "dead-letter-replay"
 MARK: Final = "dlq_"
-# Inboxes keep their rows for eight days; after that a consumer would process the message a second time. By default a
-# broker also keeps committed offsets, and so the record of replays, for at least seven days.
+# The inbox retains rows for eight days; afterwards a consumer would process the message a second time. By default, a
+# broker retains committed offsets, which record replays, for at least seven days.
 MAX_AGE: Final = timedelta(days=7)
-# The broker's default limit of an offset's metadata.
+# The broker's default limit for an offset's metadata.
 _MAX_METADATA_LENGTH: Final = 4096
 _SHOWN: Final = frozenset(
     {
@@ -24,7 +24,7 @@ _SHOWN: Final = frozenset(
 
 @dataclass(frozen=True)
 class DeadLetterTopic:
-    """A dead-letter topic: its declared name, the source topic and the consumer that dead-letters into it."""
+    """A dead-letter topic: its declared name, its source topic and the consumer that writes to it."""
 
     name: str
     source: str
@@ -34,17 +34,17 @@ class DeadLetterTopic:
 @dataclass(frozen=True)
 class DeadLetter:
     offset: int
-    """Offset in the only partition of its dead-letter topic."""
+    """Offset in the dead-letter topic's only partition."""
     key: str
     value: bytes
     headers: tuple[tuple[str, bytes], ...]
     arrived: datetime
-    """Time at which the broker stored it."""
+    """When the broker stored the message."""
     dropped_bytes: int = 0
-    """Size of a payload that was read and is not kept here."""
+    """Size of the payload that ``without_payload`` dropped."""
 
     def without_payload(self) -> "DeadLetter":
-        """The same in little memory, for lists."""
+        """Returns a copy without the payload, for lists."""
         return replace(self, value=b"", dropped_bytes=len(self.value))
 
     @property
@@ -53,7 +53,7 @@ class DeadLetter:
 
     @property
     def company_id(self) -> str | None:
-        """The company that the message is about; None when it names none, or more than one."""
+        """The company of the message; None if it names none, or several."""
         named = {value for name, value in self.headers if name == "ce_companyid"}
         return named.pop().decode(errors="replace") or None if len(named) == 1 else None
 
@@ -68,13 +68,13 @@ class DeadLetter:
 
     @property
     def original_position(self) -> tuple[int, int] | None:
-        """Partition and offset of the original message when its payload was too large to be copied here."""
+        """Partition and offset of the original message if its payload was too large to copy."""
         if self.header("dlq_omitted_bytes") is None:
             return None
         return number_in(self.header("dlq_partition")) or 0, number_in(self.header("dlq_offset")) or 0
 
     def is_too_old(self, now: datetime) -> bool:
-        """Whether consumers may have deleted the inbox row that would keep them from processing it twice."""
+        """Whether consumers may have deleted the inbox row that prevents processing it twice."""
         return now - self._made() > MAX_AGE
 
     def _made(self) -> datetime:
@@ -96,7 +96,10 @@ class DeadLetter:
         }
 
     def as_json(self, replayed: bool) -> dict[str, Any]:
-        """Renders all but the payload; headers that may hold a secret, such as the signed identity, by size only."""
+        """Renders everything but the payload.
+
+        Headers that may hold a secret, such as the signed identity, show their size.
+        """
         return {
             **self.summary(replayed),
             "topic": self.header("dlq_topic"),
@@ -109,12 +112,12 @@ class DeadLetter:
 
 
 class MetadataTooLong(Exception):
-    """Too many messages were skipped; each gap takes room in the metadata of the committed offset."""
+    """Too many messages were skipped; each gap takes space in the committed offset's metadata."""
 
 
 @dataclass(frozen=True)
 class ReplayOffsets:
-    """All offsets before ``position`` were replayed, and those in ``beyond`` out of order."""
+    """Replayed offsets: all before ``position``, and those in ``beyond`` out of order."""
 
     position: int = 0
     beyond: frozenset[int] = frozenset()
@@ -123,7 +126,7 @@ class ReplayOffsets:
         return offset < self.position or offset in self.beyond
 
     def with_offset(self, offset: int, first: int) -> "ReplayOffsets":
-        """Adds one offset; ``first`` is the oldest offset that the topic still keeps."""
+        """Adds one offset; ``first`` is the topic's oldest retained offset."""
         done = {*self.beyond, offset}
         position = max(self.position, first)
         while position in done:
@@ -131,12 +134,12 @@ class ReplayOffsets:
         return ReplayOffsets(position, frozenset(offset for offset in done if offset > position))
 
     def count(self, first: int, end: int) -> int:
-        """Counts the replayed offsets from ``first`` to before ``end``."""
+        """Counts the replayed offsets from ``first`` up to, but not including, ``end``."""
         before = max(0, min(self.position, end) - first)
         return before + sum(1 for offset in self.beyond if max(first, self.position) <= offset < end)
 
     def metadata(self) -> str:
-        """Renders ``beyond`` as ranges, e.g. ``7,9-12``. Raises ``MetadataTooLong``."""
+        """Renders ``beyond`` as ranges, such as ``7,9-12``. Raises ``MetadataTooLong``."""
         ranges: list[list[int]] = []
         for offset in sorted(self.beyond):
             if ranges and offset == ranges[-1][1] + 1:
@@ -150,7 +153,7 @@ class ReplayOffsets:
 
     @classmethod
     def read(cls, position: int, metadata: str) -> "ReplayOffsets":
-        """Parses a committed offset and its metadata; an offset of -1 means that nothing was committed yet."""
+        """Parses a committed offset and its metadata; offset -1 means that nothing is committed yet."""
         beyond: set[int] = set()
         for part in filter(None, metadata.split(",")):
             first, _, last = part.partition("-")
@@ -159,7 +162,7 @@ class ReplayOffsets:
 
 
 def number_in(text: str | None) -> int | None:
-    """The number that a header holds; None when it holds none."""
+    """Parses the number in a header; None if it has none."""
     return int(text) if text and text.isascii() and text.isdigit() else None
 
 

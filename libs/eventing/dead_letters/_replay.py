@@ -1,4 +1,4 @@
-"""Sends dead letters to the topic that they came from, each once."""
+"""Replays each dead letter once to its source topic."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -25,22 +25,22 @@ _FENCED: Final = (ProducerFenced, InvalidProducerEpoch)
 class ReplayOutcome:
     offset: int
     refusal: str = ""
-    """Why the message was not replayed; empty when it was."""
+    """Why the message was not replayed; empty on success."""
     repeated: bool = False
-    """An earlier replay has sent it."""
+    """An earlier replay has already sent the message."""
 
     def as_json(self) -> dict[str, Any]:
         return {"offset": self.offset, "replayed": not self.refusal, "reason": self.refusal or None}
 
 
 class ReplayOvertaken(Conflict):
-    """Another replay of the topic has begun; nothing of this one's last letter was sent."""
+    """Another replay of the topic has started; this one's current message was not sent."""
 
 
 class Replay:
     """Sends each message and records its replay in one Kafka transaction.
 
-    A later replay of the same topic fences this one off, which then raises ``ReplayOvertaken``.
+    A later replay of the same topic fences this one, which then raises ``ReplayOvertaken``.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class Replay:
         self._replayed = content.replayed
 
     async def send(self, offset: int) -> ReplayOutcome:
-        """Raises ``NotFound``, and ``Conflict`` when too many earlier letters were passed over."""
+        """Replays one message. Raises ``NotFound``, and ``Conflict`` if too many earlier messages were skipped."""
         if offset in self._replayed:
             return ReplayOutcome(offset, "It was replayed before.", repeated=True)
         message = await self._session.message(self._topic, offset)
@@ -65,7 +65,7 @@ class Replay:
         return ReplayOutcome(offset, refusal)
 
     async def _full_payload(self, message: DeadLetter) -> tuple[bytes, str]:
-        """Returns the message's payload, or the reason why it must not be sent."""
+        """Returns the message's payload, or the reason that it must not be sent."""
         if message.is_too_old(datetime.now(UTC)):
             return b"", "It is more than 7 days old: other consumers may have forgotten that they had it."
         if message.original_position is None:
@@ -100,7 +100,7 @@ class Replay:
 async def open_producer(
     connection: KafkaConnection, *, transactional_id: str, client_id: str
 ) -> AsyncIterator[AIOKafkaProducer]:
-    """Initialising the transactional id aborts another replay's open transaction; what it committed is visible then."""
+    """Initialising the transactional id aborts another replay's open transaction and reveals what it committed."""
     producer = AIOKafkaProducer(
         **connection.options(),
         client_id=client_id,

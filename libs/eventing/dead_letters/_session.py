@@ -1,4 +1,4 @@
-"""Reads the dead-letter topics of an installation, and replays their letters."""
+"""Reads and replays an installation's dead letters."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -21,13 +21,13 @@ from libs.retry import RetryPolicy
 
 _SECONDS: Final = 30.0
 _RETRIES: Final = RetryPolicy(first=0.2, longest=0.2)
-# So many records at once at most: each may have 2 MiB, and all of them are in memory together.
+# Records read at a time: each may have 2 MiB, and all of them are in memory together.
 _BATCH: Final = 10
 
 
 @dataclass(frozen=True)
 class TopicContent:
-    """Messages have the offsets from ``first`` to before ``end`` of the topic's only partition."""
+    """The offsets of the topic's only partition: from ``first`` up to, but not including, ``end``."""
 
     first: int
     end: int
@@ -90,21 +90,21 @@ class DeadLetterSession:
         }
 
     async def content(self, topic: DeadLetterTopic) -> TopicContent:
-        """Raises ``NotFound`` for a topic that was not created."""
+        """Returns the topic's content. Raises ``NotFound`` if the topic was never created."""
         found = await self.contents([topic])
         if topic not in found:
             raise NotFound(f"The topic {self.prefix}{topic.name} does not exist.")
         return found[topic]
 
     async def message(self, topic: DeadLetterTopic, offset: int) -> DeadLetter:
-        """Raises ``NotFound`` when there is none."""
+        """Returns the message at the offset. Raises ``NotFound`` if there is none."""
         record = await self.record(topic.name, 0, offset)
         if record is None:
             raise NotFound(f"{topic.name} has no message at offset {offset}.")
         return _letter(record)
 
     async def messages(self, topic: DeadLetterTopic, first: int, end: int) -> list[DeadLetter]:
-        """Letters with offsets from ``first`` to before ``end``, oldest first, without their payloads."""
+        """Messages from ``first`` up to, but not including, ``end``, oldest first, without payloads."""
         partition = self.partition(topic.name)
         self._go_to(partition, first)
         found: list[DeadLetter] = []
@@ -117,7 +117,7 @@ class DeadLetterSession:
         return found
 
     async def record(self, topic: str, partition: int, offset: int) -> Any:
-        """Reads one record; None when it has expired or does not exist yet."""
+        """Reads one record; None if it has expired or doesn't exist yet."""
         at = self.partition(topic, partition)
         first = (await self._consumer.beginning_offsets([at]))[at]
         end = (await self._consumer.end_offsets([at]))[at]
@@ -129,16 +129,17 @@ class DeadLetterSession:
         return record if record.offset == offset else None
 
     async def replay(self, topic: DeadLetterTopic, offset: int) -> ReplayOutcome:
-        """Sends the letter to where it came from, unless that was done before.
+        """Replays a message to its source topic, unless that has already happened.
 
-        Raises ``ReplayOvertaken`` when another process has begun to replay the topic; nothing was sent then.
+        Raises ``ReplayOvertaken`` if another process starts a replay of the topic; the message was not sent in this
+        case.
         """
         async with self.replaying(topic) as replay:
             return await replay.send(offset)
 
     @asynccontextmanager
     async def replaying(self, topic: DeadLetterTopic) -> AsyncIterator[Replay]:
-        """For several letters of a topic. Raises ``NotFound`` for a topic that was not created."""
+        """Replays several messages of a topic. Raises ``NotFound`` if the topic was never created."""
         name = f"{self.prefix}{REPLAY_GROUP}-{topic.name}"
         async with open_producer(self._connection, transactional_id=name, client_id=self._client_id) as producer:
             yield Replay(self, producer, topic, await self.content(topic))
@@ -154,7 +155,7 @@ class DeadLetterSession:
     async def _replayed(self, partitions: list[TopicPartition]) -> dict[TopicPartition, ReplayOffsets]:
         group = self.prefix + REPLAY_GROUP
         async with asyncio.timeout(_SECONDS):
-            # A broker that has just started makes its group coordinator when first asked for it.
+            # A broker that has just started creates its group coordinator on the first request.
             offsets = await _RETRIES.run(
                 lambda: self._admin.list_consumer_group_offsets(group, partitions=partitions),
                 on=KafkaError,
@@ -173,7 +174,7 @@ def _letter(record: Any) -> DeadLetter:
 async def open_dead_letters(
     connection: KafkaConnection, prefix: str, *, client_id: str
 ) -> AsyncIterator[DeadLetterSession]:
-    """Raises ``BusUnavailable`` when the broker cannot be reached, or fails meanwhile."""
+    """Opens a session. Raises ``BusUnavailable`` if the broker can't be reached or fails meanwhile."""
     async with kafka_admin_and_consumer(
         connection, client_id=client_id, auto_offset_reset="earliest", max_partition_fetch_bytes=MAX_MESSAGE_BYTES
     ) as (admin, consumer):

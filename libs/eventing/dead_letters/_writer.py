@@ -1,4 +1,4 @@
-"""Writes messages that cannot be processed to the dead letters."""
+"""Dead-letters messages that can't be processed."""
 
 from collections.abc import Sequence
 
@@ -13,14 +13,14 @@ _log = structlog.get_logger("eventing.dead_letters")
 
 
 class DeadLetters:
-    """Sends the dead letters of one consumer."""
+    """Writes the dead letters of one consumer."""
 
     def __init__(self, producer: Producer, *, consumer: str) -> None:
         self._producer = producer
         self._consumer = consumer
 
     def expect(self, topics: Sequence[str]) -> None:
-        """Start the counters of these topics at 0."""
+        """Starts the counters of these topics at 0."""
         for topic in topics:
             metrics.dead_letters(self._consumer, topic)
 
@@ -39,7 +39,7 @@ class DeadLetters:
         try:
             await (await self._producer.send(topic, record.key, record.value, headers))
         except MessageRefused:
-            # Its headers have made it too large. The original stays readable where they point to.
+            # The added headers made it too large. The original stays available at the position in the headers.
             headers.append(("dlq_omitted_bytes", str(len(record.value)).encode()))
             await (await self._producer.send(topic, record.key, b"", headers))
         metrics.dead_letters(self._consumer, record.topic).inc()

@@ -1,4 +1,4 @@
-"""Alembic's environment: each missing revision in a transaction of its own."""
+"""Alembic's environment: runs each pending revision in its own transaction."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ url = context.config.attributes["url"]
 
 
 def record_origin(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Stores, in the transaction of the first revision, which state of it has made the database."""
+    """Records a digest of the first revision, in that revision's transaction."""
     if step.down_revision_ids or ctx.connection is None:
         return
     ctx.connection.execute(text("ALTER TABLE alembic_version ADD COLUMN origin text"))
@@ -34,7 +34,7 @@ def limit_waits(connection: Connection) -> None:
 
 
 with engine.connect() as connection:
-    # A revision that keeps its locks while the next one waits for others ends in a deadlock with a running release.
+    # One transaction per revision: locks kept while the next revision waits would deadlock with the running release.
     context.configure(
         connection=connection,
         target_metadata=MetaData(naming_convention=NAMING_CONVENTION),

@@ -5,9 +5,9 @@ from typing import Any
 
 import orjson
 
-from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.artifacts.domain.artifacts import KnownSession

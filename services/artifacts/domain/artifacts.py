@@ -5,15 +5,15 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.artifacts import (
+from libs.contracts.errors import ErrorDetail, ErrorInfo, NotFound, ServiceUnavailable
+from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import (
     BYTES_MISSING,
     ArtifactOrigin,
     ArtifactRecord,
     ProcessingStatus,
     ProcessingStrategy,
 )
-from libs.contracts.errors import ErrorDetail, ErrorInfo, NotFound, ServiceUnavailable
-from libs.contracts.identity import Identity
 from libs.contracts.timestamps import format_time
 
 _TABLES: Final = frozenset(

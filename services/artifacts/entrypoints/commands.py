@@ -1,6 +1,6 @@
 """Commands about artifacts; they end when ingestion has answered."""
 
-from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
+from libs.contracts.resources.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.eventing import CommandRouter
 from services.artifacts.use_cases.copy_to_platform import copy_to_platform, remove_from_platform
 

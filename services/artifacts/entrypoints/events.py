@@ -1,14 +1,8 @@
 """Events of other services that artifacts depend on."""
 
-from libs.contracts.commands.ingestion import CopyArtifact, DeleteFile
-from libs.contracts.events.ingestion import (
-    ArtifactIndexed,
-    ArtifactIndexing,
-    ArtifactIndexingFailed,
-    FileDeleted,
-    FileUploaded,
-)
-from libs.contracts.events.runtime import SessionDeleted
+from libs.contracts.resources.artifacts import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
+from libs.contracts.resources.files import CopyArtifact, DeleteFile, FileDeleted, FileUploaded
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import EventRouter
 from services.artifacts.use_cases.copy_to_platform import finish_copy, finish_removal, handle_rejection
 from services.artifacts.use_cases.delete_session_artifacts import DeleteSessionArtifacts

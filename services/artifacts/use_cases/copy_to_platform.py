@@ -6,13 +6,16 @@ Both are commands to ingestion. The commands that asked for them end when ingest
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
-from libs.contracts.commands.ingestion import CopyArtifact, DeleteFile
 from libs.contracts.errors import Conflict, ErrorInfo, ErrorKind
-from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
-from libs.contracts.events.ingestion import FileDeleted, FileUploaded
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command, CommandContext, CommandRejected, Draft, Envelope, Event, MessageContext
+from libs.contracts.resources.artifacts import (
+    ArtifactCopied,
+    ArtifactRemoved,
+    CopyArtifactToPlatform,
+    RemoveArtifactFromPlatform,
+)
+from libs.contracts.resources.files import CopyArtifact, DeleteFile, FileDeleted, FileUploaded
 from libs.eventing import Outbox, Transaction
 from services.artifacts.adapters.postgres.copies import PostgresPlatformWriter
 from services.artifacts.domain.artifacts import ArtifactNotFound

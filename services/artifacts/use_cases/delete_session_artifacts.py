@@ -5,9 +5,9 @@ from dataclasses import dataclass
 
 import structlog
 
-from libs.contracts.events.artifacts import ArtifactDeleted
-from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.artifacts import ArtifactDeleted
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 

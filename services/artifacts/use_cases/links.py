@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 
 from libs.blobs import original_key
 from libs.blobs.downloads import disposition
-from libs.contracts.api.artifacts import Artifact, ArtifactUrl
+from libs.contracts.resources.artifacts import Artifact, ArtifactUrl
 from libs.contracts.timestamps import format_time
 from libs.objects import ObjectStore
 from services.artifacts.domain.artifacts import StoredArtifact

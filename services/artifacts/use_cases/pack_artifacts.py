@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from libs.contracts.api.file_names import distinct
+from libs.contracts.file_names import distinct
 from libs.contracts.identity import Identity
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader
 from services.artifacts.domain.artifacts import StoredArtifact

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.blobs import derived_key, original_key
-from libs.contracts.api.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
 from libs.contracts.errors import Conflict, UnsupportedMediaType
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
 from libs.objects import ObjectMissing, ObjectStore, Pieces, read_all
 from services.artifacts.adapters.internal_api import HttpDocuments
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader

@@ -10,10 +10,9 @@ import structlog
 
 from libs import tracing
 from libs.blobs import derived_key, original_key
-from libs.contracts.api.artifacts import ArtifactPreview, Sheet
 from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
 from libs.contracts.messages import Event, MessageContext
+from libs.contracts.resources.artifacts import ArtifactFailed, ArtifactPreview, ArtifactProgress, ArtifactReady, Sheet
 from libs.documents import DocumentUnreadable
 from libs.eventing import Outbox, Transaction
 from libs.objects import ObjectMissing, ObjectStore, one_piece, read_all

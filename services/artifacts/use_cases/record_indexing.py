@@ -3,9 +3,15 @@
 A repeated event, or one about an artifact that is gone, changes nothing.
 """
 
-from libs.contracts.events.artifacts import ArtifactFailed, ArtifactProgress, ArtifactReady
-from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.artifacts import (
+    ArtifactFailed,
+    ArtifactIndexed,
+    ArtifactIndexing,
+    ArtifactIndexingFailed,
+    ArtifactProgress,
+    ArtifactReady,
+)
 from libs.eventing import Transaction
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactWriter
 

@@ -9,14 +9,13 @@ import structlog
 from libs.blobs import Blobs, Inspection, ReceivedFile, UploadKey, invalid_file, repeated
 from libs.blobs import Upload as Receiving
 from libs.blobs.forms import FilePart
-from libs.contracts.api.artifacts import Artifact, ArtifactOrigin
-from libs.contracts.api.file_names import safe_name
-from libs.contracts.api.file_types import type_of
 from libs.contracts.errors import UnsupportedMediaType
-from libs.contracts.events.artifacts import ArtifactReady, ArtifactUploaded
+from libs.contracts.file_names import safe_name
+from libs.contracts.file_types import type_of
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.artifacts import Artifact, ArtifactOrigin, ArtifactReady, ArtifactUploaded
 from libs.eventing import Outbox
 from libs.quotas import CompanyAmounts
 from services.artifacts.adapters.postgres.artifacts import PostgresNewArtifacts

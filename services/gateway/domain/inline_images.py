@@ -9,8 +9,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from typing import Final
 
-from libs.contracts.api.artifacts import Artifact
-from libs.contracts.api.file_types import TYPES
+from libs.contracts.file_types import TYPES
+from libs.contracts.resources.artifacts import Artifact
 
 _MOST: Final = 50
 _EXTENSIONS: Final = ("png", "jpg", "gif", "webp", "bmp")

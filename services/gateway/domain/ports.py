@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from libs.contracts.timeline import TimelineFilter
 from services.gateway.domain.accounts import ApiKey, KeyOwner
 from services.gateway.domain.connections import Connection, ConnectionOwner

@@ -10,8 +10,9 @@ from typing import Any, Final
 
 import orjson
 
-from libs.contracts.api.sessions import RequestedToolCall, RequiredAction
 from libs.contracts.errors import ErrorInfo, ErrorKind
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.turns import RequiredAction
 
 _FAILED: Final = "The assistant cannot answer right now. Please try again later."
 _TOO_MANY: Final = "There are too many requests right now. Please try again in a moment."

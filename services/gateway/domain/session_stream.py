@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple, Self
 
 from libs.contracts.errors import InvalidRequest, ValidationFailed
-from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.contracts.messages import Received, public_name
+from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.turn_ends import END_NAMES
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream, as_received

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from libs.contracts.events.runtime import TURN_ENDS
 from libs.contracts.messages import public_name
+from libs.contracts.resources.turns import TURN_ENDS
 
 END_TYPES: Final = frozenset(event.TYPE for event in TURN_ENDS)
 """Types of events, as on the bus."""

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed
+from libs.contracts.resources.turns import TurnOptions
 from libs.json_schema import SchemaInvalid, compile_schema
 from services.gateway.domain.accounts import Principal
 

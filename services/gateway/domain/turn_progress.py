@@ -4,28 +4,28 @@ from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Final, NamedTuple
 
-from libs.contracts.events import runtime
 from libs.contracts.messages import Event
+from libs.contracts.resources import turns
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent
 
 _TYPES: Final[dict[str, type[Event]]] = {
     event.TYPE: event
     for event in (
-        runtime.OutputTextDelta,
-        runtime.OutputTextDone,
-        runtime.TurnQueued,
-        runtime.TurnStarted,
-        runtime.TurnRestarted,
-        runtime.ToolCallStarted,
-        runtime.ToolCallCompleted,
-        runtime.ToolCallFailed,
-        runtime.TurnActionRequired,
-        runtime.TurnActionResolved,
-        runtime.OutputInvalid,
-        runtime.CitationAdded,
-        runtime.TurnCompleted,
-        runtime.TurnFailed,
-        runtime.TurnCancelled,
+        turns.OutputTextDelta,
+        turns.OutputTextDone,
+        turns.TurnQueued,
+        turns.TurnStarted,
+        turns.TurnRestarted,
+        turns.ToolCallStarted,
+        turns.ToolCallCompleted,
+        turns.ToolCallFailed,
+        turns.TurnActionRequired,
+        turns.TurnActionResolved,
+        turns.OutputInvalid,
+        turns.CitationAdded,
+        turns.TurnCompleted,
+        turns.TurnFailed,
+        turns.TurnCancelled,
     )
 }
 

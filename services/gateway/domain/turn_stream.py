@@ -12,7 +12,8 @@ from typing import Any, Final, NamedTuple, Self
 import orjson
 
 from libs.contracts.errors import InvalidRequest
-from libs.contracts.events.runtime import (
+from libs.contracts.messages import Envelope, Received
+from libs.contracts.resources.turns import (
     CitationAdded,
     OutputInvalid,
     OutputTextDelta,
@@ -24,7 +25,6 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.contracts.messages import Envelope, Received
 from services.gateway.domain.timeline import TimelineEvent
 from services.gateway.domain.turn_ends import END_TYPES
 

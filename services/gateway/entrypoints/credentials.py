@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass
 
-from libs.contracts.events.gateway import ApiKeyRevoked, ConnectionDeleted
-from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.agents import AgentCreated, AgentDeleted, AgentUpdated
+from libs.contracts.resources.connections import ConnectionDeleted
+from libs.contracts.resources.keys import ApiKeyRevoked
 from libs.eventing import CommandSender
 from services.gateway.entrypoints.door.streams import EventStreams
 from services.gateway.use_cases.agents import Agents

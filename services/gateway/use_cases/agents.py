@@ -6,11 +6,11 @@ from typing import Any, Final
 import orjson
 from pydantic import TypeAdapter
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.commands.runtime import SessionBeginning
 from libs.contracts.errors import ErrorDetail, InvalidRequest, NotFound, ValidationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
+from libs.contracts.resources.agents import Agent
+from libs.contracts.resources.sessions import SessionBeginning
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.use_cases.principals import GATEWAY, TTLCache

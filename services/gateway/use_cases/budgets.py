@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from libs.contracts.api.usage import UsageReport
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
 from libs.contracts.resources.budgets import BudgetUse, CreateBudget, CreateBudgetBody
+from libs.contracts.resources.usage import UsageReport
 from libs.contracts.timestamps import format_time
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked

@@ -6,11 +6,10 @@ from dataclasses import dataclass
 from inspect import isawaitable
 from typing import Final
 
-from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, ExecuteTurn
 from libs.contracts.errors import Conflict, ErrorKind, RateLimited, ServiceUnavailable, TimedOut, error_from
-from libs.contracts.events.runtime import TurnCancelled, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command, CommandRejected, Received
+from libs.contracts.resources.turns import COMPANY_BACKLOG_FULL, ExecuteTurn, TurnCancelled, TurnFailed
 from libs.eventing import CommandSender, Replies, ReplyState
 from libs.tracing import bind_correlation_id
 from services.gateway.domain.idempotency import IdempotencyRecord, KeyReused, OtherBody, Write

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
 from libs.contracts.identifiers import is_agent_key, is_id, new_id
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
+from libs.contracts.resources.agents import Agent
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import Principal, check_scopes, limit_within

@@ -5,10 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
-from libs.contracts.api.artifacts import Artifact
-from libs.contracts.api.sessions import ArtifactSource, ContentBlock, FileBlock, HistoryMessage, ImageUrlBlock, SaidFile
 from libs.contracts.errors import ErrorDetail, PermissionDenied, UnsupportedMediaType, ValidationFailed
 from libs.contracts.identity import Identity, Scope
+from libs.contracts.resources.artifacts import Artifact
+from libs.contracts.resources.messages import (
+    ArtifactSource,
+    ContentBlock,
+    FileBlock,
+    HistoryMessage,
+    ImageUrlBlock,
+    SaidFile,
+)
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import refusal
 from services.gateway.domain.idempotency import Write

@@ -7,10 +7,10 @@ from typing import Any, Final
 
 import structlog
 
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from libs.quotas import CompanyLimits
 from services.gateway.domain.accounts import ApiKey, Principal, TokenGrant, check_scopes, limit_within, new_secret
 from services.gateway.domain.idempotency import KeyReused, Write

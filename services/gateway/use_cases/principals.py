@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final, Generic, TypeVar
 
-from libs.contracts.api.agents import Agent
 from libs.contracts.errors import AuthenticationFailed
 from libs.contracts.identifiers import is_agent_key
 from libs.contracts.identity import Identity
 from libs.contracts.origins import canonical_origin, is_origin
+from libs.contracts.resources.agents import Agent
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.accounts import DEFAULT_RATE_LIMIT, ApiKey, KeyOwner, Principal, digest_of, has_form

@@ -3,10 +3,9 @@
 import base64
 from dataclasses import dataclass
 
-from libs.contracts.api.toolsets import secret_place
-from libs.contracts.commands.registry import PutSecret
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.messages import Received
+from libs.contracts.resources.secrets import PutSecret, secret_place
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher

@@ -8,20 +8,23 @@ from uuid import UUID, uuid5
 
 import orjson
 
-from libs.contracts.api.sessions import ActionPage, HistoryMessage, Message, MessagePage, OpenAction, Session
-from libs.contracts.commands.runtime import (
+from libs.contracts.errors import Conflict
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command
+from libs.contracts.resources.actions import ActionPage, OpenAction
+from libs.contracts.resources.messages import HistoryMessage, Message, MessagePage
+from libs.contracts.resources.sessions import (
     AddMessages,
     CreateSession,
     DeleteSession,
     ForkSession,
+    Session,
     SessionBeginning,
+    SessionCreated,
+    SessionUpdated,
     UpdateSession,
 )
-from libs.contracts.errors import Conflict
-from libs.contracts.events.runtime import SessionCreated, SessionUpdated
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Command
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.gateway.domain.connections import PublicUse

@@ -7,32 +7,32 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 from uuid import UUID
 
-from libs.contracts.api.sessions import (
-    BlockedBy,
-    ExecuteBody,
-    RequiredAction,
-    ResolveActionBody,
-    Turn,
-    TurnPage,
-    TurnStatus,
-)
-from libs.contracts.commands.runtime import CancelTurn, ClientCalls, ExecuteTurn, ResolveAction, SessionBeginning
 from libs.contracts.errors import NotFound, ServiceUnavailable, TimedOut
-from libs.contracts.events.runtime import (
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Identity, Scope
+from libs.contracts.messages import Event, Received
+from libs.contracts.resources.actions import ResolveAction, ResolveActionAccepted, ResolveActionBody
+from libs.contracts.resources.sessions import SessionBeginning
+from libs.contracts.resources.turns import (
     TURN_ENDS,
+    BlockedBy,
+    CancelTurn,
     CancelTurnAccepted,
-    ResolveActionAccepted,
+    ClientCalls,
+    ExecuteBody,
+    ExecuteTurn,
+    RequiredAction,
+    Turn,
     TurnActionRequired,
     TurnActionResolved,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
+    TurnPage,
     TurnQueued,
     TurnStarted,
+    TurnStatus,
 )
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Identity, Scope
-from libs.contracts.messages import Event, Received
 from libs.eventing import Replies, ReplyState
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked

@@ -5,13 +5,21 @@ import secrets
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from libs.contracts.api.webhooks import IssuedWebhookReply, Webhook, WebhookStatus, secret_place
-from libs.contracts.commands.timeline import CreateWebhook, RotateWebhookSecret, SealedSecret
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
-from libs.contracts.events.timeline import WebhookCreated, WebhookUpdated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
+from libs.contracts.resources.webhooks import (
+    CreateWebhook,
+    IssuedWebhookReply,
+    RotateWebhookSecret,
+    SealedSecret,
+    Webhook,
+    WebhookCreated,
+    WebhookStatus,
+    WebhookUpdated,
+    secret_place,
+)
 from libs.secrets import SecretCipher
 from services.gateway.domain.idempotency import Write
 from services.gateway.use_cases.command_dispatcher import CommandDispatcher

@@ -7,9 +7,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from libs.contracts.api.artifacts import BYTES_MISSING
 from libs.contracts.errors import NotFound, ServiceError, ServiceUnavailable
 from libs.contracts.identity import Identity, Scope
+from libs.contracts.resources.artifacts import BYTES_MISSING
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import refusal
 from services.ingestion.domain.artifacts import ArtifactBytesMissing

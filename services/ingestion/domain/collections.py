@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from libs.contracts.api.files import AvailableCollection, Collection, CollectionStatus
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.collections import AvailableCollection, Collection, CollectionStatus
 from libs.contracts.timestamps import format_time
 
 

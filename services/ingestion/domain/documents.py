@@ -10,7 +10,7 @@ from uuid import UUID, uuid5
 
 import orjson
 
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 
 if TYPE_CHECKING:
     # Processes that only parse do without it.

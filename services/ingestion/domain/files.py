@@ -4,9 +4,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal
 
-from libs.contracts.api.files import File, FileStatus
 from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.files import File, FileStatus
 
 
 class FileNotFound(NotFound):

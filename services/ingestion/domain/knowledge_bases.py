@@ -11,8 +11,9 @@ from typing import Any, Final, Literal, Self
 
 import orjson
 
-from libs.contracts.api.files import FileStatus
-from libs.contracts.api.knowledge import (
+from libs.contracts.errors import NotFound
+from libs.contracts.resources.files import FileStatus
+from libs.contracts.resources.knowledge_bases import (
     ChunkingStrategy,
     Datasource,
     DatasourceError,
@@ -20,7 +21,6 @@ from libs.contracts.api.knowledge import (
     KnowledgeBase,
     KnowledgeBaseStatus,
 )
-from libs.contracts.errors import NotFound
 from libs.contracts.timestamps import format_time
 
 ItemState = Literal["pending", "running", "ingested", "failed", "removing"]

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.error_catalogue import FileErrorCode
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.domain.documents import Chunk, ParsedDocument
 from services.ingestion.domain.knowledge_bases import IndexSettings
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
-from libs.contracts.api.knowledge import DatasourceError
+from libs.contracts.resources.knowledge_bases import DatasourceError
 from services.ingestion.domain.files import TextKey
 from services.ingestion.domain.knowledge_bases import IndexSettings, RunState
 

@@ -1,17 +1,17 @@
 """Commands on ``ingestion-commands`` and the use case that carries out each."""
 
-from libs.contracts.commands.ingestion import (
+from libs.contracts.resources.collections import (
     AddCollectionFiles,
-    ChangeFiles,
-    CopyArtifact,
     CreateCollection,
-    CreateKnowledgeBase,
     DeleteCollection,
-    DeleteFile,
-    DeleteKnowledgeBase,
-    IngestKnowledgeBase,
     RemoveCollectionFile,
     UpdateCollection,
+)
+from libs.contracts.resources.files import ChangeFiles, CopyArtifact, DeleteFile
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
     UpdateKnowledgeBase,
 )
 from libs.eventing import CommandRouter

@@ -1,7 +1,7 @@
 """Events of the artifacts service: session documents to index, and deleted ones."""
 
-from libs.contracts.events.artifacts import ArtifactDeleted, ArtifactUploaded
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.artifacts import ArtifactDeleted, ArtifactUploaded
 from libs.eventing import EventRouter, Transaction
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactWriter
 

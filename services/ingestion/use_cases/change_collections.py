@@ -2,24 +2,23 @@
 
 from datetime import UTC, datetime
 
-from libs.contracts.api.files import CollectionFilesReply, FileResult
-from libs.contracts.commands.ingestion import (
+from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from libs.contracts.identifiers import is_id
+from libs.contracts.messages import CommandContext
+from libs.contracts.resources.collections import (
     AddCollectionFiles,
+    CollectionCreated,
+    CollectionDeleted,
+    CollectionFileRemoved,
+    CollectionFilesAdded,
+    CollectionFilesReply,
+    CollectionUpdated,
     CreateCollection,
     DeleteCollection,
     RemoveCollectionFile,
     UpdateCollection,
 )
-from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
-from libs.contracts.events.ingestion import (
-    CollectionCreated,
-    CollectionDeleted,
-    CollectionFileRemoved,
-    CollectionFilesAdded,
-    CollectionUpdated,
-)
-from libs.contracts.identifiers import is_id
-from libs.contracts.messages import CommandContext
+from libs.contracts.resources.files import FileResult
 from libs.eventing import Transaction
 from services.ingestion.adapters.postgres.collections import PostgresCollectionWriter
 from services.ingestion.adapters.postgres.files import PostgresFileWriter

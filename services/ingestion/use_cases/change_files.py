@@ -4,11 +4,19 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final, get_args
 
-from libs.contracts.api.files import BulkOperation, BulkReply, FileResult, FileStatus
-from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.errors import ValidationFailed
-from libs.contracts.events.ingestion import FileDeleted, FilesChanged, FileUpdated
 from libs.contracts.messages import CommandContext, Event
+from libs.contracts.resources.files import (
+    BulkOperation,
+    BulkReply,
+    ChangeFiles,
+    DeleteFile,
+    FileDeleted,
+    FileResult,
+    FilesChanged,
+    FileStatus,
+    FileUpdated,
+)
 from libs.eventing import Transaction
 from services.ingestion.adapters.postgres.files import PostgresFileWriter
 from services.ingestion.domain.files import FileNotFound

@@ -5,17 +5,21 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Final
 
-from libs.contracts.api.knowledge import CreateKnowledgeBaseBody, EmbeddingConfig, UpdateKnowledgeBaseBody
-from libs.contracts.commands.ingestion import (
-    CreateKnowledgeBase,
-    DeleteKnowledgeBase,
-    IngestKnowledgeBase,
-    UpdateKnowledgeBase,
-)
 from libs.contracts.errors import ErrorDetail, ValidationFailed
-from libs.contracts.events.ingestion import IngestionQueued, KnowledgeBaseCreated, KnowledgeBaseUpdated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
+    CreateKnowledgeBaseBody,
+    DeleteKnowledgeBase,
+    EmbeddingConfig,
+    IngestionQueued,
+    IngestKnowledgeBase,
+    KnowledgeBaseCreated,
+    KnowledgeBaseUpdated,
+    UpdateKnowledgeBase,
+    UpdateKnowledgeBaseBody,
+)
 from libs.eventing import Transaction
 from services.ingestion.adapters.postgres.knowledge_base_writer import PostgresKnowledgeBaseWriter
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader

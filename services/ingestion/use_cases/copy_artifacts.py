@@ -3,12 +3,11 @@
 from dataclasses import dataclass
 
 from libs.blobs import Blobs, ReceivedFile, keep
-from libs.contracts.api.file_names import safe_name
-from libs.contracts.api.file_types import type_of
-from libs.contracts.commands.ingestion import CopyArtifact
 from libs.contracts.errors import ServiceUnavailable, StoreUnavailable
-from libs.contracts.events.ingestion import FileUploaded
+from libs.contracts.file_names import safe_name
+from libs.contracts.file_types import type_of
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.files import CopyArtifact, FileUploaded
 from libs.eventing import Transaction
 from libs.quotas import CompanyAmounts
 from services.ingestion.adapters.internal_api import HttpArtifactSource

@@ -9,9 +9,9 @@ from typing import Final
 import structlog
 
 from libs import tracing
-from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind, NotFound
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, EmbeddingConfig
 from libs.objects import ObjectStore, one_piece
 from libs.persistence import LeasedWork, is_outage, is_unreachable, retry_until_available
 from services.ingestion.adapters.internal_api import HttpArtifactSource

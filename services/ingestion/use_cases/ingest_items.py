@@ -7,10 +7,10 @@ from typing import Final
 import structlog
 
 from libs import tracing
-from libs.contracts.api.knowledge import DatasourceError
 from libs.contracts.error_catalogue import FileErrorCode
 from libs.contracts.errors import cause_of
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.knowledge_bases import DatasourceError
 from libs.persistence import is_outage
 from services.ingestion.adapters.postgres.runs import PostgresRuns
 from services.ingestion.adapters.postgres.work_items import PostgresWorkItems

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.events.ingestion import CollectionUpdated
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.collections import CollectionUpdated
 from libs.eventing import Outbox
 from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges, PostgresCollectionPublisher
 

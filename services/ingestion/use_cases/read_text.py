@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 
 from libs.blobs import derived_key
-from libs.contracts.api.artifacts import ArtifactText
-from libs.contracts.api.files import FileText
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import ArtifactText
+from libs.contracts.resources.files import FileText
 from libs.objects import ObjectMissing, ObjectStore, read_all
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactLocator
 from services.ingestion.adapters.postgres.files import PostgresFileReader

@@ -6,11 +6,17 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from libs.contracts.api.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody
-from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig, SearchBody, SearchFilters, SearchReply
-from libs.contracts.api.sessions import Citation
+from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import ArtifactPassage, ArtifactPassages, ArtifactSearchBody
+from libs.contracts.resources.knowledge_bases import (
+    ChunkingStrategy,
+    EmbeddingConfig,
+    SearchBody,
+    SearchFilters,
+    SearchReply,
+)
 from libs.retry import RetryPolicy
 from services.ingestion.adapters.postgres.artifact_documents import PostgresArtifactLocator
 from services.ingestion.domain.artifacts import IndexPlace

@@ -5,8 +5,8 @@ from typing import TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from libs.contracts.api.knowledge import ChunkingStrategy, EmbeddingConfig
 from libs.contracts.errors import ErrorDetail, ServiceUnavailable, ValidationFailed, validation_details
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, EmbeddingConfig
 from services.ingestion.domain.embedding import Embedders, EmbeddingRefused, EmbeddingUnavailable
 from services.ingestion.domain.engines import Engines
 from services.ingestion.domain.knowledge_bases import IndexSettings

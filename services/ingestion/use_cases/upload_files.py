@@ -7,14 +7,13 @@ import structlog
 
 from libs.blobs import Blobs, Inspection, ReceivedFile, Upload, UploadKey, invalid_file, repeated
 from libs.blobs.forms import FilePart
-from libs.contracts.api.file_names import safe_name
-from libs.contracts.api.file_types import type_of
-from libs.contracts.api.files import File
 from libs.contracts.errors import ValidationFailed
-from libs.contracts.events.ingestion import FileUploaded
+from libs.contracts.file_names import safe_name
+from libs.contracts.file_types import type_of
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.files import File, FileUploaded
 from libs.eventing import Outbox
 from libs.quotas import CompanyAmounts
 from services.ingestion.adapters.postgres.files import PostgresNewFiles

@@ -5,15 +5,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from libs.contracts.api.agents import (
-    Agent,
-    AgentConfiguration,
-    AgentVersion,
-    CreateAgentBody,
-    UpdateAgentBody,
-)
 from libs.contracts.errors import NotFound, PermissionDenied
 from libs.contracts.identity import Identity
+from libs.contracts.resources.agents import Agent, AgentConfiguration, AgentVersion, CreateAgentBody, UpdateAgentBody
 from libs.contracts.timestamps import format_time
 from services.registry.domain.configuration import (
     CONFIGURATION_FIELDS,

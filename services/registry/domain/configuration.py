@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import rfc8785
 
-from libs.contracts.api.agents import AgentConfiguration, KnowledgeBaseLink
+from libs.contracts.resources.agents import AgentConfiguration, KnowledgeBaseLink
 
 CONFIGURATION_FIELDS: Final = tuple(AgentConfiguration.model_fields)
 FIRST_VERSION: Final = "1.0.0"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Final
 
-from libs.contracts.api.agents import AgentConfiguration
+from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.configuration import knowledge_base_id
 from services.registry.domain.findings import Finding, error, warning
 from services.registry.domain.hints import Loc, near

@@ -6,14 +6,14 @@ from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 
-from libs.contracts.api.agents import (
+from libs.contracts.models import SearchMode
+from libs.contracts.resources.agents import (
     AgentSettings,
     AgentType,
     Approval,
     ClientTool,
     KnowledgeBaseLink,
     LlmConfig,
-    SearchMode,
     ToolPolicy,
 )
 

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from services.registry.domain.agent import StoredAgent, StoredVersion
 
 

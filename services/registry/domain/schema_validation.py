@@ -7,9 +7,9 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from libs.contracts.api.agents import AgentConfiguration, UpdateAgentBody
 from libs.contracts.errors import ErrorDetail, validation_message
 from libs.contracts.origins import is_origin
+from libs.contracts.resources.agents import AgentConfiguration, UpdateAgentBody
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc, hint_for
 

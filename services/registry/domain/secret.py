@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.api.toolsets import Secret
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.secrets import Secret
 from libs.contracts.timestamps import format_time
 
 MOST_SECRETS: Final = 200

@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from pydantic import TypeAdapter
 
-from libs.contracts.api.toolsets import (
+from libs.contracts.errors import ErrorDetail, NotFound
+from libs.contracts.resources.toolsets import (
     SECRET_REFERENCE,
     CallSettings,
     ConnectedTool,
@@ -18,7 +19,6 @@ from libs.contracts.api.toolsets import (
     ToolsetType,
     UpdateToolsetBody,
 )
-from libs.contracts.errors import ErrorDetail, NotFound
 from libs.contracts.timestamps import format_time
 
 MOST_TOOLSETS: Final = 100

@@ -8,7 +8,8 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from libs.contracts.api.toolsets import (
+from libs.contracts.errors import ErrorDetail
+from libs.contracts.resources.toolsets import (
     MAX_DOCUMENT_BYTES,
     MAX_TOOLS,
     SECRET_REFERENCE,
@@ -19,7 +20,6 @@ from libs.contracts.api.toolsets import (
     OpenApiToolsetBody,
     ToolsetBody,
 )
-from libs.contracts.errors import ErrorDetail
 from services.registry.domain.findings import found
 from services.registry.domain.hints import Loc, near
 from services.registry.domain.json_schemas import object_schema_errors

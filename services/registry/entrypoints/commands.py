@@ -2,17 +2,9 @@
 
 from typing import Final
 
-from libs.contracts.commands.registry import (
-    CreateAgent,
-    CreateToolset,
-    DeleteAgent,
-    DeleteSecret,
-    DeleteToolset,
-    PutSecret,
-    RefreshToolset,
-    UpdateAgent,
-    UpdateToolset,
-)
+from libs.contracts.resources.agents import CreateAgent, DeleteAgent, UpdateAgent
+from libs.contracts.resources.secrets import DeleteSecret, PutSecret
+from libs.contracts.resources.toolsets import CreateToolset, DeleteToolset, RefreshToolset, UpdateToolset
 from libs.eventing import CommandRouter
 from services.registry.use_cases.change_agents import ChangeAgents
 from services.registry.use_cases.change_secrets import delete_secret, put_secret

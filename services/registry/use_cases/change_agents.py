@@ -3,12 +3,19 @@
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from libs.contracts.api.agents import CreateAgentBody, UpdateAgentBody
-from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.errors import Conflict, InvalidRequest
-from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.identifiers import is_id
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.agents import (
+    AgentCreated,
+    AgentDeleted,
+    AgentUpdated,
+    CreateAgent,
+    CreateAgentBody,
+    DeleteAgent,
+    UpdateAgent,
+    UpdateAgentBody,
+)
 from libs.eventing import Transaction
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter
 from services.registry.domain.agent import new_agent, require_writable

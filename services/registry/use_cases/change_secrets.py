@@ -6,10 +6,9 @@ import re
 from datetime import UTC, datetime
 from typing import Final
 
-from libs.contracts.commands.registry import DeleteSecret, PutSecret
 from libs.contracts.errors import InvalidRequest
-from libs.contracts.events.registry import SecretDeleted, SecretStored
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.secrets import DeleteSecret, PutSecret, SecretDeleted, SecretStored
 from libs.eventing import Transaction
 from services.registry.adapters.postgres.secrets import PostgresSecretWriter
 from services.registry.domain.secret import MOST_SECRETS, SecretNotFound

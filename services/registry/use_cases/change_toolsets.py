@@ -5,20 +5,26 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from libs.contracts.api.toolsets import (
+from libs.contracts.errors import Conflict, ErrorDetail, RateLimited
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandContext
+from libs.contracts.resources.toolsets import (
     ConnectedTool,
     ConnectedToolset,
+    CreateToolset,
+    DeleteToolset,
     HttpToolsetBody,
     McpToolsetBody,
     OpenApiToolsetBody,
+    RefreshToolset,
     ToolsetBody,
+    ToolsetCreated,
+    ToolsetDeleted,
+    ToolsetRefreshed,
+    ToolsetUpdated,
+    UpdateToolset,
     UpdateToolsetBody,
 )
-from libs.contracts.commands.registry import CreateToolset, DeleteToolset, RefreshToolset, UpdateToolset
-from libs.contracts.errors import Conflict, ErrorDetail, RateLimited
-from libs.contracts.events.registry import ToolsetCreated, ToolsetDeleted, ToolsetRefreshed, ToolsetUpdated
-from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandContext
 from libs.eventing import Transaction
 from libs.fairness import FairSemaphore, QueueFull
 from services.registry.adapters.internal_api.runtime import HttpToolsetRuntime

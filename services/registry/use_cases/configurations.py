@@ -7,11 +7,11 @@ from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
 
-from libs.contracts.api.agents import AgentConfiguration, ValidationReport
-from libs.contracts.api.sessions import AgentReference
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.agents import AgentConfiguration, ValidationReport
+from libs.contracts.resources.sessions import AgentReference
 from services.registry.domain.agent import StoredAgent, require_visible
 from services.registry.domain.configuration import config_hash, knowledge_base_id, normalised
 from services.registry.domain.configuration_checks import (

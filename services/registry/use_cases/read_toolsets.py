@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from libs.contracts.api.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, TryToolCall
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import CallToolReply, ConnectedTool, ConnectedToolset, TryToolCall
 from services.registry.adapters.internal_api.runtime import HttpRuntimeCatalogues, HttpToolsetRuntime
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader

@@ -7,8 +7,8 @@ from typing import Final, TypeVar
 from prometheus_client import Counter, Gauge, Histogram
 
 from libs import tracing
-from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
 from libs.contracts.errors import ServiceError
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnLost, TurnWaits
 from services.runtime.domain.conversation import JsonObject, ModelAnswer
 from services.runtime.domain.models import ChatModel, ModelRequest, OnText, ProviderInfo

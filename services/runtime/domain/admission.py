@@ -6,9 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeVar
 
-from libs.contracts.api.sessions import BlockedBy, TurnOptions
-from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, QuotaExceeded, RateLimited, ServiceError
+from libs.contracts.resources.turns import COMPANY_BACKLOG_FULL, SESSION_MOVED_ON, BlockedBy, TurnOptions
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.budgets import BudgetState
 from services.runtime.domain.turns import Submission

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Protocol, Self
 
-from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
 from libs.contracts.identity import Identity
+from libs.contracts.resources.turns import NamedTool, ToolChoice, TurnOptions
 from services.runtime.domain.conversation import (
     ArtifactRef,
     Citation,

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
 
-from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import Artifact, ArtifactText, Sheet
 from services.runtime.domain.conversation import ArtifactPart, Citation
 
 

@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from libs.contracts.api.sessions import HistoryMessage, SaidFile, TextBlock
-from libs.contracts.commands.runtime import SessionBeginning
 from libs.contracts.errors import ErrorDetail, ValidationFailed
-from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.messages import HistoryMessage, SaidFile, TextBlock
+from libs.contracts.resources.sessions import SessionBeginning, SessionCreated
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import (
     ArtifactPart,

@@ -5,12 +5,12 @@ from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import Any, Final, Protocol
 
-from libs.contracts.api.sessions import Usage
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
 from libs.contracts.resources.budgets import Budget, BudgetPage, BudgetUse, CreateBudgetBody
+from libs.contracts.resources.turns import Usage
 from libs.contracts.timestamps import format_time
 
 _PERCENT: Final = 100

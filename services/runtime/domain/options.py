@@ -4,8 +4,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.contracts.api.sessions import NamedTool, TurnOptions
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.resources.turns import NamedTool, TurnOptions
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.models import OptionNotSupported
 

@@ -10,19 +10,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from libs.contracts.api.sessions import (
-    ActionKind,
-    ActionPage,
-    MessagePage,
-    Session,
-    SessionPage,
-    Turn,
-    TurnPage,
-    TurnStatus,
-    WatchedTurn,
-)
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Event, Received
+from libs.contracts.resources.actions import ActionPage
+from libs.contracts.resources.messages import MessagePage
+from libs.contracts.resources.sessions import Session, SessionPage
+from libs.contracts.resources.turns import ActionKind, Turn, TurnPage, TurnStatus, WatchedTurn
 from services.runtime.domain.admission import AdmissionView, Decision
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.beginnings import NewSession

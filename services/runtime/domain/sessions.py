@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from libs.contracts.api import sessions as api
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.resources import messages as api
 from services.runtime.domain.beginnings import NewSession
 from services.runtime.domain.conversation import Message
 from services.runtime.domain.models import TurnSpending

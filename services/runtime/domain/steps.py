@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Final, Protocol
 
-from libs.contracts.events.runtime import OutputInvalid, ToolCallCompleted, ToolCallFailed, ToolCallStarted
 from libs.contracts.messages import Event
+from libs.contracts.resources.turns import OutputInvalid, ToolCallCompleted, ToolCallFailed, ToolCallStarted
 from services.runtime.domain.conversation import (
     AssistantMessage,
     JsonObject,

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from libs.contracts.api.artifacts import Sheet
+from libs.contracts.resources.artifacts import Sheet
 
 _LONGEST_CELL: Final = 120
 _MOST_SHEETS: Final = 20

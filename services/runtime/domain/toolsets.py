@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol
 
-from libs.contracts.api.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, ToolsetType
 from libs.contracts.errors import ErrorDetail, ValidationFailed
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import ConnectedTool, ConnectedToolset, DiscoveredTools, ToolsetType
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolDefinition, ToolOutput, ToolsetVersion
 
@@ -18,8 +18,8 @@ _ANY_ARGUMENTS: Final[JsonObject] = {"type": "object"}
 class Toolset:
     """One version of a company's toolset; equal only to itself.
 
-    `config` has the fields of its type, see libs/contracts/api/toolsets.py. `secrets`: ciphertexts in base64 of the
-    secrets that its headers refer to, by name; one that does not exist is missing.
+    `config` has the fields of its type, see libs/contracts/resources/toolsets.py. `secrets`: ciphertexts in base64 of
+    the secrets that its headers refer to, by name; one that does not exist is missing.
     """
 
     company_id: str

@@ -8,19 +8,22 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any, Final
 
-from libs.contracts.api.sessions import BlockedBy, TurnOptions, Usage
-from libs.contracts.commands.runtime import ClientCalls, ExecuteTurn
 from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import InternalError, ServiceError, cause_of
-from libs.contracts.events.runtime import (
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
+from libs.contracts.resources.turns import (
+    BlockedBy,
+    ClientCalls,
+    ExecuteTurn,
     TurnCancelled,
     TurnFailed,
+    TurnOptions,
     TurnQueued,
     TurnRestarted,
     TurnStarted,
+    Usage,
 )
-from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.json_text import read_json, write_json
 from services.runtime.domain.beginnings import NewSession

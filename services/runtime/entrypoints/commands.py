@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import ServiceError
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources import actions, sessions, turns
 from libs.eventing import AlreadyProcessed, CommandRouter
 from services.runtime.domain.admission import Duplicate, Refused
 from services.runtime.domain.ports import SessionReads
@@ -29,20 +29,20 @@ class Handlers:
 
 
 def register_commands(router: CommandRouter, handlers: Handlers, reads: SessionReads) -> None:
-    async def execute_turn(command: commands.ExecuteTurn, context: CommandContext) -> ServiceError | None:
+    async def execute_turn(command: turns.ExecuteTurn, context: CommandContext) -> ServiceError | None:
         """The refusal that was recorded, if any. Raises ``AlreadyProcessed`` for a redelivery."""
         decision = await handlers.admit(command, context)
         if isinstance(decision, Duplicate):
             raise AlreadyProcessed(context.command_id)
         return decision.error if isinstance(decision, Refused) else None
 
-    router.handle_raw(commands.ExecuteTurn, execute_turn)
-    router.handle_raw(commands.CreateSession, handlers.create)
-    router.handle(commands.ForkSession, handlers.change.fork)
-    router.handle(commands.UpdateSession, handlers.change.update)
-    router.handle(commands.AddMessages, handlers.change.add_messages)
-    router.handle(commands.CancelTurn, handlers.cancel)
-    router.handle(commands.ResolveAction, handlers.resolve)
+    router.handle_raw(turns.ExecuteTurn, execute_turn)
+    router.handle_raw(sessions.CreateSession, handlers.create)
+    router.handle(sessions.ForkSession, handlers.change.fork)
+    router.handle(sessions.UpdateSession, handlers.change.update)
+    router.handle(sessions.AddMessages, handlers.change.add_messages)
+    router.handle(turns.CancelTurn, handlers.cancel)
+    router.handle(actions.ResolveAction, handlers.resolve)
     # The outcome follows when the running turn has stopped.
-    router.handle(commands.DeleteSession, handlers.deletion.delete, ends_later=True)
+    router.handle(sessions.DeleteSession, handlers.deletion.delete, ends_later=True)
     router.lookups.append(reads.knows_command)

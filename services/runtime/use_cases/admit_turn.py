@@ -4,12 +4,12 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
-from libs.contracts.api.sessions import FileBlock, ImageBlock, ImageUrlBlock, TextBlock
-from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ServiceError, ServiceUnavailable, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources.messages import FileBlock, ImageBlock, ImageUrlBlock, TextBlock
+from libs.contracts.resources.turns import ExecuteTurn
 from services.runtime.domain.admission import AdmissionPolicy, Decision
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.beginnings import history_of, new_session

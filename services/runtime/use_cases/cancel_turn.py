@@ -4,11 +4,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import Conflict, NotFound
-from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources import turns
+from libs.contracts.resources.turns import CancelTurnAccepted
 from libs.eventing import Transaction
 from services.runtime.domain.sessions import valid_id, writable
 from services.runtime.use_cases.sessions import OpenWriter
@@ -24,7 +24,7 @@ class CancelTurn:
     open_writer: OpenWriter
     on_cancelled: Callable[[], None]
 
-    async def __call__(self, transaction: Transaction, command: commands.CancelTurn, context: CommandContext) -> None:
+    async def __call__(self, transaction: Transaction, command: turns.CancelTurn, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         turn = await writer.turn(valid_id("turn", command.turn_id))

@@ -3,12 +3,11 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.error_catalogue import CancelReason
-from libs.contracts.events.runtime import TURN_ENDS, TurnCancelled, TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Envelope, Event, Received
+from libs.contracts.resources.turns import TURN_ENDS, TurnCancelled, TurnCompleted, TurnFailed, WatchedTurn
 from libs.contracts.timestamps import now_text
 from services.runtime.domain.ports import WatchedTurns
 from services.runtime.domain.turns import TurnEnd

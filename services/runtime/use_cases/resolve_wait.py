@@ -3,11 +3,12 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound, PermissionDenied
-from libs.contracts.events.runtime import ResolveActionAccepted, TurnActionResolved
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources import actions
+from libs.contracts.resources.actions import ResolveActionAccepted
+from libs.contracts.resources.turns import TurnActionResolved
 from libs.eventing import Transaction
 from services.runtime.domain.sessions import LockedSession, readable, valid_id, writable
 from services.runtime.domain.steps import Step
@@ -27,9 +28,7 @@ class ResolveWait:
     open_waits: OpenWaits
     on_resumed: Callable[[], None]
 
-    async def __call__(
-        self, transaction: Transaction, command: commands.ResolveAction, context: CommandContext
-    ) -> None:
+    async def __call__(self, transaction: Transaction, command: actions.ResolveAction, context: CommandContext) -> None:
         """The same answer again changes nothing. Raises Conflict for another one, or one that is too late."""
         writer, waits = self.open_writer(transaction), self.open_waits(transaction)
         locked = await writer.lock(valid_id("session", command.session_id))

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from time import monotonic
 
-from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, ToolsetType, TryToolCall
 from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, ToolsetType, TryToolCall
 from services.runtime.domain.tools import ToolContext, ToolFailed, cut_result
 from services.runtime.domain.toolsets import Toolset, ToolsetConnector, connected_tools
 from services.runtime.use_cases.agent.tool_caller import ArgumentSchemas

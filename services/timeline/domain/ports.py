@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Protocol
 
-from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from libs.contracts.timeline import RecordedEvent, TimelineFilter
 from services.timeline.domain.deliveries import Answer, AttemptOutcome, Delivery, DueDelivery, FailureStreak
 from services.timeline.domain.events import TimelinePage

@@ -8,9 +8,9 @@ from typing import Any, Protocol
 
 from pydantic import ValidationError
 
-from libs.contracts.api.sessions import Attribution, Usage
-from libs.contracts.api.usage import UsageGroup, UsageItem, UsageTotals
 from libs.contracts.decimals import decimal_text
+from libs.contracts.resources.turns import Attribution, Usage
+from libs.contracts.resources.usage import UsageGroup, UsageItem, UsageTotals
 from libs.contracts.timestamps import parse_time
 
 

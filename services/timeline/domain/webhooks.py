@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.api import webhooks
-from libs.contracts.api.webhooks import WebhookStatus, secret_place
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import AuthenticationFailed, NotFound
-from libs.contracts.events.timeline import WebhookDisabled
 from libs.contracts.identity import Identity
+from libs.contracts.resources import webhooks
+from libs.contracts.resources.webhooks import WebhookDisabled, WebhookStatus, secret_place
 from libs.contracts.timeline import TimelineFilter
 
 MOST_WEBHOOKS: Final = 50

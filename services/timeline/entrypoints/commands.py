@@ -1,6 +1,6 @@
 """Commands on ``timeline-commands``: each ends in the event that its use case emits, or in a rejection."""
 
-from libs.contracts.commands.timeline import (
+from libs.contracts.resources.webhooks import (
     CreateWebhook,
     DeleteWebhook,
     Redeliver,

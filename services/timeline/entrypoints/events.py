@@ -1,6 +1,6 @@
 """Events of the gateway that webhooks depend on."""
 
-from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
+from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import EventRouter
 from services.timeline.use_cases.webhooks import Webhooks
 

@@ -7,8 +7,8 @@ from typing import Any, Final, Protocol
 
 import orjson
 
-from libs.contracts.events.runtime import TURN_ENDS
 from libs.contracts.messages import Envelope, public_name
+from libs.contracts.resources.turns import TURN_ENDS
 from libs.eventing.bus import OffsetMove, Partition, PoisonMessage, Record
 from libs.eventing.messages import PayloadReader
 from services.timeline.domain.events import OWNER_UNKNOWN, NewEvent

@@ -7,9 +7,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import TEST_EVENT, WebhookStatus
-from libs.contracts.commands.timeline import (
+from libs.contracts.error_catalogue import DisabledReason
+from libs.contracts.errors import Conflict, ErrorDetail, InvalidRequest, PermissionDenied, ValidationFailed
+from libs.contracts.identifiers import is_id, new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandContext, Envelope
+from libs.contracts.pages import Page
+from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
+from libs.contracts.resources.webhooks import (
+    TEST_EVENT,
     CreateWebhook,
     DeleteWebhook,
     Redeliver,
@@ -17,19 +23,12 @@ from libs.contracts.commands.timeline import (
     SealedSecret,
     SendTestEvent,
     UpdateWebhook,
-)
-from libs.contracts.error_catalogue import DisabledReason
-from libs.contracts.errors import Conflict, ErrorDetail, InvalidRequest, PermissionDenied, ValidationFailed
-from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
-from libs.contracts.events.timeline import (
     WebhookCreated,
     WebhookDeleted,
     WebhookDeliveryRequested,
+    WebhookStatus,
     WebhookUpdated,
 )
-from libs.contracts.identifiers import is_id, new_id
-from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandContext, Envelope
 from libs.contracts.timestamps import format_time, parse_time
 from libs.eventing import Transaction
 from services.timeline.domain.deliveries import Delivery, DeliveryStatus, test_event

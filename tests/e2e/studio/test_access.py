@@ -19,7 +19,7 @@ def test_a_key_is_made_replaced_and_revoked(open_page: Open, stack: RunningStack
     page = open_page("keys/")
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name", exact=True).fill(name)
-    page.get_by_role("button", name="Only reading").click()
+    page.get_by_role("button", name="Read only").click()
     assert violations(page) == []
     page.get_by_role("button", name="Create").click()
     secret = page.get_by_text(SECRET)

@@ -96,8 +96,8 @@ def test_a_call_that_waits_is_decided_here(open_page: Open, agent: Agent, button
 @pytest.mark.parametrize(
     ("button", "written", "status", "told"),
     [
-        ("Give the result", '{"status": "shipped"}', "done", "shipped"),
-        ("Say that it failed", "no such order", "failed", "no such order"),
+        ("Submit result", '{"status": "shipped"}', "done", "shipped"),
+        ("Report failure", "no such order", "failed", "no such order"),
     ],
 )
 def test_a_client_tool_is_answered_here(
@@ -107,7 +107,7 @@ def test_a_client_tool_is_answered_here(
     page = open_page("chat/")
     begin(page, name, question := unique("where"))
     log = page.get_by_role("log")
-    expect(log).to_contain_text("waits for its result")
+    expect(log).to_contain_text("waiting for its result")
     expect(log.get_by_role("button", name=button)).to_be_disabled()
     log.get_by_role("textbox", name="Result of the call").fill(written)
     log.get_by_role("button", name=button).click()
@@ -165,7 +165,7 @@ def test_a_turn_goes_on_when_the_gateway_was_killed(
 def test_what_others_begin_in_the_session_appears_by_itself(open_page: Open, http: httpx.Client) -> None:
     session = http.post("/sessions/", json=configuration(model="builtin:extractive")).json()["session_id"]
     page = open_page(f"chat/{session}/")
-    expect(page.get_by_text("Nothing has been said yet")).to_be_visible()
+    expect(page.get_by_text("No messages yet")).to_be_visible()
     http.post(f"/runtime/{session}/execute/", json={"content": "From elsewhere"})
     expect(page.get_by_role("log")).to_contain_text("From elsewhere")
 
@@ -247,7 +247,7 @@ def test_a_message_that_was_refused_is_sent_again(open_page: Open, agent: Agent)
     page.route("**/execute/", lambda route: route.fulfill(status=429, headers=tomorrow, json=refusal), times=1)
     say(page, "What is 6 * 8?")
     expect(log.get_by_role("alert")).to_contain_text("used up")
-    log.get_by_role("button", name="Send it again").click()
+    log.get_by_role("button", name="Send again").click()
     expect(log).to_contain_text("6 * 8 = 48")
     expect(log.get_by_role("article")).to_have_count(2)
     expect(log.get_by_role("alert")).to_have_count(0)

@@ -153,11 +153,11 @@ def test_what_an_agent_made_is_kept_as_a_file(open_page: Open, http: httpx.Clien
     made.get_by_role("button", name="Show table").click()
     expect(made.get_by_role("cell", name="North")).to_be_visible()
     assert violations(page) == []
-    made.get_by_role("button", name="Copy to the platform").click()
-    expect(made.get_by_role("link", name="a file of the company")).to_be_visible()
+    made.get_by_role("button", name="Copy to company files").click()
+    expect(made.get_by_role("link", name="company file")).to_be_visible()
     assert http.get("/files/", params={"name": mark}).json()["total"] == 1
-    made.get_by_role("button", name="Remove from the platform").click()
-    expect(made.get_by_role("button", name="Copy to the platform")).to_be_visible()
+    made.get_by_role("button", name="Remove from company files").click()
+    expect(made.get_by_role("button", name="Copy to company files")).to_be_visible()
     with page.expect_download() as taken:
         page.get_by_role("button", name="Download all").click()
     assert taken.value.suggested_filename == "artifacts.zip"

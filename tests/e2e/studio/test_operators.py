@@ -42,14 +42,14 @@ def test_a_letter_is_looked_at_and_replayed(open_page: Open, stack: RunningStack
     assert "signed-identity" not in dialog.inner_text()
     assert violations(page) == []
     dialog.get_by_role("button", name="Replay").click()
-    confirmation = page.get_by_role("dialog", name="Replay this letter?")
+    confirmation = page.get_by_role("dialog", name="Replay this message?")
     confirmation.get_by_role("button", name="Replay").click()
-    expect(page.get_by_role("status").filter(has_text="was sent to registry-events again")).to_contain_text(letter)
+    expect(page.get_by_role("status").filter(has_text="to registry-events")).to_contain_text(letter)
     expect(row.get_by_role("button", name="Replay")).to_be_disabled()
     assert page.title() != "taken"
 
     page.get_by_label("State").select_option(label="not replayed")
-    expect(page.get_by_text("None. Every message was processed.")).to_be_visible()
+    expect(page.get_by_text("None: every message was processed.")).to_be_visible()
     page.get_by_label("State").select_option(label="all")
     row.get_by_role("link", name=label).click()
     expect(page).to_have_url(re.compile(f"/timeline/\\?correlation_id={label}"))

@@ -32,7 +32,7 @@ def test_a_request_is_shown_with_its_events_and_spans(open_page: Open, http: htt
     session = session_of(http, model="builtin:extractive", tools=["calculator"])
     assert execute(http, session, "What is 6 * 7?", correlation).status_code == 200
     page = open_page("timeline/")
-    page.get_by_label("Correlation id").fill(correlation)
+    page.get_by_label("Correlation ID").fill(correlation)
     page.keyboard.press("Enter")
     types = ["turn.started", "turn.tool_call.started", "turn.tool_call.completed", "turn.completed"]
     for kind in types:

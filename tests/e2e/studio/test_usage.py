@@ -42,7 +42,7 @@ def test_a_budget_is_of_a_key_or_of_a_user(open_page: Open, http: httpx.Client) 
     for kind, label, chosen in (("a key", "Key", f"{name} ({key['prefix']}…)"), ("a user", "User", None)):
         page.get_by_role("button", name="New budget").click()
         dialog.get_by_label("Description").fill(f"{kind} {name}")
-        dialog.get_by_label("Whose").select_option(label=kind)
+        dialog.get_by_label("Applies to").select_option(label=kind)
         if chosen:
             dialog.get_by_label(label, exact=True).select_option(label=chosen)
         dialog.get_by_label("Limit").fill("3")

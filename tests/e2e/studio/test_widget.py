@@ -114,7 +114,7 @@ def test_an_approval_is_not_for_visitors(visit: Visit) -> None:
     page = visit(tools=["calculator"], tool_policies={"calculator": {"approval": "always"}})
     page.get_by_role("button", name="Chat").click()
     say(page, "What is 6 * 7?")
-    expect(page.get_by_role("log")).to_contain_text("Waits for somebody's approval")
+    expect(page.get_by_role("log")).to_contain_text("Waiting for approval")
     expect(page.get_by_role("button", name="Approve")).to_have_count(0)
 
 

@@ -1,6 +1,6 @@
 """When a session ends, everything of it goes, and what comes late creates nothing."""
 
-from libs.contracts.events.artifacts import ArtifactUploaded
+from libs.contracts.resources.artifacts import ArtifactUploaded
 from tests.support.artifact_world import World
 
 

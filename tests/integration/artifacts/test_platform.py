@@ -3,11 +3,11 @@
 import hashlib
 from typing import Any
 
-from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from tests.support.artifact_world import World, person
 
 REPORT = b"# Report\nAll ferries ran."

@@ -15,9 +15,9 @@ from cli.app import app
 from cli.installation import Installation
 from deploy.local.credentials import Credentials
 from deploy.local.home import Home
-from libs.contracts.api import webhooks
-from libs.contracts.api.toolsets import secret_place
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources import webhooks
+from libs.contracts.resources.secrets import secret_place
 from libs.secrets import SecretCipher
 from services.registry.bootstrap import MIGRATIONS as REGISTRY
 from services.timeline.bootstrap import MIGRATIONS as TIMELINE

@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from libs.contracts.api.agents import Agent
+from libs.contracts.resources.agents import Agent
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.gateway_upstream import HELD
 from tests.support.waiting import until

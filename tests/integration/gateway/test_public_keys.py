@@ -6,8 +6,8 @@ import httpx
 import pytest
 from psycopg import AsyncConnection
 
-from libs.contracts.api.agents import Agent
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.agents import Agent
 from tests.integration.gateway.conftest import IN_ONE_LOOP, Replicas
 from tests.support.public_agents import SHOP, stored_agent
 from tests.support.waiting import until

@@ -3,19 +3,20 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-from libs.contracts.commands.ingestion import (
-    AddCollectionFiles,
-    ChangeFiles,
-    CreateCollection,
-    DeleteCollection,
-    DeleteFile,
-    RemoveCollectionFile,
-    UpdateCollection,
-)
-from libs.contracts.events.ingestion import CollectionCreated, CollectionFilesAdded, CollectionUpdated
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.collections import (
+    AddCollectionFiles,
+    CollectionCreated,
+    CollectionFilesAdded,
+    CollectionUpdated,
+    CreateCollection,
+    DeleteCollection,
+    RemoveCollectionFile,
+    UpdateCollection,
+)
+from libs.contracts.resources.files import ChangeFiles, DeleteFile
 from libs.eventing.messages import OutboxMessage
 from services.ingestion.adapters.postgres.collections import PostgresCollectionChanges
 from services.ingestion.adapters.postgres.texts import PostgresTexts

@@ -6,10 +6,9 @@ import psycopg
 import pytest
 
 from libs.blobs import derived_key
-from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
-from libs.contracts.events.ingestion import FileDeleted, FilesChanged
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.files import ChangeFiles, DeleteFile, FileDeleted, FilesChanged
 from libs.objects import one_piece
 from services.ingestion.domain.documents import ParsedDocument
 from tests.integration.ingestion.conftest import Ingestion

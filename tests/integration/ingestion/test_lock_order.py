@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable, Sequence
 import pytest
 
 from libs.blobs import CollectBlobs
-from libs.contracts.commands.ingestion import ChangeFiles
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.files import ChangeFiles
 from services.ingestion.domain.engines import IndexedChunk
 from services.ingestion.domain.runs import Due, ItemKey
 from tests.integration.ingestion.conftest import Ingestion

@@ -17,9 +17,9 @@ from typing import Any, cast
 import psycopg
 import pytest
 
-from libs.contracts.api.knowledge import SearchFilters
-from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.identity import Identity
+from libs.contracts.pages import COUNTED, Page
+from libs.contracts.resources.knowledge_bases import SearchFilters
 from libs.contracts.timeline import TimelineFilter
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, migrate

@@ -10,8 +10,8 @@ from unittest.mock import ANY
 import pytest
 import pytest_asyncio
 
-from libs.contracts.api.pages import COUNTED, Page
 from libs.contracts.errors import ValidationFailed
+from libs.contracts.pages import COUNTED, Page
 from libs.persistence import NEWEST_FIRST, Database, Order, _pages, fetch_page
 
 OLDEST_FIRST = Order(NEWEST_FIRST.columns, NEWEST_FIRST.types, descending=False)

@@ -5,11 +5,17 @@ import re
 import psycopg
 import pytest
 
-from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
-from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.agents import (
+    AgentCreated,
+    AgentDeleted,
+    AgentUpdated,
+    CreateAgent,
+    DeleteAgent,
+    UpdateAgent,
+)
 from libs.eventing.messages import OutboxMessage
 from tests.integration.registry.conftest import Registry
 from tests.support.registry import configuration, identity

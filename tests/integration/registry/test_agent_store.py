@@ -7,9 +7,9 @@ from secrets import token_hex
 
 import pytest
 
-from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import UpdateAgentBody
 from libs.eventing import Outbox
 from libs.persistence import Database
 from services.registry.adapters.postgres.agents import PostgresAgentReader, PostgresAgentWriter

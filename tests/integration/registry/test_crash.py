@@ -12,10 +12,9 @@ import pytest
 from aiokafka import AIOKafkaConsumer
 
 from deploy.local.ports import choose_free
-from libs.contracts.commands.registry import CreateAgent
-from libs.contracts.events.registry import AgentCreated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import envelope_from
+from libs.contracts.resources.agents import AgentCreated, CreateAgent
 from libs.eventing import IdentitySigner, KafkaBus
 from libs.eventing.administration import create_topics
 from libs.persistence import Database

@@ -2,9 +2,9 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import CreateAgent
 from tests.integration.registry.conftest import Registry
 from tests.support.registry import configuration, identity
 

@@ -12,9 +12,9 @@ import pytest
 import pytest_asyncio
 from pydantic import SecretStr
 
-from libs.contracts.commands.registry import CreateAgent, UpdateAgent
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Command
+from libs.contracts.resources.agents import CreateAgent, UpdateAgent
 from libs.eventing.administration import create_topics
 from libs.service_defaults import Service
 from services.registry.bootstrap import MIGRATIONS, build

@@ -9,28 +9,22 @@ from typing import Any
 import psycopg
 import pytest
 
-from libs.contracts.commands.registry import (
-    CreateAgent,
-    CreateToolset,
-    DeleteSecret,
-    DeleteToolset,
-    PutSecret,
-    RefreshToolset,
-    UpdateToolset,
-)
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.events.registry import (
-    AgentCreated,
-    SecretDeleted,
-    SecretStored,
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Command, CommandRejected
+from libs.contracts.resources.agents import AgentCreated, CreateAgent
+from libs.contracts.resources.secrets import DeleteSecret, PutSecret, SecretDeleted, SecretStored
+from libs.contracts.resources.toolsets import (
+    CreateToolset,
+    DeleteToolset,
+    RefreshToolset,
     ToolsetCreated,
     ToolsetDeleted,
     ToolsetRefreshed,
     ToolsetUpdated,
+    UpdateToolset,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Command, CommandRejected
 from libs.eventing.bus import BusUnavailable
 from tests.integration.registry.toolset_world import World, offers, toolset_world
 from tests.support.registry import configuration, identity

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from aiohttp import web
 
-from libs.contracts.api.toolsets import ConnectedToolset, TryToolCall
+from libs.contracts.resources.toolsets import ConnectedToolset, TryToolCall
 from tests.integration.registry.conftest import Registry, registry_on
 
 Answer = tuple[int, dict[str, Any]]

@@ -9,9 +9,10 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import HistoryMessage, TextBlock, TurnOptions
-from libs.contracts.commands.runtime import ClientCalls, CreateSession, ExecuteTurn, SessionBeginning
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.messages import HistoryMessage, TextBlock
+from libs.contracts.resources.sessions import CreateSession, SessionBeginning
+from libs.contracts.resources.turns import ClientCalls, ExecuteTurn, TurnOptions
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from services.runtime.domain.models import NoPrices

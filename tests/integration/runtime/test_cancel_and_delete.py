@@ -4,8 +4,8 @@ import asyncio
 
 import pytest
 
-from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.sessions import CreateSession
 from tests.integration.runtime.conftest import waits_for_a_row
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.held_commits import commits_held

@@ -6,16 +6,9 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.runtime import (
-    NO_AGENT,
-    SESSION_MOVED_ON,
-    AddMessages,
-    CreateSession,
-    ExecuteTurn,
-    SessionBeginning,
-    UpdateSession,
-)
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.sessions import NO_AGENT, AddMessages, CreateSession, SessionBeginning, UpdateSession
+from libs.contracts.resources.turns import SESSION_MOVED_ON, ExecuteTurn
 from services.runtime.domain.conversation import AssistantMessage, ToolMessage, UserMessage
 from tests.integration.runtime.conftest import StartNode
 from tests.integration.runtime.test_beginnings import AGENT, CALLED, RESULT, beginning, said, texts

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from pydantic import SecretStr
 
-from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.sessions import CreateSession
 from libs.service_defaults import Service
 from services.runtime.bootstrap import build
 from services.runtime.settings import RuntimeSettings

@@ -6,9 +6,9 @@ from functools import partial
 import pytest
 from prometheus_client import REGISTRY
 
-from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.identity import Identity
 from libs.contracts.resources.retention import SetRetention
+from libs.contracts.resources.turns import TurnOptions
 from libs.eventing import Retention
 from services.runtime.adapters.postgres.retention import PostgresRetentionReads, PostgresRetentionWriter
 from services.runtime.adapters.postgres.session_writer import PostgresSessionWriter

@@ -2,8 +2,8 @@
 
 import asyncio
 
-from libs.contracts.commands.runtime import CreateSession, ForkSession, UpdateSession
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.sessions import CreateSession, ForkSession, UpdateSession
 from tests.integration.runtime.conftest import StartNode
 from tests.support.held_commits import commits_held
 from tests.support.runtime_nodes import Node, ObedientModel, person

@@ -2,9 +2,8 @@
 
 import asyncio
 
-from libs.contracts.api.agents import ClientTool
-from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.events.runtime import OutputTextDelta
+from libs.contracts.resources.agents import ClientTool
+from libs.contracts.resources.turns import OutputTextDelta, TurnOptions
 from services.runtime.use_cases.agent.turn_progress import correction, read_output
 from tests.support.agent_fakes import FakeTool, answering, calling
 from tests.support.runtime_nodes import Node, ObedientModel, person

@@ -15,7 +15,7 @@ import pytest
 import xlsxwriter
 
 from libs.confined import JobRefused
-from libs.contracts.api.artifacts import Artifact, Sheet
+from libs.contracts.resources.artifacts import Artifact, Sheet
 from libs.documents import DocumentUnreadable
 from services.runtime.adapters.tools.artifacts import table_query, table_worker
 from services.runtime.adapters.tools.artifacts.table_query import QueryLimits, TableQuery

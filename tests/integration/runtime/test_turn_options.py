@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.contracts.api.sessions import TurnOptions
+from libs.contracts.resources.turns import TurnOptions
 from services.runtime.domain.models import ModelRequest
 from tests.support.runtime_nodes import Node, ObedientModel
 from tests.support.waiting import until

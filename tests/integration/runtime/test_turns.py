@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.turns import ExecuteTurn
 from services.runtime.domain.conversation import AssistantMessage, Citation, ToolMessage, ToolResult
 from services.runtime.domain.models import ModelFailed
 from tests.support.agent_fakes import answering, calling

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.sessions import TurnOptions
 from libs.contracts.identity import Identity
+from libs.contracts.resources.turns import TurnOptions
 from libs.json_text import write_json
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.domain.conversation import AssistantMessage, JsonObject, ToolMessage

@@ -5,9 +5,9 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import public_name
+from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone
 from services.runtime.adapters.postgres.watched_turns import PostgresWatchedTurns
 from services.runtime.domain.conversation import ModelAnswer
 from services.runtime.domain.models import ModelRequest, OnText

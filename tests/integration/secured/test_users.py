@@ -13,8 +13,8 @@ from typer.testing import CliRunner
 from cli import dlq, topics
 from cli.doctor import command as doctor
 from deploy.local.ports import choose_free
-from libs.contracts.commands.registry import CreateAgent
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.agents import CreateAgent
 from libs.contracts.topics import INGESTION_WORK
 from libs.eventing import KafkaBus, KafkaConnection
 from libs.eventing.administration import create_topics

@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.webhooks import WebhookStatus, secret_place
-from libs.contracts.commands.timeline import DeleteWebhook, UpdateWebhook
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Command, CommandContext, Envelope, Event, MessageContext
+from libs.contracts.resources.webhooks import DeleteWebhook, UpdateWebhook, WebhookStatus, secret_place
 from libs.contracts.timestamps import format_time, now_text
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, Presence

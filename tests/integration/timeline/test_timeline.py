@@ -12,10 +12,10 @@ import pytest
 from pydantic import SecretStr
 
 from deploy.local.ports import choose_free
-from libs.contracts.events.artifacts import ArtifactReady
-from libs.contracts.events.runtime import TurnCancelled, TurnStarted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
+from libs.contracts.resources.artifacts import ArtifactReady
+from libs.contracts.resources.turns import TurnCancelled, TurnStarted
 from libs.contracts.timeline import TimelineFilter
 from libs.contracts.timestamps import format_time
 from libs.eventing import KafkaBus

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.usage import UsageGroup
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.usage import UsageGroup
 from libs.eventing.bus import OffsetMove, Overtaken, Partition
 from libs.persistence import Database
 from services.gateway.domain.timeline import TimelineEvent

@@ -8,15 +8,21 @@ from datetime import timedelta
 
 import pytest
 
-from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import WebhookStatus
-from libs.contracts.commands.timeline import CreateWebhook, Redeliver, RotateWebhookSecret, SendTestEvent
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
-from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
-from libs.contracts.events.timeline import WebhookDisabled, WebhookUpdated
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
+from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
+from libs.contracts.resources.webhooks import (
+    CreateWebhook,
+    Redeliver,
+    RotateWebhookSecret,
+    SendTestEvent,
+    WebhookDisabled,
+    WebhookStatus,
+    WebhookUpdated,
+)
 from libs.eventing import Outbox
 from libs.persistence import Database, Presence
 from libs.secrets import SecretCipher

@@ -1,7 +1,7 @@
 import pytest
 
-from libs.contracts.api.file_names import distinct, safe_name
 from libs.contracts.errors import ValidationFailed
+from libs.contracts.file_names import distinct, safe_name
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import zipfile
 
 import pytest
 
-from libs.contracts.api.file_types import HEAD_BYTES, check_signature, type_of
 from libs.contracts.errors import UnsupportedMediaType
+from libs.contracts.file_types import HEAD_BYTES, check_signature, type_of
 from tests.support import office_files
 
 DOCX = office_files.docx(["a paragraph"])

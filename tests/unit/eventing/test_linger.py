@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.runtime import CreateSession
-from libs.contracts.events.runtime import TurnCompleted, TurnStarted
+from libs.contracts.resources.sessions import CreateSession
+from libs.contracts.resources.turns import TurnCompleted, TurnStarted
 from libs.eventing import IdentitySigner, Outbox, Relay
 from libs.eventing.messages import OutboxMessage
 from tests.support.fake_producer import FakeProducer

@@ -5,9 +5,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked, ConnectionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
+from libs.contracts.resources.connections import ConnectionDeleted
+from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import RevokedKeys
 from tests.support.memory_bus import MemoryBus
 from tests.support.waiting import elapse, until

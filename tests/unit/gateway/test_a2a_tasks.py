@@ -9,13 +9,18 @@ from a2a.types.a2a_pb2 import Message, Part, Role, SendMessageConfiguration, Str
 from a2a.utils.errors import ContentTypeNotSupportedError, InvalidParamsError, PushNotificationNotSupportedError
 from google.protobuf.json_format import MessageToDict
 
-from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Turn
 from libs.contracts.errors import ErrorInfo, ErrorKind, NotFound, RateLimited
-from libs.contracts.events.runtime import (
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import Event
+from libs.contracts.resources.turns import (
+    ExecuteReply,
     OutputInvalid,
     OutputTextDelta,
+    RequiredAction,
     ToolCallCompleted,
     ToolCallStarted,
+    Turn,
     TurnActionRequired,
     TurnActionResolved,
     TurnCompleted,
@@ -23,9 +28,6 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from libs.contracts.messages import Event
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent
 from services.gateway.entrypoints.a2a.errors import SHAPE, a2a_error, http_error, json_rpc_error

@@ -5,11 +5,10 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Turn
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.runtime import ResolveActionAccepted
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.actions import ResolveAction, ResolveActionAccepted
+from libs.contracts.resources.turns import Turn
 from libs.contracts.timestamps import now_text
 from tests.support.gateway import Gateway, error_of, rejected
 from tests.support.public_agents import SHOP, connect

@@ -9,11 +9,11 @@ import pytest
 from ag_ui.core import BaseEvent, Event, EventType, RunAgentInput, UserMessage
 from pydantic import TypeAdapter
 
-from libs.contracts.api.sessions import OpenAction, RequiredAction
 from libs.contracts.errors import ErrorInfo, ErrorKind, PermissionDenied, RateLimited, ValidationFailed
-from libs.contracts.events import runtime
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.actions import OpenAction
+from libs.contracts.resources.turns import OutputInvalid, RequiredAction, TurnCancelled, TurnFailed, TurnRestarted
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.connections import PublicUse
 from services.gateway.domain.idempotency import Write
@@ -89,7 +89,7 @@ def texts_of(messages: list[dict[str, Any]]) -> list[str]:
     return [each["content"] for each in messages if each["role"] == "assistant" and each.get("content")]
 
 
-RESTARTED = runtime.TurnRestarted(**TURN, attempt=2, resumed_from_step=0)
+RESTARTED = TurnRestarted(**TURN, attempt=2, resumed_from_step=0)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ RESTARTED = runtime.TurnRestarted(**TURN, attempt=2, resumed_from_step=0)
         ((text("Let me see"), CALL, RESULT, text("The re", step=2), text("ply", 6, step=2)), ["Let me see"]),
         ((text("A lost beginning"), RESTARTED, text("The reply", attempt=2)), []),
         ((text("A lost beginning"), RESTARTED), []),
-        ((text("{}"), runtime.OutputInvalid(**TURN, step=1, problems=["no"]), text("The reply", step=2)), []),
+        ((text("{}"), OutputInvalid(**TURN, step=1, problems=["no"]), text("The reply", step=2)), []),
     ],
 )
 def test_the_last_message_is_the_reply(events: tuple[Any, ...], texts: list[str]) -> None:
@@ -160,10 +160,10 @@ def test_a_result_that_the_client_has_given_is_not_told_again() -> None:
 
 
 def test_turns_that_do_not_complete() -> None:
-    failed = runtime.TurnFailed(**TURN, error=ErrorInfo(type=ErrorKind.MODEL, message="away"))
+    failed = TurnFailed(**TURN, error=ErrorInfo(type=ErrorKind.MODEL, message="away"))
     end = events_of(RunEvents(given(USER), "s", "t"), STARTED, text("half"), failed)[-1]
     assert end.model_dump(exclude_none=True)["code"] == "model_error"
-    cancelled = runtime.TurnCancelled(**TURN, reason="asked")
+    cancelled = TurnCancelled(**TURN, reason="asked")
     end = events_of(RunEvents(given(USER), "s", "t"), STARTED, cancelled)[-1]
     assert end.model_dump(mode="json")["outcome"] == {"type": "cancelled"}
     event = SHAPE.event(ErrorInfo(type=ErrorKind.UNAVAILABLE, message="away"))

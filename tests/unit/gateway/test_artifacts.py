@@ -2,11 +2,15 @@
 
 import pytest
 
-from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
+from libs.contracts.resources.artifacts import (
+    ArtifactCopied,
+    ArtifactRemoved,
+    CopyArtifactToPlatform,
+    RemoveArtifactFromPlatform,
+)
 from tests.support.gateway import Gateway, error_of, rejected
 from tests.support.public_agents import SHOP, connect
 

@@ -12,9 +12,11 @@ import pytest
 from openai import AsyncOpenAI
 from pydantic import BaseModel
 
-from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
-from libs.contracts.events.runtime import (
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.contracts.resources.turns import (
+    ExecuteTurn,
     OutputTextDelta,
     TurnActionRequired,
     TurnCompleted,
@@ -22,8 +24,6 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
 from tests.support.gateway import Gateway, Sent, rejected
 
 CONFIGURATION = {"agent_config": {"agent_type": "llm_agent"}, "config_hash": "0" * 64, "agent_id": new_id()}

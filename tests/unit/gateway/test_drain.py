@@ -9,8 +9,8 @@ import orjson
 import pytest
 from starlette.types import Message
 
-from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.turns import TurnStarted
 from libs.service_defaults import UpstreamStream
 from tests.support.gateway import Gateway, Sent
 from tests.support.waiting import until

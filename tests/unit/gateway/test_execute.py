@@ -8,20 +8,22 @@ import httpx
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Reply, Usage
-from libs.contracts.commands.runtime import COMPANY_BACKLOG_FULL, ExecuteTurn
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
-from libs.contracts.events.runtime import (
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import CommandRejected, Event
+from libs.contracts.resources.turns import (
+    COMPANY_BACKLOG_FULL,
+    ExecuteTurn,
     OutputTextDelta,
+    Reply,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
     TurnQueued,
     TurnRestarted,
     TurnStarted,
+    Usage,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.messages import CommandRejected, Event
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 from tests.support.waiting import elapse
 

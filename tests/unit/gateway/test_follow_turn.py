@@ -9,11 +9,16 @@ import httpx
 import orjson
 import pytest
 
-from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ServiceUnavailable
-from libs.contracts.events.runtime import CancelTurnAccepted, ToolCallCompleted, ToolCallStarted, TurnRestarted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, Received
+from libs.contracts.resources.turns import (
+    CancelTurnAccepted,
+    ExecuteTurn,
+    ToolCallCompleted,
+    ToolCallStarted,
+    TurnRestarted,
+)
 from tests.support.gateway import Gateway, Sent, error_of
 from tests.support.waiting import elapse, until
 from tests.unit.gateway.test_execute import (

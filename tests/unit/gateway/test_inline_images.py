@@ -13,11 +13,11 @@ import orjson
 import pytest
 from openai import AsyncOpenAI
 
-from libs.contracts.api.sessions import FileBlock, SaidFile
-from libs.contracts.commands.runtime import AddMessages, CreateSession, ExecuteTurn
-from libs.contracts.events.runtime import SessionCreated, SessionUpdated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
+from libs.contracts.resources.messages import FileBlock, SaidFile
+from libs.contracts.resources.sessions import AddMessages, CreateSession, SessionCreated, SessionUpdated
+from libs.contracts.resources.turns import ExecuteTurn
 from services.gateway.domain.accounts import ALL_SCOPES
 from services.gateway.domain.inline_images import InlineImages
 from services.gateway.entrypoints.door.image_bodies import MOST_WITH_IMAGES, LargeBodies

@@ -5,19 +5,12 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.files import BulkReply, Collection, FileResult
-from libs.contracts.commands.ingestion import ChangeFiles, CreateCollection, CreateKnowledgeBase
 from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.events.ingestion import (
-    CollectionCreated,
-    CollectionDeleted,
-    FileDeleted,
-    FilesChanged,
-    IngestionQueued,
-    KnowledgeBaseDeleted,
-)
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Scope
+from libs.contracts.resources.collections import Collection, CollectionCreated, CollectionDeleted, CreateCollection
+from libs.contracts.resources.files import BulkReply, ChangeFiles, FileDeleted, FileResult, FilesChanged
+from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase, IngestionQueued, KnowledgeBaseDeleted
 from tests.support.gateway import Gateway, error_of, gateway
 
 TIME = "2030-01-01T00:00:00.000000Z"

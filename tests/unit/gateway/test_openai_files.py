@@ -10,16 +10,18 @@ import openai
 import pytest
 from openai import AsyncOpenAI
 
-from libs.contracts.api.knowledge import KnowledgeBase
-from libs.contracts.commands.ingestion import CreateKnowledgeBase, DeleteFile, DeleteKnowledgeBase, UpdateKnowledgeBase
-from libs.contracts.events.ingestion import (
-    FileDeleted,
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Event
+from libs.contracts.resources.files import DeleteFile, FileDeleted
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    KnowledgeBase,
     KnowledgeBaseCreated,
     KnowledgeBaseDeleted,
     KnowledgeBaseUpdated,
+    UpdateKnowledgeBase,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Event
 from libs.contracts.timestamps import now_text
 from services.gateway.entrypoints.openai.vector_store_answers import batch_id, files_of_batch
 from tests.support.gateway import Gateway, Sent

@@ -7,12 +7,11 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from libs.contracts.commands.runtime import CreateSession
 from libs.contracts.errors import Conflict, ErrorKind, NotFound, ServiceError
-from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import is_id, new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.sessions import CreateSession, SessionCreated
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.entrypoints.door.lifecycle import RequestLifecycleMiddleware

@@ -7,12 +7,11 @@ from typing import Any, cast
 
 import pytest
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
-from libs.contracts.events.registry import AgentCreated, AgentUpdated
-from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Envelope, Event
+from libs.contracts.resources.agents import Agent, AgentCreated, AgentUpdated
+from libs.contracts.resources.sessions import CreateSession, SessionCreated
+from libs.contracts.resources.turns import ExecuteTurn
 from libs.contracts.timestamps import now_text
 from libs.eventing import CommandSender
 from tests.support.gateway import Gateway, Sent, error_of

@@ -7,14 +7,21 @@ import httpx
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Citation, Reply, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
 from libs.contracts.asyncapi import examples_of, published_messages
-from libs.contracts.commands.runtime import CreateSession, ExecuteTurn
+from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorDetail, ErrorInfo, ErrorKind
-from libs.contracts.events.runtime import (
-    SessionCreated,
+from libs.contracts.identifiers import new_id
+from libs.contracts.identity import Identity
+from libs.contracts.messages import CommandRejected, Event, public_name
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.sessions import CreateSession, SessionCreated
+from libs.contracts.resources.turns import (
+    ExecuteTurn,
+    Reply,
+    RequiredAction,
     ToolCallCompleted,
     ToolCallFailed,
+    ToolCallRecord,
     ToolCallStarted,
     TurnActionRequired,
     TurnActionResolved,
@@ -22,10 +29,8 @@ from libs.contracts.events.runtime import (
     TurnFailed,
     TurnQueued,
     TurnStarted,
+    Usage,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.identity import Identity
-from libs.contracts.messages import CommandRejected, Event, public_name
 from services.gateway.domain.public_view import public_event
 from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent

@@ -4,11 +4,12 @@ import random
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.api.sessions import ExecuteReply, Reply, RequestedToolCall, RequiredAction, Usage
 from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.events import runtime
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
+from libs.contracts.resources import turns
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.turns import ExecuteReply, Reply, RequiredAction, Usage
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.domain.turn_stream import Cursor
@@ -38,12 +39,12 @@ class Turn:
             piece = text[offset : offset + CUTS.choice(sizes)]
             self.at = self.at._replace(offset=offset + len(piece))
             fields = {"attempt": 1, "step": 1, "offset": offset, "text": piece}
-            self.made.append(TurnProgress(self.at, runtime.OutputTextDelta.model_validate({**ABOUT, **fields})))
+            self.made.append(TurnProgress(self.at, turns.OutputTextDelta.model_validate({**ABOUT, **fields})))
             offset += len(piece)
         return self
 
     def started(self) -> "Turn":
-        return self.event(runtime.TurnStarted, attempt=1, user_message_id=new_id())
+        return self.event(turns.TurnStarted, attempt=1, user_message_id=new_id())
 
     def completed(self, text: str) -> "Turn":
         reply = ExecuteReply(
@@ -55,7 +56,7 @@ class Turn:
             usage=Usage(input_tokens=3, output_tokens=4),
             config_hash="0",
         )
-        return self.event(runtime.TurnCompleted, **reply.model_dump())
+        return self.event(turns.TurnCompleted, **reply.model_dump())
 
 
 def taken(turn: Turn, part: int = 0) -> tuple[ResponseBuilder, Events]:
@@ -77,15 +78,15 @@ def waiting() -> tuple[Turn, RequiredAction, RequiredAction]:
     turn = Turn().started()
     for each in (asked, approval):
         call = each.tool_call
-        turn.event(runtime.ToolCallStarted, step=1, call_id=call.id, name=call.name, arguments=call.arguments)
-    turn.event(runtime.TurnActionRequired, step=1, action=asked.model_dump())
-    turn.event(runtime.TurnActionRequired, step=1, action=approval.model_dump())
+        turn.event(turns.ToolCallStarted, step=1, call_id=call.id, name=call.name, arguments=call.arguments)
+    turn.event(turns.TurnActionRequired, step=1, action=asked.model_dump())
+    turn.event(turns.TurnActionRequired, step=1, action=approval.model_dump())
     return turn, asked, approval
 
 
 def resolve(turn: Turn, each: RequiredAction, decision: str | None = None) -> None:
     fields = {"action_id": each.action_id, "kind": each.kind, "call_id": each.tool_call.id, "decision": decision}
-    turn.event(runtime.TurnActionResolved, **fields, by="someone")
+    turn.event(turns.TurnActionResolved, **fields, by="someone")
 
 
 def test_numbers_grow_and_the_client_sees_a_whole_message() -> None:
@@ -119,7 +120,7 @@ def test_a_stream_cut_otherwise_goes_on_at_any_number() -> None:
 
 def test_a_voided_attempt_is_closed_as_incomplete_and_a_new_item_begins() -> None:
     turn = Turn().started().text("Half an ans")
-    turn.event(runtime.TurnRestarted, attempt=2, resumed_from_step=0).text("An answer").completed("An answer")
+    turn.event(turns.TurnRestarted, attempt=2, resumed_from_step=0).text("An answer").completed("An answer")
     builder, events = taken(turn)
     done = [event["item"] for event in events if event["type"] == "response.output_item.done"]
     assert [item["status"] for item in done] == ["incomplete", "completed"]
@@ -132,8 +133,8 @@ def test_a_voided_attempt_is_closed_as_incomplete_and_a_new_item_begins() -> Non
 def test_what_is_said_before_a_call_is_no_part_of_the_reply() -> None:
     turn = Turn().started().text("Let me see.")
     call = {"step": 1, "call_id": "call_1", "name": "shop.lookup"}
-    turn.event(runtime.ToolCallStarted, **call, arguments={"order": 1}, text_length=11)
-    turn.event(runtime.ToolCallFailed, **call, reason="it is closed").text("Closed.").completed("Closed.")
+    turn.event(turns.ToolCallStarted, **call, arguments={"order": 1}, text_length=11)
+    turn.event(turns.ToolCallFailed, **call, reason="it is closed").text("Closed.").completed("Closed.")
     builder, _ = taken(turn)
     said, called, reply = builder.response()["output"]
     assert (said["status"], said["phase"], said["content"]) == ("incomplete", "commentary", [])
@@ -149,9 +150,9 @@ def test_a_wait_ends_a_response_wherever_it_is_noticed() -> None:
     events += live.end_wait()
     assert [item["type"] for item in live.response()["output"]] == ["function_call", "mcp_approval_request"]
     resolve(turn, asked)
-    turn.event(runtime.ToolCallCompleted, step=1, call_id=asked.tool_call.id, name="order_status", output="paid")
+    turn.event(turns.ToolCallCompleted, step=1, call_id=asked.tool_call.id, name="order_status", output="paid")
     resolve(turn, approval, "approve")
-    turn.event(runtime.ToolCallCompleted, step=1, call_id=approval.tool_call.id, name="shop.refund", output="done")
+    turn.event(turns.ToolCallCompleted, step=1, call_id=approval.tool_call.id, name="shop.refund", output="done")
     turn.text("Both are done.").completed("Both are done.")
     replayed, later = taken(turn)
     assert (replayed.response(), later) == (live.response(), events)
@@ -170,7 +171,7 @@ def test_a_wait_ends_a_response_wherever_it_is_noticed() -> None:
 
 def test_a_turn_cancelled_while_it_waits_was_answered_with_its_calls_and_is_cancelled() -> None:
     turn, *_ = waiting()
-    builder, events = taken(turn.event(runtime.TurnCancelled, reason="asked to"))
+    builder, events = taken(turn.event(turns.TurnCancelled, reason="asked to"))
     assert events[-1]["type"] == "response.completed"
     assert builder.response()["status"] == "cancelled"
     assert len(builder.response()["output"]) == 2
@@ -178,7 +179,7 @@ def test_a_turn_cancelled_while_it_waits_was_answered_with_its_calls_and_is_canc
 
 def test_a_failed_turn_is_a_failed_response() -> None:
     error = ErrorInfo(type=ErrorKind.MODEL, message="The model is gone.")
-    builder, events = taken(Turn().started().text("Hal").event(runtime.TurnFailed, error=error.model_dump()))
+    builder, events = taken(Turn().started().text("Hal").event(turns.TurnFailed, error=error.model_dump()))
     assert (events[-1]["type"], builder.status) == ("response.failed", "failed")
     assert builder.response()["error"] == {"code": "server_error", "message": "The model is gone."}
     assert [item["status"] for item in builder.response()["output"]] == ["incomplete"]

@@ -9,12 +9,12 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.commands.runtime import CancelTurn, ExecuteTurn, ResolveAction
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.runtime import CancelTurnAccepted, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, public_name
+from libs.contracts.resources.actions import ResolveAction
+from libs.contracts.resources.sessions import SessionDeleted
+from libs.contracts.resources.turns import CancelTurn, CancelTurnAccepted, ExecuteTurn, TurnOptions
 from services.gateway.entrypoints.rest import session_socket
 from tests.support.gateway import Gateway, Sent, rejected
 from tests.support.public_agents import SHOP, connect

@@ -7,7 +7,7 @@ import jwt
 import pytest
 
 from libs.contracts.errors import AuthenticationFailed
-from libs.contracts.events.runtime import SessionDeleted
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import IdentitySigner
 from services.gateway.domain.accounts import TokenGrant
 from services.gateway.domain.tokens import JwtTokens

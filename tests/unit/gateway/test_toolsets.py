@@ -7,24 +7,18 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.toolsets import Secret, secret_place
-from libs.contracts.commands.registry import (
+from libs.contracts.messages import Event
+from libs.contracts.resources.secrets import DeleteSecret, PutSecret, Secret, SecretDeleted, SecretStored, secret_place
+from libs.contracts.resources.toolsets import (
     CreateToolset,
-    DeleteSecret,
     DeleteToolset,
-    PutSecret,
     RefreshToolset,
-    UpdateToolset,
-)
-from libs.contracts.events.registry import (
-    SecretDeleted,
-    SecretStored,
     ToolsetCreated,
     ToolsetDeleted,
     ToolsetRefreshed,
     ToolsetUpdated,
+    UpdateToolset,
 )
-from libs.contracts.messages import Event
 from tests.support.gateway import Gateway, Sent, error_of, gateway
 from tests.support.webhook_fakes import CIPHER
 

@@ -6,13 +6,16 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Citation, Reply, Usage
+from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo, ErrorKind, InvalidRequest
-from libs.contracts.events.runtime import (
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Envelope, Event, Received
+from libs.contracts.resources.turns import (
     CitationAdded,
     OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
+    Reply,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
@@ -21,9 +24,8 @@ from libs.contracts.events.runtime import (
     TurnQueued,
     TurnRestarted,
     TurnStarted,
+    Usage,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Envelope, Event, Received
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
 

@@ -9,11 +9,14 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction
-from libs.contracts.events.runtime import (
+from libs.contracts.citations import Citation
+from libs.contracts.messages import Event, Received
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.turns import (
     CitationAdded,
     OutputTextDelta,
     OutputTextDone,
+    RequiredAction,
     ToolCallCompleted,
     ToolCallStarted,
     TurnActionRequired,
@@ -24,7 +27,6 @@ from libs.contracts.events.runtime import (
     TurnRestarted,
     TurnStarted,
 )
-from libs.contracts.messages import Event, Received
 from services.gateway.domain.turn_stream import START, Cursor, StreamedEvent, TurnStream
 from tests.support.seeds import seeds
 from tests.unit.gateway.test_turn_stream import IDS, completed, received

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from libs.contracts.api.usage import UsageGroup
+from libs.contracts.resources.usage import UsageGroup
 from tests.support.gateway import Gateway
 from tests.support.usage import NOTHING
 

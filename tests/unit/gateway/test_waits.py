@@ -6,8 +6,10 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import BlockedBy, RequestedToolCall, RequiredAction
-from libs.contracts.events.runtime import (
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.turns import (
+    BlockedBy,
+    RequiredAction,
     ToolCallCompleted,
     ToolCallStarted,
     TurnActionRequired,

@@ -5,13 +5,19 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
-from libs.contracts.commands.runtime import CancelTurn, CreateSession, DeleteSession, ForkSession
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.registry import AgentCreated, AgentDeleted, AgentUpdated
-from libs.contracts.events.runtime import CancelTurnAccepted, SessionCreated, SessionDeleted
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event
+from libs.contracts.resources.agents import (
+    AgentCreated,
+    AgentDeleted,
+    AgentUpdated,
+    CreateAgent,
+    DeleteAgent,
+    UpdateAgent,
+)
+from libs.contracts.resources.sessions import CreateSession, DeleteSession, ForkSession, SessionCreated, SessionDeleted
+from libs.contracts.resources.turns import CancelTurn, CancelTurnAccepted
 from tests.support.gateway import Gateway, Sent, error_of, rejected
 
 CONFIGURATION = {"name": "Support", "agent_type": "llm_agent"}

@@ -2,9 +2,9 @@ from datetime import UTC, datetime
 
 import pytest
 
-from libs.contracts.api.agents import UpdateAgentBody
 from libs.contracts.errors import PermissionDenied
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import UpdateAgentBody
 from services.registry.domain.agent import AgentNotFound, StoredAgent, require_visible, require_writable
 from tests.support.registry import identity, stored_agent
 

@@ -2,7 +2,7 @@ import hashlib
 
 import pytest
 
-from libs.contracts.api.agents import AgentConfiguration
+from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.configuration import config_hash, next_version, normalised
 from tests.support.registry import configuration
 

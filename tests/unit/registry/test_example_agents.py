@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 import yaml
 
-from libs.contracts.api.agents import ValidationReport
+from libs.contracts.resources.agents import ValidationReport
 from services.registry.use_cases.configurations import Configurations
 from tests.support.registry import (
     CATALOGUE,

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.agents import AgentConfiguration, CreateAgentBody, UpdateAgentBody
+from libs.contracts.resources.agents import AgentConfiguration, CreateAgentBody, UpdateAgentBody
 from services.registry.domain.schema_validation import is_configuration_like, parse
 from tests.support.registry import configuration
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.toolsets import ConnectedTool, CreateToolsetBody, LeftOutTool
+from libs.contracts.resources.toolsets import ConnectedTool, CreateToolsetBody, LeftOutTool
 from services.registry.domain.toolset import secret_names, settled
 from services.registry.domain.toolset_checks import left_out_warnings, toolset_errors
 

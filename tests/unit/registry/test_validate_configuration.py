@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.agents import AgentConfiguration
+from libs.contracts.resources.agents import AgentConfiguration
 from services.registry.domain.configuration import config_hash, normalised
 from services.registry.use_cases.configurations import Configurations, InvalidConfiguration, NotAConfiguration
 from tests.support.registry import (

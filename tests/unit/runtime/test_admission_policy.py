@@ -3,9 +3,9 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from libs.contracts.commands.runtime import SESSION_MOVED_ON
 from libs.contracts.errors import Conflict, NotFound, QuotaExceeded, RateLimited, quota_exceeded
 from libs.contracts.identity import Identity
+from libs.contracts.resources.turns import SESSION_MOVED_ON
 from libs.quotas import Excess
 from services.runtime.domain.admission import (
     AdmissionPolicy,

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.resources.turns import ExecuteTurn
 from libs.outbound import GuardedResolver
 from services.runtime.domain.admission import (
     AdmissionPolicy,

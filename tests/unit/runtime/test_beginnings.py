@@ -2,9 +2,9 @@
 
 import pytest
 
-from libs.contracts.api.sessions import HistoryMessage
-from libs.contracts.commands.runtime import AddMessages
 from libs.contracts.errors import ValidationFailed
+from libs.contracts.resources.messages import HistoryMessage
+from libs.contracts.resources.sessions import AddMessages
 from services.runtime.domain.beginnings import history_of
 from services.runtime.domain.conversation import ArtifactPart, ImagePart, TextPart, UserMessage
 from services.runtime.domain.conversation_json import message_from_row, message_to_row

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.events.runtime import OutputTextDelta, TurnStarted
+from libs.contracts.resources.turns import OutputTextDelta, TurnStarted
 from libs.eventing import IdentitySigner, Outbox, Relay
 from libs.eventing.messages import OutboxMessage
 from services.runtime.adapters.bus_deltas import BusDeltas

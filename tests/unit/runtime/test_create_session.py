@@ -3,10 +3,10 @@
 import asyncio
 from collections.abc import Sequence
 
-from libs.contracts.commands.runtime import CreateSession as Creation
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.resources.sessions import CreateSession as Creation
 from services.runtime.domain.sessions import SessionCreation
 from services.runtime.use_cases.sessions.create import CreateSession
 

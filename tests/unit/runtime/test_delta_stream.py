@@ -2,7 +2,7 @@
 
 import pytest
 
-from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
+from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone
 from services.runtime.use_cases.engine.group_commit import ClaimFuture
 from services.runtime.use_cases.engine.turn_journal import DeltaStream, TurnWatch
 from tests.support.runtime_nodes import DeltaLog

@@ -11,8 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.artifacts import Artifact
 from libs.contracts.errors import Conflict, NotFound, ServiceUnavailable, UnsupportedMediaType, ValidationFailed
+from libs.contracts.resources.artifacts import Artifact
 from libs.service_defaults import UpstreamResponse, UpstreamStream
 from services.runtime.adapters.internal_api.artifacts import HttpArtifacts
 from services.runtime.domain.conversation import Citation

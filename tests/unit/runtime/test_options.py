@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.sessions import NamedTool, TurnOptions
+from libs.contracts.resources.turns import NamedTool, TurnOptions
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.models import OptionNotSupported
 from services.runtime.domain.options import OptionCheck

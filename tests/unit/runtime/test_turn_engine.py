@@ -10,8 +10,8 @@ import pytest
 import structlog
 
 from libs.contracts.errors import InternalError, TimedOut
-from libs.contracts.events.runtime import TurnCompleted, TurnFailed
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.turns import TurnCompleted, TurnFailed
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import (
     AssistantMessage,

@@ -4,9 +4,9 @@ from typing import Any, get_args
 
 import pytest
 
-from libs.contracts.api.sessions import ActionKind
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.errors import Conflict, ValidationFailed
+from libs.contracts.resources.actions import ResolveAction
+from libs.contracts.resources.turns import ActionKind
 from services.runtime.domain.conversation import ToolCall, ToolResult
 from services.runtime.domain.tools import LONGEST_RESULT, ToolDefinition
 from services.runtime.domain.waits import Answer, LockedWait, call_hash, require_open

@@ -6,8 +6,8 @@ from hashlib import sha256
 import orjson
 import pytest
 
-from libs.contracts.events.runtime import TurnStarted
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.turns import TurnStarted
 from libs.eventing.bus import PoisonMessage, Record
 from libs.eventing.messages import PayloadReader
 from services.timeline.domain.events import OWNER_UNKNOWN

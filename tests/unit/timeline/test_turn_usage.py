@@ -6,8 +6,8 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.events.runtime import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from libs.contracts.messages import Envelope
+from libs.contracts.resources.turns import TurnCancelled, TurnCompleted, TurnFailed, TurnStarted
 from libs.eventing.bus import PoisonMessage, Record
 from libs.eventing.messages import PayloadReader
 from services.timeline.domain.usage import TurnUsage

@@ -46,7 +46,7 @@ WRITTEN: list[tuple[dict[str, str], dict[str, Any], dict[str, str]]] = [
     (
         {"crossing": "", "cars": "two", "note": "x", "stops": "[1"},
         {"note": "x"},
-        {"crossing": "is required", "cars": "is no number", "stops": "is not valid JSON"},
+        {"crossing": "is required", "cars": "isn't a number", "stops": "isn't valid JSON"},
     ),
 ]
 

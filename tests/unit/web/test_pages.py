@@ -220,7 +220,7 @@ def test_a_session_that_is_not_there_offers_nothing(run: Run) -> None:
       return end({ links, fields: box.querySelectorAll("textarea").length });
     """
     found = run("studio/pages/chat.js", in_world(DRAWN + unknown))
-    assert found == {"links": ["New chat", "Begin a new chat"], "fields": 0}
+    assert found == {"links": ["New chat", "Start a new chat"], "fields": 0}
 
 
 def test_a_citation_is_marked_in_its_file(run: Run) -> None:
@@ -291,8 +291,8 @@ def test_consumer_lag_says_that_it_is_read(run: Run) -> None:
       return end({ meanwhile, afterwards: box.textContent });
     """
     found = run("studio/parts/operators/state.js", in_world(DRAWN + slow))
-    assert "Reading" in found["meanwhile"]
-    assert "Reading" not in found["afterwards"]
+    assert "Loading" in found["meanwhile"]
+    assert "Loading" not in found["afterwards"]
 
 
 def test_a_single_event_is_counted_as_one(run: Run) -> None:

@@ -104,7 +104,7 @@ def test_the_account_panel_names_the_user_and_the_scopes(run: Run) -> None:
     """
     found = run("studio/parts/frame.js", in_world(DRAWN + panel))
     assert (found["who"], found["codes"]) == ("AdaAcme", ["agents:read", "events:read"])
-    assert "60 requests a minute" in found["facts"]
+    assert "60 requests per minute" in found["facts"]
 
 
 APPROVALS = """

@@ -72,7 +72,7 @@ def test_tools_come_page_by_page(run: Run) -> None:
         answers[at](Response.json({ tools, total: 2, has_more: more }));
       };
       await until(() => answers.length === 1);
-      const shown = () => [box.querySelectorAll(".tool-choice").length, box.textContent.includes("Reading tools…")];
+      const shown = () => [box.querySelectorAll(".tool-choice").length, box.textContent.includes("Loading tools…")];
       const states = [shown()];
       answer(0, "one", true);
       await until(() => answers.length === 2);

@@ -63,7 +63,7 @@ NEWEST = {"role": "user", "content": "Hello"}, {"role": "assistant", "content": 
     ("config_hash", "choice", "sent"),
     [
         ("old", "", FORKED),
-        ("new", "Agent of this conversation", FORKED),
+        ("new", "This conversation's version", FORKED),
         ("new", "Newest version", ["/sessions/", {"agent_id": "a", "messages": list(NEWEST)}]),
     ],
 )

@@ -88,7 +88,7 @@ def test_a_refused_message_is_there_after_a_reload_with_its_files_and_leaves_the
         "again": [["One", "refused"], ["Two", "refused"]],
         "files": ["n.md"],
         "blocks": 2,
-        "problem": "It is not known whether this message has arrived.",
+        "problem": "This message may or may not have been delivered.",
         "kept": [],
         "draft": "half writ",
     }
@@ -224,9 +224,9 @@ def test_the_first_message_and_its_agent_are_there_after_a_reload(run: Run) -> N
       await until(() => posts().length === 1);
       render(null, box);
       open([]);
-      await until(() => button("Send it again") && choice().value === "b");
+      await until(() => button("Send again") && choice().value === "b");
       made();
-      button("Send it again").click();
+      button("Send again").click();
       await until(() => box.querySelector(".turn .problem")?.textContent.includes("Not now"));
       button("Discard").click();
       await until(() => !box.querySelector(".turn"));

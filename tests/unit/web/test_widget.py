@@ -74,7 +74,7 @@ def test_visitors_see_no_tools(run: Run) -> None:
     asked = {"id": "c", "name": "ledger_lookup", "arguments": {}}
     action = {"action_id": "a", "kind": "approval", "tool_call": asked}
     waiting = told(run, ("turn.action_required", {"step": 1, "action": action}))
-    assert "Waits for somebody's approval…" in waiting
+    assert "Waiting for approval…" in waiting
     assert "ledger_lookup" not in waiting
 
 

@@ -66,7 +66,7 @@ def test_a_chat_waits_for_a_service_that_is_away(run: Run, absence: str) -> None
       return [...during, answer];
     """
     found = run("widget/main.js", in_world(CHAT + away % ABSENCES[absence]))
-    assert found == ["", "Connection lost. Trying again…", "Whole."]
+    assert found == ["", "Connection lost. Retrying…", "Whole."]
 
 
 ENDS = """
@@ -108,7 +108,7 @@ def test_a_chat_whose_key_has_ended_says_so_and_gives_back_what_was_not_sent(run
     found = run("widget/main.js", in_world(CHAT + ENDS + ended))
     assert "has ended" in found.pop("said")
     assert found == {
-        "turn": "This did not work.",
+        "turn": "Something went wrong.",
         "goesOn": False,
         "focused": "Close",
         "kept": "Hello\n\nand",

@@ -1,4 +1,4 @@
-/** Agents: what there is, and their configurations. */
+/** Agents: the list, and the page of one with its configuration. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
@@ -11,7 +11,7 @@ import { go, hrefOf } from "../router.js";
 
 export default function Agents({ segments }) {
   const [id] = segments;
-  // The editor of a new agent stays the same when the agent has got its address.
+  // Keep the editor of a new agent when its address changes to the agent's.
   const [made, setMade] = useState(null);
   if (!id) return html`<${AgentList} />`;
   return html`<${AgentPage} key=${id === made ? "new" : id} id=${id === "new" ? null : id} onMade=${setMade} />`;
@@ -27,8 +27,8 @@ function AgentList() {
         ${allows("agents:write") && html`<a class="button primary" href=${hrefOf("agents/new/")}><${Icon} name="plus" />New agent</a>`}
       </div>
       <${Problem} of=${problem} />
-      ${!agents && !problem && html`<p class="empty">Reading the agents…</p>`}
-      ${agents?.length === 0 && html`<p class="empty">No agent yet. Make one from a few lines of YAML.</p>`}
+      ${!agents && !problem && html`<p class="empty">Loading agents…</p>`}
+      ${agents?.length === 0 && html`<p class="empty">No agents yet. Create one from a few lines of YAML.</p>`}
       <ul class="agent-list">
         ${(agents ?? []).map((agent) => html`
           <li key=${agent.id} class="card">
@@ -57,13 +57,13 @@ function AgentPage({ id, onMade }) {
         ${agent && allows("agents:write") && html`<button class="button danger" onClick=${() => setDeleting(true)}>Delete</button>`}
       </div>
       <${Problem} of=${problem} />
-      ${id && !agent && !problem && html`<p class="empty">Reading the agent…</p>`}
+      ${id && !agent && !problem && html`<p class="empty">Loading the agent…</p>`}
       ${(agent || !id) && html`<${Editor} agent=${agent} onSaved=${saved} />`}
       ${agent && html`<${Publish} agent=${agent} onSaved=${saved} />`}
       ${deleting && html`
         <${Confirm} title=${`Delete ${agent.name}?`} action="Delete" onClose=${() => setDeleting(false)}
           onConfirm=${async () => (await write("DELETE", `/agent/${agent.id}/`), go("agents/"))}>
-          <p>No new session can be made with it, and pages with its key or its connections end. Sessions that there are go on.</p>
+          <p>New sessions can't use it, and its key and connections stop working on web pages. Existing sessions continue.</p>
         <//>`}
     </div>`;
 }

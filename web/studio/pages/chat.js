@@ -1,4 +1,4 @@
-/** Talk to an agent, and see what it does. The address holds the session. */
+/** Chat with an agent and watch its work. The address names the session. */
 import { allows, get, persist, randomKey, write } from "../../api/client.js";
 import { checkSize } from "../../api/requests.js";
 import { upload } from "../../api/uploads.js";
@@ -52,7 +52,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
     }
   };
   const files = useAttachments(async (file, { signal, onProgress }) => {
-    // Before there is a session for it.
+    // Before its session exists.
     checkSize(file);
     const path = `/sessions/${await sessionOf()}/artifacts/`;
     const given = { key: randomKey(), signal, onProgress };
@@ -60,7 +60,7 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
   });
   const open = (id, options) => (onMade(), forgetAgent(), go(`chat/${id}/`, {}, options));
   const begun = (id) => {
-    // What is written meanwhile goes on in the session, in the same field.
+    // A draft moves to the new session's field.
     moveDraft("chat.new", `chat.${id}`);
     isFocusKept = document.activeElement?.closest(".composer") !== null;
     open(id, { replace: true });
@@ -111,20 +111,20 @@ function Talk({ sessionId, agents, wanted, problem, onMade, listed, onList }) {
         ? html`<${Writing}
             draft=${`chat.${sessionId ?? "new"}`} files=${files} disabled=${!sessionId && (!chosen || isBeginning)} running=${running} onSend=${say}
             onStop=${guarded(() => conversation.stop(running))} />`
-        : html`<p class="muted">Writing takes a key with the scope <code>runtime:execute</code>.</p>`)}
+        : html`<p class="muted">Sending messages requires a key with the scope <code>runtime:execute</code>.</p>`)}
       ${asked && html`
         <${TryAgain} ...${asked} sessionId=${sessionId} onClose=${() => setAsked(null)}
           onFork=${() => (setAsked(null), fork.run(asked.turn, true))} onMade=${(id) => goOn(asked.turn, id)} />`}
       ${deleting && html`
         <${Confirm} title="Delete this conversation?" action="Delete" onClose=${() => setDeleting(false)}
           onConfirm=${async () => (await write("DELETE", `/sessions/${sessionId}/`), onMade(), go("chat/"))}>
-          <p>Its messages and files go. A turn that runs is stopped.</p>
+          <p>Its messages and files are deleted, and a running turn is stopped.</p>
         <//>`}
       <p class="drop-hint" aria-hidden="true">Drop files to attach them</p>
     </section>`;
 }
 
-/** Where else a session is shown, and its end. */
+/** Links to other pages of the session, and its deletion. */
 function OfSession({ id, onDelete }) {
   return html`
     <a class="button" href=${hrefOf("timeline/", { session_id: id })}><${Icon} name="timeline" />Timeline</a>
@@ -132,14 +132,14 @@ function OfSession({ id, onDelete }) {
     ${allows("sessions:write") && html`<button class="button danger" onClick=${onDelete}>Delete</button>`}`;
 }
 
-/** The agent of a session where it is not any more what the session began with; null where it is, or cannot be read. */
+/** The session's agent if it has changed since the session began; null if not, or if it can't be read. */
 async function changedAgent(details) {
   if (!details?.agent_id || !allows("agents:read")) return null;
   try {
     const agent = await get(`/agent/${details.agent_id}/`);
     return agent.config_hash === details.config_hash ? null : agent;
   } catch (problem) {
-    // It may be deleted; the session has what it began with.
+    // It may have been deleted; the session keeps its own copy.
     if (problem.status === 404) return null;
     throw problem;
   }
@@ -157,7 +157,7 @@ function AgentChoice({ agents, chosen, session, onChoose }) {
     </label>`;
 }
 
-/** The composer with its draft. It has the focus where the one of a new chat had it, whose first message led here. */
+/** The composer with its draft. It takes over the focus from the new chat whose first message created this session. */
 function Writing({ draft, ...given }) {
   const [text, setText] = useDraft(draft);
   useEffect(() => {
@@ -167,24 +167,24 @@ function Writing({ draft, ...given }) {
   return html`<${Composer} text=${text} onText=${setText} ...${given} />`;
 }
 
-/** What stands in place of turns, or before them. */
+/** Shown instead of turns, or before them. */
 function Beginning({ conversation: { turns, state, problem }, nobody }) {
-  if (state === "loading") return html`<p class="empty">Reading the conversation…</p>`;
-  if (state === "failed") return html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Begin a new chat</a></p>`;
-  return turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "Nothing has been said yet."}</p>`;
+  if (state === "loading") return html`<p class="empty">Loading the conversation…</p>`;
+  if (state === "failed") return html`<p class="problem" role="alert">${problem} <a href=${hrefOf("chat/")}>Start a new chat</a></p>`;
+  return turns.length === 0 && html`<p class="empty">${nobody ? html`<${Nobody} />` : "No messages yet."}</p>`;
 }
 
 function Nobody() {
-  if (!allows("agents:read")) return html`Agents are listed for keys with the scope <code>agents:read</code>.`;
-  return html`There is no agent yet to talk to. <a href=${hrefOf("agents/new/")}>Make one</a>`;
+  if (!allows("agents:read")) return html`Listing agents requires a key with the scope <code>agents:read</code>.`;
+  return html`No agents yet. <a href=${hrefOf("agents/new/")}>Create one</a>`;
 }
 
-/** Where it is narrow the list is behind a button. */
+/** On narrow screens the list is behind a button. */
 function Sessions({ sessions, current, hasMore, onMore, shown, onOpen }) {
   return html`
     <aside id="sessions" class=${shown ? "sessions shown" : "sessions"} aria-label="Sessions">
       <h2>Sessions</h2>
-      ${sessions?.length === 0 && html`<p class="muted">None yet. The first message makes one.</p>`}
+      ${sessions?.length === 0 && html`<p class="muted">None yet. The first message creates one.</p>`}
       <ul>
         ${(sessions ?? []).map((each) => html`
           <li key=${each.session_id}>
@@ -214,7 +214,7 @@ function useLists() {
 async function sessionsUpTo(limit, signal) {
   const offsets = Array.from({ length: Math.ceil(limit / PAGE) }, (_, at) => at * PAGE);
   const pages = await Promise.all(offsets.map((offset) => get("/sessions/", { limit: Math.min(PAGE, limit - offset), offset }, { signal })));
-  // One that was made between two answers moves the others on.
+  // A session created between two answers shifts the others.
   const known = new Map(pages.flatMap(({ sessions }) => sessions).map((each) => [each.session_id, each]));
   return { sessions: [...known.values()], total: pages[0].total };
 }

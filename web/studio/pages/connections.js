@@ -1,4 +1,4 @@
-/** Connections: public keys with which web pages talk to one agent. */
+/** Connections: public keys that let web pages chat with one agent. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { momentText, numberText } from "../../model/format.js";
@@ -23,10 +23,10 @@ export default function Connections() {
       <${PageHead} title="Connections">
         ${allows("keys:write") && html`<button class="button primary" disabled=${!agents.value?.length} onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New connection</button>`}
       <//>
-      <p class="lead">A connection is a public key for one agent: pages of its origins may talk to the agent with it, and nothing else.</p>
+      <p class="lead">A connection is a public key for one agent. Pages on its origins can use it to chat with that agent, and for nothing else.</p>
       <${Problem} of=${problem ?? agents.problem} />
-      ${agents.value?.length === 0 && html`<p class="empty">A connection belongs to an agent, and there is none yet. <a href=${hrefOf("agents/new/")}>Make an agent</a></p>`}
-      ${page?.connections.length === 0 && agents.value?.length > 0 && html`<p class="empty">No connection yet. Make one to put an agent into a web page.</p>`}
+      ${agents.value?.length === 0 && html`<p class="empty">A connection needs an agent, and there are none yet. <a href=${hrefOf("agents/new/")}>Create an agent</a></p>`}
+      ${page?.connections.length === 0 && agents.value?.length > 0 && html`<p class="empty">No connections yet. Create one to embed an agent in a web page.</p>`}
       <ul class="card-list">
         ${page?.connections.map((connection) => html`
           <${ConnectionCard} key=${connection.id} connection=${connection} agent=${names.get(connection.agent_id)} onDelete=${() => setOpen({ kind: "delete", connection })} />`)}
@@ -36,7 +36,7 @@ export default function Connections() {
       ${open?.kind === "delete" && html`
         <${Confirm} title=${`Delete ${open.connection.name}?`} action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/connections/${open.connection.id}/`), await refresh())}>
-          <p>Its key stops working at once: chats on pages that use it end. Their sessions stay.</p>
+          <p>Its key stops working immediately, which ends chats on pages that use it. Their sessions stay.</p>
         <//>`}
     </div>`;
 }
@@ -53,7 +53,7 @@ function ConnectionCard({ connection, agent, onDelete }) {
         <dt>Agent</dt><dd>${agent ?? agentKey}</dd>
         <dt>Key</dt><dd><code>${key}</code> <${CopyButton} text=${key} label="Copy key" /></dd>
         <dt>Origins</dt><dd>${origins.join(", ")}</dd>
-        <dt>Quota</dt><dd>${quota ? `${numberText(quota)} requests a minute` : "no limit of its own"}</dd>
+        <dt>Quota</dt><dd>${quota ? `${numberText(quota)} requests per minute` : "none"}</dd>
         <dt>Expires</dt><dd>${expires ? momentText(expires) : "never"}</dd>
       </dl>
       <${Snippet} connectionKey=${key} />

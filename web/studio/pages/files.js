@@ -1,4 +1,4 @@
-/** Files of the company, and the artifacts of a session, which its conversation leads to. */
+/** Company files, and the artifacts of a session, which its conversation links to. */
 import { allows } from "../../api/client.js";
 import { html, useEffect, useState } from "../../html.js";
 import { FilePage } from "../parts/files/file_page.js";
@@ -19,7 +19,7 @@ export default function Files({ segments, query }) {
   return html`<${CompanyFiles} query=${query} />`;
 }
 
-/** The address holds the filters, so that a reload and a link show the same. */
+/** The address holds the filters, so that they survive a reload and can be shared. */
 function CompanyFiles({ query }) {
   const filter = { name: query.get("name") ?? "", tag: query.get("tag") ?? "", status: query.get("status") ?? "", collection_id: query.get("collection_id") ?? "" };
   const files = useFiles(filter, LIMIT);
@@ -31,16 +31,16 @@ function CompanyFiles({ query }) {
       <${PageHead} title="Files" />
       ${allows("files:write") && html`<${UploadZone} onStored=${files.refresh} />`}
       <div class="filters" role="search" aria-label="Filters">
-        <${Typed} label="Called" value=${filter.name} onValue=${(name) => change({ name })} />
+        <${Typed} label="Name contains" value=${filter.name} onValue=${(name) => change({ name })} />
         <${Typed} label="Tag" value=${filter.tag} onValue=${(tag) => change({ tag })} />
         <${SelectField} label="Status" value=${filter.status} options=${[["", "any"], "active", "inactive"]} onValue=${(status) => change({ status })} />
         <${SelectField} label="Collection" value=${filter.collection_id} options=${[["", "any"], ...(collections ?? []).map(({ id, name }) => [id, name])]} onValue=${(id) => change({ collection_id: id })} />
       </div>
-      <${FileTable} files=${files} empty=${filtered ? "No file fits these filters." : "No file yet."} />
+      <${FileTable} files=${files} empty=${filtered ? "No files match these filters." : "No files yet."} />
     </div>`;
 }
 
-/** A field whose value counts when one has stopped typing. */
+/** A text field that applies its value after a pause in typing. */
 function Typed({ label, value, onValue }) {
   const [text, setText] = useState(value);
   useEffect(() => setText(value), [value]);

@@ -1,4 +1,4 @@
-/** API keys: what there is, new ones with their secret shown once, rotation and revocation. */
+/** API keys: the list, creation with the secret shown once, rotation and revocation. */
 import { allows, get, session, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText, momentText, numberText } from "../../model/format.js";
@@ -20,11 +20,11 @@ export default function Keys() {
       <${PageHead} title="Keys">
         ${allows("keys:write") && html`<button class="button primary" onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New key</button>`}
       <//>
-      <p class="lead">API keys let programs act for a person, within their scopes. Only a hash of each is kept.</p>
+      <p class="lead">API keys let programs act on behalf of a person, within their scopes. Only their hashes are stored.</p>
       <${Problem} of=${problem} />
-      ${!page && !problem && html`<p class="empty">Reading the keys…</p>`}
+      ${!page && !problem && html`<p class="empty">Loading keys…</p>`}
       ${page && html`
-        <${DataTable} label="Keys" items=${page.api_keys} keyOf=${({ id }) => id} columns=${columnsOf(setOpen)} rowClass=${(key) => (isUsable(key) ? "" : "off")} empty="No key yet." />
+        <${DataTable} label="Keys" items=${page.api_keys} keyOf=${({ id }) => id} columns=${columnsOf(setOpen)} rowClass=${(key) => (isUsable(key) ? "" : "off")} empty="No keys yet." />
         <${Paging} offset=${offset} shown=${page.api_keys.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
       ${open?.kind === "new" && html`<${NewKey} onMade=${issued} onClose=${close} />`}
       ${open?.kind === "secret" && html`
@@ -33,12 +33,12 @@ export default function Keys() {
         <//>`}
       ${open?.kind === "rotate" && html`
         <${RotateDialog} title=${`Replace ${nameOf(open.key)}`} path=${`/api-keys/${open.key.id}/rotate/`} least=${60} onRotated=${issued} onClose=${close}>
-          <p>A new key with the same scopes is made. The old one goes on working for the time that you choose, so that programs can be changed.</p>
+          <p>This creates a new key with the same scopes. The old one keeps working for as long as you choose, so that you can update programs.</p>
         <//>`}
       ${open?.kind === "revoke" && html`
         <${Confirm} title=${`Revoke ${nameOf(open.key)}?`} action="Revoke" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/api-keys/${open.key.id}/`), await refresh())}>
-          <p>The key stops working at once, streams that it opened end, and webhooks that it made are disabled. This cannot be undone.</p>
+          <p>The key stops working immediately. Streams it opened end, and webhooks it created are disabled. This cannot be undone.</p>
           ${open.key.id === session.value.me.key_id && html`<p class="problem">You are signed in with this key: revoking it signs you out.</p>`}
         <//>`}
     </div>`;
@@ -54,12 +54,12 @@ function nameOf({ name, prefix }) {
 
 function columnsOf(onOpen) {
   return [
-    { label: "Name", className: "plain", cell: (key) => html`<b>${key.name || "without a name"}</b>${key.id === session.value.me.key_id && html` <span class="muted">(this one)</span>`}` },
-    { label: "Begins with", className: "nowrap", cell: ({ prefix }) => html`<code>${prefix}…</code>` },
+    { label: "Name", className: "plain", cell: (key) => html`<b>${key.name || "unnamed"}</b>${key.id === session.value.me.key_id && html` <span class="muted">(this one)</span>`}` },
+    { label: "Prefix", className: "nowrap", cell: ({ prefix }) => html`<code>${prefix}…</code>` },
     { label: "Status", cell: (key) => html`<${StatusChip} status=${keyState(key)} />` },
     { label: "Scopes", cell: ({ scopes }) => html`<span title=${scopes.join(", ")}>${scopes.length}</span>` },
     { label: "A minute", cell: ({ rate_limit: limit }) => (limit ? numberText(limit) : "no limit") },
-    { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+    { label: "Created", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
     { label: "Expires", className: "nowrap", cell: ({ expires_at: at }) => (at ? momentText(at) : "never") },
     {
       label: "",

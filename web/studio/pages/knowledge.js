@@ -1,4 +1,4 @@
-/** Knowledge: files, collections of them, and knowledge bases, which make them searchable. */
+/** Knowledge: files, their collections, and the knowledge bases that make them searchable. */
 import { allows, get } from "../../api/client.js";
 import { html, useEffect, useState } from "../../html.js";
 import { agoText, countText, sizeText } from "../../model/format.js";
@@ -16,7 +16,7 @@ const FILES = 20;
 const CARDS = 12;
 const LOOK_AGAIN_MS = 3_000;
 
-// Which files the form begins with; it belongs to no address.
+// The files that the form starts with; they are not part of an address.
 let picked = [];
 
 export default function Knowledge({ segments, query }) {
@@ -44,7 +44,7 @@ function Home() {
         <${Collections} />
         <div class="section-head"><h2>Files</h2></div>
         ${allows("files:write") && html`<${UploadZone} onStored=${files.refresh} />`}
-        <${FileTable} files=${files} empty="No file yet." />`}
+        <${FileTable} files=${files} empty="No files yet." />`}
     </div>`;
 }
 
@@ -59,7 +59,7 @@ function Bases() {
   }, [page]);
   return html`
     <${Problem} of=${problem} />
-    ${page?.knowledge_bases.length === 0 && html`<p class="empty">No knowledge base yet. Upload files, then make one of them: agents and programs search in it.</p>`}
+    ${page?.knowledge_bases.length === 0 && html`<p class="empty">No knowledge bases yet. Upload files, then create one from them for agents and programs to search.</p>`}
     <ul class="card-list tiles">
       ${page?.knowledge_bases.map((each) => html`
         <li key=${each.id} class="card">
@@ -81,7 +81,7 @@ function Collections() {
       ${allows("files:write") && html`<button class="button small" onClick=${() => setMaking(true)}><${Icon} name="plus" />New collection</button>`}
     </div>
     <${Problem} of=${problem} />
-    ${page?.collections.length === 0 && html`<p class="muted">None yet. A collection keeps files together, so that a knowledge base follows what is in it.</p>`}
+    ${page?.collections.length === 0 && html`<p class="muted">None yet. A collection groups files; a knowledge base built on it follows its changes.</p>`}
     <ul class="card-list tiles">
       ${page?.collections.map((each) => html`
         <li key=${each.id} class="card">

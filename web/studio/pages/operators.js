@@ -1,4 +1,4 @@
-/** For operators: health of the services, how far consumers are behind, dead letters and their replay. */
+/** For operators: health of the services, consumer lag, dead letters and their replay. */
 import { allows, session } from "../../api/client.js";
 import { html } from "../../html.js";
 import { useStore } from "../../store.js";
@@ -11,7 +11,7 @@ export default function Operators({ query }) {
   const isWhole = allows("installation:read");
   return html`
     <div class="page operators">
-      <${PageHead} title="Operators" aside=${html`<span class="muted">${isWhole ? "the whole installation" : `what concerns ${me.company_name}`}</span>`} />
+      <${PageHead} title="Operators" aside=${html`<span class="muted">${isWhole ? "the whole installation" : `${me.company_name} only`}</span>`} />
       <${Health} isWhole=${isWhole} />
       ${isWhole && html`<${Lag} />`}
       <${DeadLetters} query=${query} isWhole=${isWhole} />

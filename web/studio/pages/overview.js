@@ -1,4 +1,4 @@
-/** What runs, waits and has failed, how the last hour went, and what waits for a decision. */
+/** Running, waiting and failed turns, the last hour in charts, and open approvals. */
 import { allows, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
 import { quantile } from "../../model/activity.js";
@@ -16,11 +16,11 @@ export default function Overview() {
   return html`
     <div class="page overview">
       <${PageHead} title="Overview" aside=${html`<span class="muted">${whose}</span>`} />
-      ${allows("events:read") ? html`<${Lately} />` : html`<p class="empty">What happens is shown to keys with the scope <code>events:read</code>.</p>`}
+      ${allows("events:read") ? html`<${RecentActivity} />` : html`<p class="empty">Viewing activity requires a key with the scope <code>events:read</code>.</p>`}
     </div>`;
 }
 
-function Lately() {
+function RecentActivity() {
   const { activity, from, now, state, problem } = useActivity();
   const [running, queued, waiting, failed] = ["running", "queued", "waiting", "failed"].map((status) => activity.of(status));
   const underWay = [...running, ...waiting, ...queued];
@@ -35,15 +35,15 @@ function Lately() {
     <dl class="tiles" aria-busy=${state === "loading"}>
       <${Tile} label="Running" value=${running.length} aside=${queued.length ? `${numberText(queued.length)} queued` : ""} />
       <${Tile} label="Waiting" value=${waiting.length} look=${waiting.length ? "warning" : ""} />
-      <${Tile} label="Ended in the last hour" value=${sum(series.turns)} />
+      <${Tile} label="Finished in the last hour" value=${sum(series.turns)} />
       <${Tile} label="Failed in the last hour" value=${sum(series.failed)} look=${sum(series.failed) ? "bad" : ""} />
     </dl>
-    ${from > 0 && state === "live" && html`<p class="muted">So many turns ended that only the last ${durationText(now - from)} are shown.</p>`}
+    ${from > 0 && state === "live" && html`<p class="muted">Too many turns to show: these are the last ${durationText(now - from)}.</p>`}
     <div class="charts"><${Charts} series=${series} /></div>
     ${allows("sessions:read") && html`<${Approvals} changes=${changes} />`}
     <div class="overview-lists">
-      <${TurnList} title="Under way" turns=${underWay} names=${names} now=${now} empty="Nothing runs at the moment." rest=${hrefOf("timeline/", { type: "turn.*" })} />
-      <${TurnList} title="Failed lately" turns=${failed} names=${names} now=${now} empty="Nothing has failed in the last hour." rest=${hrefOf("timeline/", { type: "turn.failed" })} />
+      <${TurnList} title="In progress" turns=${underWay} names=${names} now=${now} empty="No running turns." rest=${hrefOf("timeline/", { type: "turn.*" })} />
+      <${TurnList} title="Recent failures" turns=${failed} names=${names} now=${now} empty="No failures in the last hour." rest=${hrefOf("timeline/", { type: "turn.failed" })} />
     </div>`;
 }
 
@@ -54,7 +54,7 @@ function Charts({ series }) {
   return html`
     <${Chart} title="Turns per minute" times=${minutes} summary=${`${numberText(sum(turns))} in the last hour, ${numberText(Math.max(0, ...turns))} in the busiest minute.`}
       series=${[{ label: "ended", values: turns, colour: "runtime", kind: "bars" }, { label: "failed", values: failed, colour: "danger", kind: "bars" }]} />
-    <${Chart} title="Time to the answer" times=${minutes} text=${seconds} summary=${middle === null ? "no answer in the last hour." : `${seconds(middle)} in the middle.`}
+    <${Chart} title="Response time" times=${minutes} text=${seconds} summary=${middle === null ? "no responses in the last hour." : `${seconds(middle)} median.`}
       series=${[{ label: "median", values: median, colour: "runtime" }, { label: "slowest 5%", values: slow, colour: "artifacts" }]} />
     <${Chart} title="Tokens per minute" times=${minutes} summary=${`${numberText(sum(tokens))} in the last hour.`}
       series=${[{ label: "tokens", values: tokens, colour: "gateway", kind: "bars" }]} />`;

@@ -1,4 +1,4 @@
-/** Secrets of toolsets: their names and times; a value goes in and never comes out. */
+/** Toolset secrets: names and times. Values are write-only. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText } from "../../model/format.js";
@@ -18,14 +18,14 @@ export default function Secrets() {
       <${PageHead} title="Secrets">
         ${allows("secrets:write") && html`<button class="button primary" onClick=${() => setOpen({ kind: "put", name: "" })}><${Icon} name="plus" />New secret</button>`}
       <//>
-      <p class="lead">Headers of toolsets refer to a secret as <code>${"${secret:NAME}"}</code>. Values are encrypted, and nobody can read them again.</p>
+      <p class="lead">Toolset headers reference a secret as <code>${"${secret:NAME}"}</code>. Values are encrypted and can't be read back.</p>
       <${Problem} of=${problem} />
-      ${page && html`<${DataTable} label="Secrets" items=${page.secrets} keyOf=${({ name }) => name} columns=${columnsOf(setOpen)} empty="No secret yet." />`}
+      ${page && html`<${DataTable} label="Secrets" items=${page.secrets} keyOf=${({ name }) => name} columns=${columnsOf(setOpen)} empty="No secrets yet." />`}
       ${open?.kind === "put" && html`<${PutSecret} given=${open.name} onClose=${close} onDone=${() => (close(), refresh())} />`}
       ${open?.kind === "delete" && html`
         <${Confirm} title=${`Delete ${open.name}?`} action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/secrets/${open.name}/`), await refresh())}>
-          <p>Calls of tools whose headers refer to it fail from now on.</p>
+          <p>Calls to tools whose headers reference it will fail.</p>
         <//>`}
     </div>`;
 }
@@ -33,7 +33,7 @@ export default function Secrets() {
 function columnsOf(onOpen) {
   return [
     { label: "Name", className: "plain", cell: ({ name }) => html`<code>${name}</code>` },
-    { label: "Stored", cell: ({ created_at: at }) => agoText(at) },
+    { label: "Created", cell: ({ created_at: at }) => agoText(at) },
     { label: "Value changed", cell: ({ updated_at: at }) => agoText(at) },
     {
       label: "",
@@ -56,7 +56,7 @@ function PutSecret({ given, onClose, onDone }) {
       ${(problem) => html`
         ${!given && html`
           <${TextField} label="Name" name="path" required maxlength="64" pattern="[A-Za-z][A-Za-z0-9_\\-]*" spellcheck="false" placeholder="TICKETS_TOKEN"
-            hint="A letter first, then letters, digits, _ and -. One that is there already gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
+            hint="Starts with a letter, then letters, digits, _ and -. An existing secret gets the new value." problem=${problem} value=${name} onValue=${setName} />`}
         <${TextField} label="Value" name="value" type="password" required maxlength="8000" autocomplete="new-password" problem=${problem} value=${value} onValue=${setValue} />`}
     <//>`;
 }

@@ -1,4 +1,4 @@
-/** The way in: an API key, which stays in the tabs of the studio. */
+/** The sign-in form for an API key, which stays in the studio's tabs. */
 import { session, signIn } from "../../api/client.js";
 import { html, useEffect, useRef, useState } from "../../html.js";
 import { useStore } from "../../store.js";
@@ -22,7 +22,7 @@ export function SignIn() {
       <form class="card" onSubmit=${submit}>
         <p class="brand"><${Icon} name="logo" />Studio</p>
         <h1>Sign in</h1>
-        <p class="muted">See what agents do while they do it. The key stays in the studio's tabs and ends with the last of them.</p>
+        <p class="muted">Watch your agents work in real time. The key is kept until you close the studio's last tab.</p>
         <label for="api-key">API key</label>
         <input
           id="api-key"

@@ -1,4 +1,4 @@
-/** What happened, in which service, when and for how long: of one request, session or turn, or of the whole company. */
+/** Events by service and time: of a request, a session, a turn, or the whole company. */
 import { html, useEffect, useMemo, useState } from "../../html.js";
 import { found, NO_WISH } from "../../model/events.js";
 import { scaleOf } from "../../model/scale.js";
@@ -9,8 +9,8 @@ import { ScopeForm, Toolbar } from "../parts/timeline/toolbar.js";
 import { viewOf, Waterfall } from "../parts/timeline/waterfall.js";
 
 const SCOPES = ["correlation_id", "session_id", "turn_id", "type"];
-// Of a whole company the waterfall shows what happens now.
-const LATELY = 250;
+// For a whole company, the waterfall only shows recent activity.
+const MOST_DRAWN = 250;
 const CLOCK_MS = 250;
 const MANY = 2_000;
 const NOTHING = { span: null, event: null };
@@ -32,7 +32,7 @@ function Events({ scope, isTrace }) {
   const events = useMemo(() => chosen(current, services), [current, services]);
   const [wanted, setWanted] = useState(NO_WISH);
   const listed = useMemo(() => found(events, wanted), [events, wanted]);
-  const drawn = useMemo(() => (isTrace ? events : events.slice(-LATELY)), [events, isTrace]);
+  const drawn = useMemo(() => (isTrace ? events : events.slice(-MOST_DRAWN)), [events, isTrace]);
   const [now, setNow] = useState(Date.now());
   const trace = useMemo(() => drawnTrace(drawn, now, isTrace), [drawn, now, isTrace]);
   const scale = useMemo(() => trace && scaleOf(activityOf(trace, now), { compress }), [trace, now, compress]);
@@ -61,7 +61,7 @@ function Events({ scope, isTrace }) {
         </section>
         <section class="timeline-events" aria-label="Events of the timeline">
           <${FindBar} wanted=${wanted} onWanted=${setWanted} shown=${listed.length} all=${events.length} />
-          ${listed.length === 0 && html`<p class="empty">No event has that in it.</p>`}
+          ${listed.length === 0 && html`<p class="empty">No matching events.</p>`}
           <${EventList} events=${listed} newestFirst=${!isTrace} selected=${selection.event?.position}
             onSelect=${(event) => setSelection({ span: null, event })} onClose=${close} />
         </section>
@@ -78,7 +78,7 @@ function cameAfter(events, last) {
   return events.length - 1 - events.findLastIndex(({ position }) => position <= (last?.position ?? 0));
 }
 
-/** Of a whole company what is newest stands at the top, as in the list of events. */
+/** For a whole company the newest come first, as in the list of events. */
 function drawnTrace(events, now, isTrace) {
   if (!events.length) return null;
   const trace = traceOf(events, now);
@@ -101,7 +101,7 @@ function find(trace, id) {
   return among(trace.roots);
 }
 
-/** Moves the present on while something runs. */
+/** Advances the current time while something runs. */
 function useClock(running, interval, setNow) {
   useEffect(() => {
     if (!running) return undefined;
@@ -111,8 +111,8 @@ function useClock(running, interval, setNow) {
 }
 
 function Nothing({ state, isTrace, filtered }) {
-  if (state === "loading") return html`<p class="empty">Reading the timeline…</p>`;
-  if (filtered) return html`<p class="empty">No event of these services.</p>`;
+  if (state === "loading") return html`<p class="empty">Loading the timeline…</p>`;
+  if (filtered) return html`<p class="empty">No events from these services.</p>`;
   if (state === "failed") return null;
-  return html`<p class="empty">${isTrace ? "No event yet with this ID. New ones appear by themselves." : "Nothing has happened yet. New events appear by themselves."}</p>`;
+  return html`<p class="empty">${isTrace ? "No events with this ID yet. New ones appear automatically." : "No events yet. New ones appear automatically."}</p>`;
 }

@@ -1,4 +1,4 @@
-/** Toolsets: tools of one's own, from MCP servers, OpenAPI documents or single HTTP requests. */
+/** Toolsets: custom tools from MCP servers, OpenAPI documents or single HTTP requests. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText, countText } from "../../model/format.js";
@@ -17,7 +17,7 @@ const BACK = { path: "toolsets/", label: "All toolsets" };
 export default function Toolsets({ segments, query }) {
   const [name] = segments;
   if (!name) return html`<${ToolsetList} />`;
-  // Not a name that a toolset can have.
+  // Not a valid toolset name.
   if (name === "+new") return html`<${NewToolset} key=${query.get("type")} type=${query.get("type")} />`;
   return html`<${ToolsetPage} key=${name} name=${name} />`;
 }
@@ -29,9 +29,9 @@ function ToolsetList() {
       <${PageHead} title="Toolsets">
         ${allows("toolsets:write") && html`<a class="button primary" href=${hrefOf("toolsets/+new/")}><${Icon} name="plus" />New toolset</a>`}
       <//>
-      <p class="lead">Tools of your own. Agents name them as <code>toolset.tool</code>, or all of a toolset as <code>toolset.*</code>.</p>
+      <p class="lead">Custom tools. Agents reference one as <code>toolset.tool</code>, or a whole toolset as <code>toolset.*</code>.</p>
       <${Problem} of=${problem} />
-      ${page && html`<${DataTable} label="Toolsets" items=${page.toolsets} keyOf=${({ name }) => name} columns=${COLUMNS} empty="No toolset yet." />`}
+      ${page && html`<${DataTable} label="Toolsets" items=${page.toolsets} keyOf=${({ name }) => name} columns=${COLUMNS} empty="No toolsets yet." />`}
     </div>`;
 }
 
@@ -40,7 +40,7 @@ const COLUMNS = [
   { label: "Type", cell: ({ type }) => TYPES[type] ?? type },
   { label: "Tools", cell: ({ tools }) => tools.length },
   { label: "Version", cell: ({ version }) => version },
-  { label: "Tools asked for", className: "nowrap", cell: ({ refreshed_at: at }) => agoText(at) },
+  { label: "Tools refreshed", className: "nowrap", cell: ({ refreshed_at: at }) => agoText(at) },
 ];
 
 function NewToolset({ type }) {
@@ -83,13 +83,13 @@ function ToolsetPage({ name }) {
         <${Change} toolset=${toolset} path=${path} onSaved=${(saved) => (setOpen(null), setSaid(`Saved as version ${saved.version}.`), refresh())} />`}
       ${toolset?.description && html`<p class="lead">${toolset.description}</p>`}
       ${toolset && html`
-        <div class="section-head"><h2>Tools</h2><span class="muted">asked for ${agoText(toolset.refreshed_at)}</span></div>
+        <div class="section-head"><h2>Tools</h2><span class="muted">refreshed ${agoText(toolset.refreshed_at)}</span></div>
         ${toolset.warnings?.map(({ message }) => html`<p class="muted">${message}.</p>`)}
         <${ToolList} toolset=${name} tools=${toolset.tools} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${name}?`} action="Delete" onClose=${() => setOpen(null)}
           onConfirm=${async () => (await write("DELETE", path), go("toolsets/"))}>
-          <p>Agents that name its tools go on without them; their turns say so.</p>
+          <p>Agents that reference its tools continue without them, and their turns say so.</p>
         <//>`}
     </div>`;
 }

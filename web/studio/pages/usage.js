@@ -1,4 +1,4 @@
-/** What turns took, day by day, and by agent, model, user or key. */
+/** Usage of turns by day, and by agent, model, user or key. */
 import { allows, get, session } from "../../api/client.js";
 import { html, useMemo } from "../../html.js";
 import { byDay, durationText, lastDays, numberText, shortText } from "../../model/format.js";
@@ -13,7 +13,7 @@ import { go } from "../router.js";
 const SPANS = [["7", "7 days"], ["30", "30 days"], ["90", "90 days"], ["365", "a year"]];
 const GROUPS = [["agent", "Agent"], ["model", "Model"], ["user", "User"], ["key", "Key"]];
 
-/** The address holds which days and by what, so that a reload and a link show the same. */
+/** The address holds the range and grouping, so that they survive a reload and can be shared. */
 export default function Usage({ query: given }) {
   const { me } = useStore(session);
   const span = oneOf(SPANS, given.get("days"), "30");
@@ -26,7 +26,7 @@ export default function Usage({ query: given }) {
   const { names, keys } = useNames();
   const ofCompany = me.scopes.some((scope) => scope.startsWith("company:"));
   const field = group === "model" ? "model" : `${group}_id`;
-  // While another grouping is read, the one before is still here.
+  // Keep showing the previous grouping while another one loads.
   const shown = grouped.value?.group_by[0] === group ? grouped.value : null;
   return html`
     <div class="page usage">
@@ -37,8 +37,8 @@ export default function Usage({ query: given }) {
       </div>
       <${Problem} of=${daily.problem ?? grouped.problem} />
       ${daily.value && html`<${Totals} totals=${daily.value.totals} /><${Charts} days=${days} items=${daily.value.usage} />`}
-      ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? (group === "agent" ? "configuration of the session's own" : "none")} />`}
-      ${shown?.has_more && html`<p class="muted">The first 1,000 of ${numberText(shown.total)} are shown.</p>`}
+      ${shown && html`<${UsageTable} label=${GROUPS.find(([each]) => each === group)[1]} items=${shown.usage} nameOf=${(item) => names.get(item[field]) ?? item[field] ?? (group === "agent" ? "Inline configuration" : "none")} />`}
+      ${shown?.has_more && html`<p class="muted">Showing the first 1,000 of ${numberText(shown.total)}.</p>`}
       ${allows("budgets:write") && html`<${Budgets} names=${names} keys=${keys} />`}
     </div>`;
 }
@@ -69,7 +69,7 @@ function Charts({ days, items }) {
     </div>`;
 }
 
-/** Names of agents, keys and connections, and one's own, by their ids; and the keys themselves. */
+/** Names of agents, keys, connections and the signed-in user by id, and the keys themselves. */
 function useNames() {
   const { me } = useStore(session);
   const { value } = useLoaded(async (signal) => {

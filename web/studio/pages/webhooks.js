@@ -1,4 +1,4 @@
-/** Webhooks: addresses that events are sent to, and what became of each. */
+/** Webhooks: the addresses that receive events, and the outcome of each delivery. */
 import { allows, get, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { agoText, momentText } from "../../model/format.js";
@@ -9,9 +9,9 @@ import { go, hrefOf } from "../router.js";
 
 const LIMIT = 50;
 const REASONS = {
-  gone: "the address answered that it is gone (410)",
-  unreachable: "nothing was delivered in five days of attempts",
-  key_revoked: "the key that made it was revoked",
+  gone: "the address returned 410 Gone",
+  unreachable: "every delivery failed for five days",
+  key_revoked: "the key that created it was revoked",
 };
 
 export default function Webhooks({ segments }) {
@@ -29,17 +29,17 @@ function WebhookList() {
       <${PageHead} title="Webhooks">
         ${allows("webhooks:write") && html`<button class="button primary" onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New webhook</button>`}
       <//>
-      <p class="lead">Events are sent to an address of yours as they happen, signed, in order for each subject, and again when it does not answer.</p>
+      <p class="lead">Sends events to your address as they happen: signed, in order per subject, and retried until it responds.</p>
       <${Problem} of=${problem} />
       ${page && html`
-        <${DataTable} label="Webhooks" items=${page.webhooks} keyOf=${({ id }) => id} columns=${COLUMNS} empty="No webhook yet." />
+        <${DataTable} label="Webhooks" items=${page.webhooks} keyOf=${({ id }) => id} columns=${COLUMNS} empty="No webhooks yet." />
         <${Paging} offset=${offset} shown=${page.webhooks.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
       ${open?.kind === "new" && html`<${WebhookForm} onSaved=${made} onClose=${() => setOpen(null)} />`}
       ${open?.kind === "secret" && html`<${SecretOfWebhook} webhook=${open.webhook} onDone=${() => setOpen(null)} />`}
     </div>`;
 }
 
-/** One that is enabled may deliver nothing all the same. */
+/** An enabled webhook may still fail every delivery. */
 function statusOf({ status, failing_since: since }) {
   return status === "enabled" && since ? "failing" : status;
 }
@@ -48,7 +48,7 @@ const COLUMNS = [
   { label: "Address", className: "plain", cell: ({ id, url, description }) => html`<a href=${hrefOf(`webhooks/${id}/`)}>${url}</a>${description && html`<br /><span class="muted">${description}</span>`}` },
   { label: "Status", cell: (webhook) => html`<${StatusChip} status=${statusOf(webhook)} />` },
   { label: "Event types", cell: ({ event_types: types }) => html`<${Types} types=${types} />` },
-  { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+  { label: "Created", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
 ];
 
 function Types({ types }) {
@@ -58,7 +58,7 @@ function Types({ types }) {
 function SecretOfWebhook({ webhook, onDone }) {
   return html`
     <${SecretOnce} title="Secret of the webhook" secret=${webhook.secret} onDone=${onDone}>
-      <p>With it the receiver checks the signature of each delivery, as Standard Webhooks describes.</p>
+      <p>Your receiver uses it to verify the signature of each delivery, as described by Standard Webhooks.</p>
     <//>`;
 }
 
@@ -91,22 +91,22 @@ function WebhookPage({ id }) {
           <dt>Address</dt><dd><code>${webhook.url}</code></dd>
           ${webhook.description && html`<dt>Description</dt><dd>${webhook.description}</dd>`}
           <dt>Event types</dt><dd><${Types} types=${webhook.event_types} /></dd>
-          <dt>Gets</dt><dd>${webhook.company_wide ? "events of the whole company" : "what its maker may see"}</dd>
+          <dt>Receives</dt><dd>${webhook.company_wide ? "events of the whole company" : "events its creator may see"}</dd>
           ${webhook.disabled_reason && html`<dt>Disabled</dt><dd>${REASONS[webhook.disabled_reason] ?? webhook.disabled_reason}</dd>`}
           ${webhook.failing_since && html`<dt>Failing</dt><dd>every attempt since ${momentText(webhook.failing_since)}</dd>`}
-          <dt>Made</dt><dd>${agoText(webhook.created_at)}</dd>
+          <dt>Created</dt><dd>${agoText(webhook.created_at)}</dd>
         </dl>
         <${Deliveries} webhookId=${id} changes=${tests} />`}
       ${open === "edit" && html`<${WebhookForm} webhook=${webhook} onSaved=${(saved) => (set(saved), close())} onClose=${close} />`}
       ${open === "rotate" && html`
         <${RotateDialog} title="Replace the secret" path=${`${path}rotate/`} onClose=${close} onRotated=${(issued) => setOpen({ secret: issued })}>
-          <p>Deliveries are signed with both secrets for the time that you choose.</p>
+          <p>Deliveries are signed with both secrets for as long as you choose.</p>
         <//>`}
       ${open?.secret && html`<${SecretOfWebhook} webhook=${open.secret} onDone=${close} />`}
       ${open === "delete" && html`
         <${Confirm} title="Delete this webhook?" action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", path), go("webhooks/"))}>
-          <p>Nothing is sent to <code>${webhook.url}</code> any more, what waits included.</p>
+          <p>Nothing more is sent to <code>${webhook.url}</code>, pending deliveries included.</p>
         <//>`}
     </div>`;
 }
@@ -116,7 +116,7 @@ const SHORT = 60;
 const LOOK_AGAIN_MS = 1_000;
 const IDLE_MS = 10_000;
 
-/** `changes` counts what the page did, such as sending a test. */
+/** `changes` counts actions of the page, such as sending a test. */
 function Deliveries({ webhookId, changes }) {
   const [offset, setOffset] = useState(0);
   const path = `/webhooks/${webhookId}/deliveries/`;
@@ -131,7 +131,7 @@ function Deliveries({ webhookId, changes }) {
     <div class="section-head"><h2>Deliveries</h2></div>
     <${Problem} of=${again.problem ?? problem} />
     ${page && html`
-      <${DataTable} label="Deliveries" items=${page.deliveries} keyOf=${({ id }) => id} columns=${columnsOf(again)} empty="Nothing was sent in the last week." />
+      <${DataTable} label="Deliveries" items=${page.deliveries} keyOf=${({ id }) => id} columns=${columnsOf(again)} empty="No deliveries in the last week." />
       <${Paging} offset=${offset} shown=${page.deliveries.length} total=${page.total} limit=${DELIVERIES} onOffset=${setOffset} />`}`;
 }
 
@@ -140,8 +140,8 @@ function columnsOf({ run, busy }) {
     { label: "Event", className: "plain", cell: ({ type, event_id: id }) => html`<b>${type}</b><br /><code class="muted">${id}</code>` },
     { label: "Status", cell: ({ status }) => html`<${StatusChip} status=${status} />` },
     { label: "Attempts", cell: ({ attempts }) => attempts },
-    { label: "Answer", cell: (delivery) => html`<${Answer} delivery=${delivery} />` },
-    { label: "Made", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+    { label: "Response", cell: (delivery) => html`<${Answer} delivery=${delivery} />` },
+    { label: "Created", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
     {
       label: "",
       cell: ({ id, status }) => allows("webhooks:write") && html`
@@ -151,16 +151,16 @@ function columnsOf({ run, busy }) {
 }
 
 function Answer({ delivery: { last_status: status, last_response: response, next_attempt_at: next, status: state, attempts } }) {
-  const waits = state === "pending" && (next ? `next attempt ${momentText(next)}` : attempts === 0 ? "waits for its turn" : "");
+  const waits = state === "pending" && (next ? `next attempt ${momentText(next)}` : attempts === 0 ? "blocked by an earlier event" : "");
   return html`
     ${status !== null && html`<b>${status}</b> `}
-    ${response && html`<details class="answer"><summary>${response.length > SHORT ? `${response.slice(0, SHORT)}…` : response}</summary><pre class="json" tabindex="0" role="region" aria-label="Answer">${response}</pre></details>`}
+    ${response && html`<details class="answer"><summary>${response.length > SHORT ? `${response.slice(0, SHORT)}…` : response}</summary><pre class="json" tabindex="0" role="region" aria-label="Response">${response}</pre></details>`}
     ${waits && html`<small class="muted">${waits}</small>`}`;
 }
 
 const SUGGESTED = ["turn.completed", "turn.failed", "turn.action_required", "knowledge_base.ingestion.*", "artifact.*", "file.*", "agent.*", "*"];
 
-/** A webhook's settings, of a new one or of one that is there. */
+/** A form for the settings of a new or existing webhook. */
 function WebhookForm({ webhook, onSaved, onClose }) {
   const [url, setUrl] = useState(webhook?.url ?? "");
   const [types, setTypes] = useState((webhook?.event_types ?? ["turn.completed", "turn.failed"]).join("\n"));
@@ -173,11 +173,11 @@ function WebhookForm({ webhook, onSaved, onClose }) {
   };
   const add = (type) => setTypes([...new Set([...typesIn(types), type])].join("\n"));
   return html`
-    <${FormDialog} title=${webhook ? "Change the webhook" : "New webhook"} action=${webhook ? "Save" : "Create"} shown=${["url", "event_types", "description"]} onSubmit=${submit} onClose=${onClose}>
+    <${FormDialog} title=${webhook ? "Edit webhook" : "New webhook"} action=${webhook ? "Save" : "Create"} shown=${["url", "event_types", "description"]} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
         <${TextField} label="Address" name="url" type="url" required maxlength="2000" placeholder="https://example.com/hooks/agents"
-          hint="Called by POST. It must be public, unless the operator allows its network." problem=${problem} value=${url} onValue=${setUrl} />
-        <${Field} label="Event types" name="event_types" hint="One a line: names, or prefixes that end in *." problem=${problem}>
+          hint="Receives POST requests. It must be public, unless the operator allows its network." problem=${problem} value=${url} onValue=${setUrl} />
+        <${Field} label="Event types" name="event_types" hint="One per line: names, or prefixes ending in *." problem=${problem}>
           ${(given) => html`<textarea class="code" rows="4" required spellcheck="false" value=${types} onInput=${(event) => setTypes(event.target.value)} ...${given}></textarea>`}
         <//>
         <p class="tags" role="group" aria-label="Add a type">

@@ -1,10 +1,10 @@
-/** Fields with what the service says about their values, and dialogs. */
+/** Form fields with the service's validation messages, and dialogs. */
 import { write } from "../../api/client.js";
 import { html, useEffect, useId, useRef, useState } from "../../html.js";
 import { useAction } from "./hooks.js";
 import { Icon, Problem } from "./views.js";
 
-/** `children` makes the control of the attributes that tie it to label, hint and problem; `name` is the API's. */
+/** `children` renders the control with the attributes that link it to label, hint and problem; `name` is the API's field. */
 export function Field({ label, name, hint, problem, className = "", children }) {
   const id = useId();
   const found = name ? (problem?.details ?? []).filter(({ loc }) => String(loc[0] === "body" ? loc[1] : loc[0]) === name) : [];
@@ -21,12 +21,12 @@ export function Field({ label, name, hint, problem, className = "", children }) 
     </div>`;
 }
 
-/** A place within a field, as people count: its second entry is `entry 2`. */
+/** A location within a field, counted from one: `entry 2`. */
 function placeOf(loc) {
   return loc.map((part) => (typeof part === "number" ? `entry ${part + 1}` : part)).join(", ");
 }
 
-/** A field for text; more attributes go to the input. */
+/** A text field; other attributes are passed to the input. */
 export function TextField({ label, name, hint, problem, value, onValue, className, type = "text", ...rest }) {
   return html`
     <${Field} label=${label} name=${name} hint=${hint} problem=${problem} className=${className}>
@@ -34,7 +34,7 @@ export function TextField({ label, name, hint, problem, value, onValue, classNam
     <//>`;
 }
 
-/** A choice of one; `options` are values, or pairs of value and text. */
+/** A select; `options` are values, or pairs of value and text. */
 export function SelectField({ label, name, hint, problem, value, onValue, options, className }) {
   return html`
     <${Field} label=${label} name=${name} hint=${hint} problem=${problem} className=${className}>
@@ -48,7 +48,7 @@ export function SelectField({ label, name, hint, problem, value, onValue, option
     <//>`;
 }
 
-/** `never`: whether it may have no end. */
+/** `never`: whether "never" is an option. */
 export function ExpiryField({ lifetime, day, onChange, problem, never = false }) {
   const options = never ? [["", "never"], ...LIFETIMES] : LIFETIMES;
   return html`
@@ -56,29 +56,29 @@ export function ExpiryField({ lifetime, day, onChange, problem, never = false })
     ${lifetime === "date" && html`<${TextField} label="Last day" type="date" required value=${day} onValue=${(value) => onChange({ lifetime, day: value })} />`}`;
 }
 
-/** When a key ends: after a number of days, or at the end of a chosen one. */
-const LIFETIMES = [["7", "in 7 days"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"], ["date", "on a day of my choice"]];
+/** When a key expires: after a number of days, or at the end of a chosen day. */
+const LIFETIMES = [["7", "in 7 days"], ["30", "in 30 days"], ["90", "in 90 days"], ["365", "in a year"], ["date", "on a date"]];
 
-/** The moment in the API's words; undefined for none. `day` is such as `2030-01-31`, in this browser's time zone. */
+/** The time in the API's format; undefined for never. `day` is like `2030-01-31`, in the browser's time zone. */
 export function expiryOf(lifetime, day, now = Date.now()) {
   if (lifetime === "date") return day ? new Date(`${day}T23:59:59`).toISOString() : undefined;
   return lifetime ? new Date(now + Number(lifetime) * 86_400_000).toISOString() : undefined;
 }
 
-/** What became of a key: `valid`, `being replaced`, `expired` or `revoked`. */
+/** The status of a key: `valid`, `being replaced`, `expired` or `revoked`. */
 export function keyState({ revoked_at: revoked, expires_at: expires, successor_id: successor }, now = Date.now()) {
   if (revoked) return "revoked";
   if (expires && Date.parse(expires) <= now) return "expired";
   return successor ? "being replaced" : "active";
 }
 
-/** `sticky`: it is closed by its own buttons only. `wide`: for what needs room. */
+/** `sticky`: only its own buttons close it. `wide`: for content that needs room. */
 export function Dialog({ title, onClose, sticky = false, wide = false, children }) {
   const box = useRef();
   useEffect(() => {
     const before = document.activeElement;
     box.current.showModal();
-    // By itself a dialog begins at its first button, which closes it.
+    // By default a dialog focuses its first button, which closes it.
     if (!box.current.querySelector("[autofocus]")) box.current.querySelector(".dialog-body :is(input, select, textarea)")?.focus();
     return () => before?.focus?.();
   }, []);
@@ -86,7 +86,7 @@ export function Dialog({ title, onClose, sticky = false, wide = false, children 
   const cancel = (event) => sticky && event.target === box.current && event.preventDefault();
   const closed = (event) => {
     if (event.target !== box.current) return;
-    // A browser closes it at the second Escape whatever the page says.
+    // Browsers close a dialog on the second Escape regardless of the page.
     if (sticky) box.current.showModal();
     else onClose();
   };
@@ -100,7 +100,7 @@ export function Dialog({ title, onClose, sticky = false, wide = false, children 
     </dialog>`;
 }
 
-/** `onConfirm` does it; the dialog closes when that has succeeded, and says why it has not. */
+/** Runs `onConfirm`, then closes the dialog or shows the error. */
 export function Confirm({ title, action, onConfirm, onClose, children }) {
   const { busy, problem, run } = useAction(async () => {
     await onConfirm();
@@ -118,8 +118,8 @@ export function Confirm({ title, action, onConfirm, onClose, children }) {
 }
 
 /**
- * A dialog with a form, whose `onSubmit` does what it is for. `children` makes the fields of the problem that it had; those
- * of `shown` tell their own.
+ * A dialog with a form that calls `onSubmit`. `children` renders the fields, given the problem of the last attempt; the
+ * fields named in `shown` display their own errors.
  */
 export function FormDialog({ title, action = "Save", shown = [], disabled = false, onSubmit, onClose, children }) {
   const { busy, problem, run } = useAction(onSubmit);
@@ -136,7 +136,7 @@ export function FormDialog({ title, action = "Save", shown = [], disabled = fals
     <//>`;
 }
 
-/** Copies a text. Where the page came without TLS there is no clipboard, and no button. */
+/** Copies a text. Pages without TLS have no clipboard, so they get no button. */
 export function CopyButton({ text, label = "Copy" }) {
   const [said, setSaid] = useState("");
   if (!navigator.clipboard) return null;
@@ -148,27 +148,27 @@ export function CopyButton({ text, label = "Copy" }) {
   return html`<button class="button small" onClick=${copy}><${Icon} name=${said === "Copied" ? "check" : "copy"} />${said || label}</button>`;
 }
 
-/** A secret that the service shows this once. */
+/** Shows a secret that the service returns only once. */
 export function SecretOnce({ title, secret, children, onDone }) {
   return html`
     <${Dialog} title=${title} onClose=${onDone} sticky>
       ${children}
       <p class="secret-once"><code tabindex="0">${secret}</code><${CopyButton} text=${secret} /></p>
-      <p class="muted">It is shown this once and cannot be read again.</p>
+      <p class="muted">It's only shown once.</p>
       <div class="dialog-actions"><button class="button primary" autofocus onClick=${onDone}>Done</button></div>
     <//>`;
 }
 
 const GRACES = [["0", "not at all"], ["60", "for a minute"], ["3600", "for an hour"], ["86400", "for a day"], ["604800", "for a week"]];
 
-/** `least`: the shortest grace in seconds. */
+/** `least`: the shortest grace period in seconds. */
 export function RotateDialog({ title, path, least = 0, onRotated, onClose, children }) {
   const [grace, setGrace] = useState("86400");
   const { busy, problem, run } = useAction(async () => onRotated(await write("POST", path, { grace_seconds: Number(grace) })));
   return html`
     <${Dialog} title=${title} onClose=${onClose}>
       ${children}
-      <${SelectField} label="The old one goes on working" name="grace_seconds" problem=${problem} value=${grace} onValue=${setGrace}
+      <${SelectField} label="Keep the old one working" name="grace_seconds" problem=${problem} value=${grace} onValue=${setGrace}
         options=${GRACES.filter(([seconds]) => Number(seconds) >= least)} />
       <${Problem} of=${problem} shown=${["grace_seconds"]} />
       <div class="dialog-actions">

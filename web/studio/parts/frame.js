@@ -1,4 +1,4 @@
-/** What every page stands in: navigation, who is signed in, the state of the connection. */
+/** The frame around every page: navigation, account, connection status. */
 import { Component } from "preact";
 import { session, signOut, waitingStreams } from "../../api/client.js";
 import { sleep } from "../../api/requests.js";
@@ -58,10 +58,10 @@ function Navigation({ open, scopes, current }) {
     </nav>`;
 }
 
-/** Says that streams wait for the service; on its own the word is not enough to interrupt anybody. */
+/** Announces that streams are reconnecting, politely: not worth interrupting anyone. */
 function Connection() {
   const waiting = useStore(waitingStreams).size > 0;
-  const offline = html`<span class="dot warning" aria-hidden="true"></span> Connection lost. Trying again; nothing is missed.`;
+  const offline = html`<span class="dot warning" aria-hidden="true"></span> Reconnecting… no data will be lost.`;
   return html`<p class="connection" role="status" hidden=${!waiting}>${waiting ? offline : ""}</p>`;
 }
 
@@ -76,7 +76,7 @@ function NotAllowed({ page: { label, scope } }) {
   return html`
     <div class="page">
       <h1 tabindex="-1">${label}</h1>
-      <p role="alert">This page needs a key with the scope <code>${first}</code>${others.map((each) => html` or <code>${each}</code>`)}, which yours does not have.</p>
+      <p role="alert">This page requires a key with the scope <code>${first}</code>${others.map((each) => html` or <code>${each}</code>`)}. Yours doesn't have it.</p>
       <p><a href=${BASE}>Go to the overview</a>, or sign out and in with another key.</p>
     </div>`;
 }
@@ -85,8 +85,8 @@ function NotFound() {
   useFocusOnHeading(true);
   return html`
     <div class="page">
-      <h1 tabindex="-1">There is nothing here</h1>
-      <p>The address names no page of the studio. <a href=${BASE}>Go to the overview</a></p>
+      <h1 tabindex="-1">Page not found</h1>
+      <p>There's no page at this address. <a href=${BASE}>Go to the overview</a></p>
     </div>`;
 }
 
@@ -97,7 +97,7 @@ function useTitle(label) {
   }, [label, me]);
 }
 
-/** A page of which the modules may still be on their way. */
+/** A page whose modules may still be loading. */
 function Opened({ page, ...given }) {
   const [component, setComponent] = useState(() => componentOf(page));
   const [problem, setProblem] = useState(null);
@@ -105,11 +105,11 @@ function Opened({ page, ...given }) {
     if (!component) fetchPage(page).then((fetched) => setComponent(() => fetched), setProblem);
   }, []);
   useFocusOnHeading(component);
-  if (problem) throw new Error("It could not be loaded; the studio may have been updated meanwhile.", { cause: problem });
+  if (problem) throw new Error("Couldn't load the page. The studio may have been updated.", { cause: problem });
   return component ? html`<${component} ...${given} />` : html`<p class="starting" role="status">Loading the page…</p>`;
 }
 
-/** Fetches the other pages one after another when the first one is here, so that they open at once. */
+/** Preloads the other pages one by one, so that they open instantly. */
 function useOtherPages(first, scopes) {
   useEffect(() => {
     const stop = new AbortController();
@@ -120,8 +120,8 @@ function useOtherPages(first, scopes) {
         if (stop.signal.aborted) return;
       }
     };
-    // A page that could not be fetched says so when it is opened. Until a reload browsers do not ask for it again: the
-    // rest is left alone.
+    // A page that failed to load reports it when opened. Browsers don't retry a module before a reload, so stop
+    // preloading.
     if (!navigator.connection?.saveData) fetchAll().catch(() => null);
     return () => stop.abort();
   }, []);
@@ -129,7 +129,7 @@ function useOtherPages(first, scopes) {
 
 let isFirst = true;
 
-/** After going to another page, keyboards and screen readers begin at its heading, as soon as it is `there`. */
+/** After navigation, moves the focus to the heading once it is `there`, for keyboards and screen readers. */
 function useFocusOnHeading(there) {
   useEffect(() => {
     if (!there) return;
@@ -138,7 +138,7 @@ function useFocusOnHeading(there) {
   }, [there]);
 }
 
-/** Within a page, too: what had the focus may be gone with what was shown. */
+/** Does the same within a page, where the focused element may have disappeared. */
 function useFocusOnPath(path) {
   const before = useRef(path);
   useEffect(() => {
@@ -154,7 +154,7 @@ function skipTo(event, target) {
 
 const THEMES = ["system", "light", "dark"];
 
-/** Who is signed in, with scopes and limits; and the look of the studio. */
+/** The signed-in user with scopes and limits, and the theme. */
 export function Account({ me }) {
   const box = useClosing();
   return html`
@@ -166,8 +166,8 @@ export function Account({ me }) {
       <div class="account-panel">
         <dl class="facts">
           <dt>Company</dt><dd>${me.company_name}</dd>
-          <dt>Limit</dt><dd>${me.rate_limit ? `${me.rate_limit} requests a minute` : "no limit of requests"}</dd>
-          <dt>Key ends</dt><dd>${me.expires_at ? momentText(me.expires_at) : "never"}</dd>
+          <dt>Limit</dt><dd>${me.rate_limit ? `${me.rate_limit} requests per minute` : "none"}</dd>
+          <dt>Key expires</dt><dd>${me.expires_at ? momentText(me.expires_at) : "never"}</dd>
           <dt>Scopes</dt><dd class="scopes">${me.scopes.map((scope) => html`<code key=${scope}>${scope}</code> `)}</dd>
         </dl>
         <${Theme} />
@@ -175,7 +175,7 @@ export function Account({ me }) {
     </details>`;
 }
 
-/** A panel that lies over the page: `Escape`, a click beside it and going to another page close it. */
+/** A panel over the page; `Escape`, a click outside it or navigation closes it. */
 function useClosing() {
   const box = useRef();
   const { path } = useStore(address);
@@ -215,7 +215,7 @@ function Theme() {
   };
   return html`
     <fieldset class="choice">
-      <legend>Look</legend>
+      <legend>Theme</legend>
       ${THEMES.map(
         (each) => html`
           <label key=${each}>
@@ -226,7 +226,7 @@ function Theme() {
     </fieldset>`;
 }
 
-/** Keeps the frame when a page fails, and shows what happened instead of nothing. */
+/** Keeps the frame when a page throws, and shows the error. */
 class Boundary extends Component {
   constructor() {
     super();
@@ -242,9 +242,9 @@ class Boundary extends Component {
     if (!problem) return children;
     return html`
       <div class="page" role="alert">
-        <h1>This page has failed</h1>
+        <h1>Something went wrong</h1>
         <p>${String(problem.message ?? problem)}</p>
-        <p><button class="button" onClick=${() => location.reload()}>Load it again</button></p>
+        <p><button class="button" onClick=${() => location.reload()}>Reload</button></p>
       </div>`;
   }
 }

@@ -1,9 +1,9 @@
-/** Hooks, and components that come late. */
+/** Hooks, and components that load on demand. */
 import { persist, send } from "../../api/client.js";
 import { followChanges } from "../../api/follow.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 
-/** `{busy, problem, run, reset}`; `run` resolves to what the action does, or to undefined when it failed. */
+/** `{busy, problem, run, reset}`; `run` resolves to the action's result, or to undefined on failure. */
 export function useAction(action) {
   const [state, setState] = useState({ busy: false, problem: null });
   const busy = useRef(false);
@@ -26,8 +26,8 @@ export function useAction(action) {
 }
 
 /**
- * A check before something is saved. It throws when what `read()` returns, as `textOf` writes it down, is not what was
- * `given` to be edited: somebody has changed it meanwhile. Whoever saves again replaces that change.
+ * A check before saving. It throws if the text of what `read()` returns, made by `textOf`, differs from the text that
+ * was `given` for editing: someone changed it in the meantime. A second attempt to save replaces that change.
  */
 export function useUnchanged(given, read, textOf) {
   const known = useRef(given && textOf(given));
@@ -41,7 +41,7 @@ export function useUnchanged(given, read, textOf) {
 
 const PREFIX = "aes.studio.draft.";
 
-/** `[text, setText, forget]`; a text that is the `given` one again is no draft. */
+/** `[text, setText, forget]`; a text equal to the `given` one isn't a draft. */
 export function useDraft(name, given = "") {
   const [text, setText] = useState(() => sessionStorage.getItem(PREFIX + name) ?? given);
   const write = (next) => {
@@ -52,7 +52,7 @@ export function useDraft(name, given = "") {
   return [text, write, () => sessionStorage.removeItem(PREFIX + name)];
 }
 
-/** Takes what is being written along to another place, unless something is written there. */
+/** Moves a draft to another key, unless there is one already. */
 export function moveDraft(from, to) {
   const text = sessionStorage.getItem(PREFIX + from);
   if (text === null || sessionStorage.getItem(PREFIX + to)) return;
@@ -64,16 +64,16 @@ function keep(name, text) {
   try {
     sessionStorage.setItem(name, text);
   } catch {
-    // A tab has room for some megabytes; what is longer lives on the page alone.
+    // Session storage holds a few megabytes; longer drafts only live on the page.
     sessionStorage.removeItem(name);
   }
 }
 
-/** Whether files are held over an element, and the handlers that tell. */
+/** Whether files are dragged over an element, and the handlers that track it. */
 export function useDrop(onFiles) {
   const [depth, setDepth] = useState(0);
   useEffect(() => {
-    // A file that is dropped beside the element would be opened in place of the studio.
+    // A file dropped outside the element would replace the studio in the browser.
     const stay = (event) => holdsFiles(event) && event.preventDefault();
     for (const type of ["dragover", "drop"]) addEventListener(type, stay);
     return () => {
@@ -100,7 +100,7 @@ function holdsFiles(event) {
   return event.dataTransfer?.types.includes("Files");
 }
 
-/** The address of an image's bytes, which are fetched with the credential; null before and when that fails. */
+/** The object URL of an image fetched with the credential; null before that and on failure. */
 export function useImage(path, query = {}) {
   const [address, setAddress] = useState(null);
   useEffect(() => {
@@ -121,12 +121,12 @@ export function useImage(path, query = {}) {
 
 const ANSWER_MS = 60_000;
 const TOGETHER_MS = 500;
-// Where much changes, lists are not read without a pause.
+// Pause between readings of lists that change a lot.
 const BETWEEN_MS = 5_000;
 
 /**
- * `{value, problem, refresh, set}`. `load(signal)` reads anew whenever `key` differs and on `refresh()`; what was read
- * before stays until then, so that nothing jumps. `changes`: kinds of events after which it is read anew, such as `agent`.
+ * `{value, problem, refresh, set}`. `load(signal)` runs again when `key` changes and on `refresh()`; the previous value
+ * stays until then, so that nothing jumps. `changes`: kinds of events that trigger a reload, such as `agent`.
  */
 export function useLoaded(load, key = "", { changes = "" } = {}) {
   const [shown, setShown] = useState({ value: null, problem: null });
@@ -158,7 +158,7 @@ export function useLoaded(load, key = "", { changes = "" } = {}) {
     let isShown = true;
     const plan = () => {
       isOld = true;
-      // What is read for one change is not given up for the next: there may always be another one.
+      // Don't abort a read for the next change: there may always be another one.
       if (!isReading) timer ||= setTimeout(again, Math.max(TOGETHER_MS, earliest - Date.now()));
     };
     const again = async () => {
@@ -180,7 +180,7 @@ export function useLoaded(load, key = "", { changes = "" } = {}) {
   return { ...shown, refresh, set: (value) => setShown({ value, problem: null }) };
 }
 
-/** Calls `look` a pause after `answered`, a list of what it changes; never while `pauseMs` is null. */
+/** Calls `look` a pause after `answered`, a list of its dependencies; never while `pauseMs` is null. */
 export function useLookAgain(look, pauseMs, answered) {
   useEffect(() => {
     if (pauseMs === null) return undefined;
@@ -193,7 +193,7 @@ export function useLookAgain(look, pauseMs, answered) {
 
 export const STILL_MS = 2_000;
 const LOOK_MS = 100;
-/** Of a movement in the page that goes on after the wheel or a key. */
+/** How long a scroll continues after the wheel or a key. */
 const SCROLL_MS = 500;
 const TOLERANCE_PX = 4;
 
@@ -203,9 +203,9 @@ for (const type of ["wheel", "touchmove", "keydown"]) {
 }
 
 /**
- * Whether something has stood at its place for a while: what comes under a resting pointer was not meant by its click.
- * `[element, isStill, check]`: the ref of what is watched, and whether it neither appeared nor moved in the page within
- * 2 s, unless somebody scrolled it there. `check()` looks at this moment.
+ * Whether an element has been still for 2 s: a click on something that appeared under the pointer was not meant for it.
+ * `[element, isStill, check]`: the ref of the element, and whether it neither appeared nor moved, except by scrolling.
+ * `check()` tests it now.
  */
 export function useStill() {
   const element = useRef();
@@ -214,7 +214,7 @@ export function useStill() {
   const check = () => {
     if (!element.current) return false;
     const box = element.current.getBoundingClientRect();
-    // In the page: nobody but its reader scrolls that.
+    // Positions are relative to the page: only the reader scrolls it.
     const [left, top] = [box.left + scrollX, box.top + scrollY];
     const { current: before } = seen;
     const now = Date.now();
@@ -238,7 +238,7 @@ export function useStill() {
   return [element, isStill, check];
 }
 
-/** `load` resolves to the component; until then, and where it cannot be fetched, nothing is shown. */
+/** `load` resolves to the component; until then, or if it fails, nothing is shown. */
 export function late(load) {
   let loaded = null;
   return function Late(props) {

@@ -1,4 +1,4 @@
-/** New keys and connections, and the choice of what they may do. */
+/** Forms for new keys and connections, with a choice of scopes. */
 import { session, write } from "../../api/client.js";
 import { html, useState } from "../../html.js";
 import { ExpiryField, expiryOf, Field, FormDialog, SelectField, TextField } from "./forms.js";
@@ -7,7 +7,7 @@ import { ExpiryField, expiryOf, Field, FormDialog, SelectField, TextField } from
 export function NewKey({ onMade, onClose }) {
   const { me } = session.value;
   const [name, setName] = useState("");
-  // Rights over the whole installation are given on purpose only.
+  // Scopes of the whole installation must be chosen explicitly.
   const [scopes, setScopes] = useState(me.scopes.filter((scope) => !scope.startsWith("installation:")));
   const [end, setEnd] = useState({ lifetime: "90", day: "" });
   const [limit, setLimit] = useState("");
@@ -21,14 +21,14 @@ export function NewKey({ onMade, onClose }) {
         <${TextField} label="Name" name="name" required maxlength="200" problem=${problem} value=${name} onValue=${setName} />
         <div class="form-row">
           <${ExpiryField} ...${end} onChange=${setEnd} problem=${problem} />
-          <${TextField} label="Requests a minute" name="rate_limit" type="number" min="1" max="1000000" problem=${problem}
+          <${TextField} label="Requests per minute" name="rate_limit" type="number" min="1" max="1000000" problem=${problem}
             placeholder=${me.rate_limit ?? "no limit"} value=${limit} onValue=${setLimit} />
         </div>
         <${ScopePicker} offered=${me.scopes} chosen=${scopes} onChange=${setScopes} />`}
     <//>`;
 }
 
-/** Scopes to choose among, by the area that they are of. */
+/** Scopes to choose from, grouped by area. */
 function ScopePicker({ offered, chosen, onChange }) {
   const areas = Map.groupBy(offered, (scope) => scope.split(":")[0]);
   const toggle = (scope) => onChange(chosen.includes(scope) ? chosen.filter((each) => each !== scope) : [...chosen, scope]);
@@ -37,7 +37,7 @@ function ScopePicker({ offered, chosen, onChange }) {
       <legend>Scopes</legend>
       <p class="scope-picks">
         <button type="button" class="button small" onClick=${() => onChange(offered)}>All</button>
-        <button type="button" class="button small" onClick=${() => onChange(offered.filter((scope) => scope.endsWith(":read")))}>Only reading</button>
+        <button type="button" class="button small" onClick=${() => onChange(offered.filter((scope) => scope.endsWith(":read")))}>Read only</button>
         <button type="button" class="button small" onClick=${() => onChange([])}>None</button>
         <span class="muted">${chosen.length} of ${offered.length}</span>
       </p>
@@ -53,7 +53,7 @@ function ScopePicker({ offered, chosen, onChange }) {
 
 const SHOWN = ["name", "agent_id", "allowed_origins", "quota", "expires_at"];
 
-/** The form for a new connection: which agent, from which pages, how much and until when. */
+/** The form for a new connection: agent, pages, quota and expiry. */
 export function NewConnection({ agents, agentId, onMade, onClose }) {
   const [agent, setAgent] = useState(agentId ?? agents[0]?.id ?? "");
   const [name, setName] = useState("");
@@ -69,12 +69,12 @@ export function NewConnection({ agents, agentId, onMade, onClose }) {
     <${FormDialog} title="New connection" action="Create" shown=${SHOWN} disabled=${!agent} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
         <${SelectField} label="Agent" name="agent_id" problem=${problem} value=${agent} onValue=${setAgent} options=${agents.map(({ id, name: title }) => [id, title])} />
-        <${TextField} label="Name" name="name" maxlength="200" hint="The agent's name when left out." problem=${problem} value=${name} onValue=${setName} />
-        <${Field} label="Allowed origins" name="allowed_origins" hint="One a line, such as https://example.com: the pages that may use the key." problem=${problem}>
+        <${TextField} label="Name" name="name" maxlength="200" hint="Defaults to the agent's name." problem=${problem} value=${name} onValue=${setName} />
+        <${Field} label="Allowed origins" name="allowed_origins" hint="One per line, such as https://example.com. Only these pages can use the key." problem=${problem}>
           ${(given) => html`<textarea class="code" rows="3" required spellcheck="false" placeholder="https://example.com" value=${origins} onInput=${(event) => setOrigins(event.target.value)} ...${given}></textarea>`}
         <//>
         <div class="form-row">
-          <${TextField} label="Requests a minute" name="quota" type="number" min="1" max="1000000" hint="Of all visitors together." problem=${problem} value=${quota} onValue=${setQuota} />
+          <${TextField} label="Requests per minute" name="quota" type="number" min="1" max="1000000" hint="For all visitors together." problem=${problem} value=${quota} onValue=${setQuota} />
           <${ExpiryField} ...${end} never onChange=${setEnd} problem=${problem} />
         </div>`}
     <//>`;

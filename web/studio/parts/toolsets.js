@@ -1,4 +1,4 @@
-/** Toolsets as text, their tools, and a way to try them. */
+/** Toolsets as text, their tools, and a form to try each one. */
 import { allows, write } from "../../api/client.js";
 import { html, useId, useMemo, useRef, useState } from "../../html.js";
 import { countText, durationText } from "../../model/format.js";
@@ -7,7 +7,7 @@ import { ProblemList, problemsOf, showLine } from "./agents/editor.js";
 import { useAction } from "./hooks.js";
 import { Icon, JsonView, Problem } from "./views.js";
 
-/** `save(text)` names the request: `{method, path, body}`; `check()` throws when it is not to be made yet. */
+/** `save(text)` returns the request: `{method, path, body}`; `check()` throws if it must not be sent yet. */
 export function ToolsetEditor({ text, onText, save, check, action, onSaved }) {
   const [state, setState] = useState({ busy: false, problems: [] });
   const field = useRef();
@@ -33,22 +33,22 @@ export function ToolsetEditor({ text, onText, save, check, action, onSaved }) {
         <${ProblemList} problems=${problems} label="Errors" onLine=${(line) => showLine(field.current, line)} />
       </div>
       <div class="editor-actions">
-        <button class="button primary" disabled=${busy || !allows("toolsets:write")} onClick=${submit}>${busy ? "Asking for its tools…" : action}</button>
+        <button class="button primary" disabled=${busy || !allows("toolsets:write")} onClick=${submit}>${busy ? "Reading its tools…" : action}</button>
       </div>
     </div>`;
 }
 
-/** The tools of a toolset with what they take, and a way to try each. */
+/** The tools of a toolset with their arguments, and a form to try each one. */
 export function ToolList({ toolset, tools }) {
-  if (tools.length === 0) return html`<p class="empty">It offers no tool.</p>`;
+  if (tools.length === 0) return html`<p class="empty">This toolset has no tools.</p>`;
   return html`<ul class="tool-list">${tools.map((tool) => html`<${Tool} key=${tool.name} toolset=${toolset} tool=${tool} />`)}</ul>`;
 }
 
 function Tool({ toolset, tool }) {
   const [trying, setTrying] = useState(false);
   const facts = [
-    tool.approval === "always" && "asks for approval",
-    tool.safe_to_repeat ? "safe to repeat" : "not repeated",
+    tool.approval === "always" && "requires approval",
+    tool.safe_to_repeat ? "safe to retry" : "never retried",
     `${tool.timeout_seconds} s`,
     tool.safe_to_repeat && countText(tool.retries, "retry", "retries"),
   ];
@@ -60,14 +60,14 @@ function Tool({ toolset, tool }) {
       </div>
       ${tool.description && html`<p>${tool.description}</p>`}
       <p class="muted">${tool.method ? `${tool.method} ${tool.url}; ` : ""}${facts.filter(Boolean).join(", ")}</p>
-      <details class="answer"><summary>Schema of its arguments</summary><${JsonView} value=${tool.parameters} label=${`Schema of ${tool.name}`} /></details>
+      <details class="answer"><summary>Argument schema</summary><${JsonView} value=${tool.parameters} label=${`Schema of ${tool.name}`} /></details>
       ${trying && html`<${TryOut} toolset=${toolset} tool=${tool} />`}
     </li>`;
 }
 
 const SECONDS = 130;
 
-/** Calls a tool of a toolset with arguments from a form that is made of its schema. */
+/** Calls a tool with arguments from a form generated from its schema. */
 export function TryOut({ toolset, tool }) {
   const fields = useMemo(() => fieldsOf(tool.parameters), [tool.parameters]);
   const [written, setWritten] = useState(() => Object.fromEntries(fields.map(({ name, initial }) => [name, initial])));
@@ -78,7 +78,7 @@ export function TryOut({ toolset, tool }) {
     const path = `/toolsets/${toolset}/tools/${encodeURIComponent(tool.name)}/call/`;
     setResult(await write("POST", path, { arguments: given }, { signal: AbortSignal.timeout(SECONDS * 1000) }));
   });
-  if (!allows("toolsets:write")) return html`<p class="muted">Trying a tool needs the scope <code>toolsets:write</code>.</p>`;
+  if (!allows("toolsets:write")) return html`<p class="muted">Trying a tool requires the scope <code>toolsets:write</code>.</p>`;
   const submit = (event) => {
     event.preventDefault();
     const read = argumentsOf(fields, written);
@@ -87,13 +87,13 @@ export function TryOut({ toolset, tool }) {
   };
   return html`
     <form class="form try-out" onSubmit=${submit} noValidate aria-label=${`Try ${tool.name}`}>
-      ${fields.length === 0 && html`<p class="muted">It takes no arguments.</p>`}
+      ${fields.length === 0 && html`<p class="muted">This tool takes no arguments.</p>`}
       ${fields.map((field) => html`
         <${Argument} key=${field.name} field=${field} value=${written[field.name]} problem=${problems[field.name]}
           onValue=${(value) => setWritten((all) => ({ ...all, [field.name]: value }))} />`)}
       <p class="form-actions">
         <button class="button primary" disabled=${busy}><${Icon} name="tool" />${busy ? "Calling…" : "Call"}</button>
-        <span class="muted">This is a real call. Approval is not asked for.</span>
+        <span class="muted">This calls the tool for real, without approval.</span>
       </p>
       <${Problem} of=${problem} />
       <div role="status">
@@ -118,7 +118,7 @@ function Argument({ field, value, problem, onValue }) {
       ${kind === "json" && html`<textarea class="code" rows="2" spellcheck="false" placeholder="JSON" value=${value} onInput=${typed} ...${given}></textarea>`}
       ${choices && html`
         <select value=${value} onChange=${typed} ...${given}>
-          <option value="">not given</option>
+          <option value="">not set</option>
           ${choices.map((choice) => JSON.stringify(choice)).map((text) => html`<option key=${text} value=${text} selected=${text === value}>${text.replace(/^"(.*)"$/, "$1")}</option>`)}
         </select>`}
       <p class=${problem ? "field-problem" : "hint"} id=${`${id}-hint`}>${problem ?? hint}</p>

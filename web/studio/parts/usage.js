@@ -1,4 +1,4 @@
-/** Budgets: what is allowed to whom, what of it is used, and new ones. */
+/** Budgets: limits, their use, and new ones. */
 import { get, session, write } from "../../api/client.js";
 import { html, useMemo, useState } from "../../html.js";
 import { countText, durationText, momentText, numberText } from "../../model/format.js";
@@ -6,7 +6,7 @@ import { Confirm, FormDialog, keyState, SelectField, TextField } from "./forms.j
 import { useLoaded, useUnchanged } from "./hooks.js";
 import { DataTable, Icon, Problem } from "./views.js";
 
-/** `names` are those of users and keys, by id; `keys` are the API keys that can be seen. */
+/** `names` are those of users and keys, by id; `keys` are the API keys the person can see. */
 export function Budgets({ names, keys }) {
   const { value: page, problem, refresh } = useLoaded((signal) => get("/budgets/", { limit: 100 }, { signal }), "", { changes: "budget" });
   const [open, setOpen] = useState(null);
@@ -18,13 +18,13 @@ export function Budgets({ names, keys }) {
         <button class="button small" onClick=${() => setOpen({ kind: "new" })}><${Icon} name="plus" />New budget</button>
       </div>
       <${Problem} of=${problem} />
-      ${page && html`<${DataTable} label="Budgets" items=${page.budgets} keyOf=${({ id }) => id} columns=${columnsOf(names, setOpen)} empty="No budget yet: nothing limits what turns take." />`}
+      ${page && html`<${DataTable} label="Budgets" items=${page.budgets} keyOf=${({ id }) => id} columns=${columnsOf(names, setOpen)} empty="No budgets yet, so usage is unlimited." />`}
       ${(open?.kind === "new" || open?.kind === "change") && html`
         <${BudgetForm} budget=${open.budget} names=${names} keys=${keys} onClose=${close} onSaved=${() => (close(), refresh())} />`}
       ${open?.kind === "delete" && html`
         <${Confirm} title=${`Delete ${open.budget.description || "this budget"}?`} action="Delete" onClose=${close}
           onConfirm=${async () => (await write("DELETE", `/budgets/${open.budget.id}/`), await refresh())}>
-          <p>It limits nothing any more.</p>
+          <p>Its limit no longer applies.</p>
         <//>`}
     </section>`;
 }
@@ -50,7 +50,7 @@ function whoseOf({ user_id: user, key_id: key }, names) {
   return "the whole company";
 }
 
-/** By the measure of the budget. */
+/** The amount in the budget's unit. */
 function amountOf({ cost }, amount) {
   return cost === null ? `${countText(amount.tokens, "token")}` : `cost ${amount.cost}`;
 }
@@ -72,7 +72,7 @@ const UNITS = [["cost", "cost"], ["tokens", "tokens"]];
 const SHOWN = ["description", "period", "cost", "tokens", "user_id", "key_id", "warning_percent"];
 const WARNING = 80;
 
-/** A new budget, of the company, a user or a key. `budget`: one to be changed; whose it is and its period stay. */
+/** The form of a budget for the company, a user or a key. `budget`: the one to edit; its subject and period are fixed. */
 function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
   const [values, setValues] = useState(() => valuesOf(budget));
   const set = (name) => (value) => setValues((now) => ({ ...now, [name]: value }));
@@ -88,19 +88,19 @@ function BudgetForm({ budget = null, names, keys, onSaved, onClose }) {
   };
   const nobody = !budget && kind !== "company" && !subject;
   return html`
-    <${FormDialog} title=${budget ? `Change ${budget.description || "the budget"}` : "New budget"} action=${budget ? "Save" : "Create"} shown=${SHOWN} disabled=${nobody || !limit.trim()} onSubmit=${submit} onClose=${onClose}>
+    <${FormDialog} title=${budget ? `Change ${budget.description || "budget"}` : "New budget"} action=${budget ? "Save" : "Create"} shown=${SHOWN} disabled=${nobody || !limit.trim()} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
-        <p class="muted">When it is used up, new turns are refused until it renews. Of several that apply, each must have something left.</p>
+        <p class="muted">Once it's used up, new turns are refused until it renews. If several budgets apply, all of them must have something left.</p>
         <${TextField} label="Description" name="description" maxlength="1000" problem=${problem} value=${description} onValue=${set("description")} />
         ${!budget && html`
           <div class="form-row">
-            <${SelectField} label="Whose" value=${kind} onValue=${set("kind")} options=${KINDS} />
+            <${SelectField} label="Applies to" value=${kind} onValue=${set("kind")} options=${KINDS} />
             ${kind !== "company" && html`
               <${SelectField} label=${kind === "key_id" ? "Key" : "User"} name=${kind} problem=${problem} value=${subject} onValue=${set(kind)} options=${subjects[kind]}
-                hint=${nobody ? "There is none that this key may see." : undefined} />`}
+                hint=${nobody ? "Your key can't see any." : undefined} />`}
           </div>`}
         <div class="form-row">
-          <${SelectField} label="Of" value=${unit} onValue=${set("unit")} options=${UNITS} />
+          <${SelectField} label="Limit on" value=${unit} onValue=${set("unit")} options=${UNITS} />
           <${TextField} label="Limit" name=${unit} required inputmode="decimal" problem=${problem} value=${limit} onValue=${set("limit")} />
           ${!budget && html`<${SelectField} label="Period" name="period" problem=${problem} value=${period} onValue=${set("period")} options=${PERIODS} />`}
           <${TextField} label="Warn at (%)" name="warning_percent" type="number" min="1" max="99" problem=${problem} value=${warning} onValue=${set("warning")} />
@@ -114,20 +114,20 @@ function valuesOf(budget) {
   return { description: budget.description, kind: "company", unit, limit: String(budget[unit]), warning: String(budget.warning_percent ?? "") };
 }
 
-/** Users are known by their keys. */
+/** Users are identified by their keys. */
 function useSubjects(keys, names) {
   return useMemo(() => {
     const usable = keys.filter((key) => !["revoked", "expired"].includes(keyState(key)));
     const { user_id: own, user_name: name } = session.value.me;
     const users = new Map([[own, `${name} (you)`]]);
     for (const { user_id: user, name: key, prefix } of usable) {
-      if (!users.has(user)) users.set(user, names.get(user) ?? `who has the key ${key || `${prefix}…`}`);
+      if (!users.has(user)) users.set(user, names.get(user) ?? `owner of the key ${key || `${prefix}…`}`);
     }
     return { user_id: [...users], key_id: usable.map(({ id, name: key, prefix }) => [id, key ? `${key} (${prefix}…)` : `${prefix}…`]) };
   }, [keys, names]);
 }
 
-/** Usage by agent, model, user or key, the largest first. */
+/** Usage by agent, model, user or key, largest first. */
 export function UsageTable({ label, items, nameOf }) {
   const columns = [
     { label, className: "plain", cell: nameOf },
@@ -139,10 +139,10 @@ export function UsageTable({ label, items, nameOf }) {
     { label: "Cost", className: "number nowrap", cell: costOf },
   ];
   const largest = items.toSorted((a, b) => Number(b.cost) - Number(a.cost) || b.turns - a.turns);
-  return html`<${DataTable} label=${`Usage by ${label.toLowerCase()}`} items=${largest} keyOf=${(item) => JSON.stringify(nameOf(item))} columns=${columns} empty="No turn has ended in this time." />`;
+  return html`<${DataTable} label=${`Usage by ${label.toLowerCase()}`} items=${largest} keyOf=${(item) => JSON.stringify(nameOf(item))} columns=${columns} empty="No turns finished in this period." />`;
 }
 
-/** An exact decimal, as the service writes it; what it leaves out is said. */
+/** An exact decimal as returned by the service, with the number of turns it doesn't cover. */
 export function costOf({ cost, unpriced_turns: unpriced }) {
   return html`${cost}${unpriced > 0 && html` <small class="muted">(${numberText(unpriced)} unpriced)</small>`}`;
 }

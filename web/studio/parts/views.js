@@ -1,4 +1,4 @@
-/** What pages are made of: icons, headings, refusals, chips, tables, and values as text. */
+/** Building blocks of pages: icons, headings, errors, chips, tables, and formatted values. */
 import { readText } from "../../api/client.js";
 import { html, iconOf, SHAPES, useMemo } from "../../html.js";
 import { numberText } from "../../model/format.js";
@@ -34,7 +34,7 @@ export const Icon = iconOf({
   check: "M5 12l5 5L19 7",
 });
 
-/** The heading of a page, the way back, and what can be done there. */
+/** A page's heading, back link and actions. */
 export function PageHead({ title, back, aside, children }) {
   return html`
     ${back && html`<p class="back"><a href=${hrefOf(back.path)}>${back.label}</a></p>`}
@@ -46,7 +46,7 @@ export function PageHead({ title, back, aside, children }) {
     </div>`;
 }
 
-/** `shown`: the names of fields that tell their own problems. */
+/** `shown`: the names of fields that display their own errors. */
 export function Problem({ of: problem, shown = [] }) {
   const details = problem?.details?.filter(({ loc }) => !shown.includes(String(loc[0]))) ?? [];
   const elsewhere = problem?.details?.length > 0 && details.length === 0;
@@ -54,7 +54,7 @@ export function Problem({ of: problem, shown = [] }) {
     <div role="alert">
       ${problem && html`
         <div class="problem">
-          ${elsewhere ? "Something is not valid, see above." : problem.message}
+          ${elsewhere ? "Some fields are invalid. See above." : problem.message}
           ${details.length > 0 && html`
             <ul>${details.map(({ loc, message, hint }, at) => html`
               <li key=${at}>${loc.length > 0 && html`<code>${loc.join(".")}</code> `}${message}${hint && html` <em>${hint}</em>`}</li>`)}</ul>`}
@@ -68,24 +68,24 @@ const LOOKS = {
   running: "busy", pending: "busy", "being replaced": "busy", degraded: "busy", "not ready": "busy",
 };
 
-/** Words with a colour that only repeats them. */
+/** A chip: its colour only repeats the word. */
 export function StatusChip({ status }) {
   return html`<span class=${`chip ${LOOKS[status] ?? ""}`}>${status}</span>`;
 }
 
-/** The name of a service in its colour. */
+/** A service's name in its colour. */
 export function ServiceChip({ service }) {
   return html`<span class=${`service of-${service}`}>${service}</span>`;
 }
 
-/** `columns` are `{label, cell(item), className?}`; one without a label holds buttons, or what chooses rows. Roles are named, since cards lose those of tables. */
+/** `columns` are `{label, cell(item), className?}`; a column without a label holds buttons or checkboxes. Roles are explicit, since the card layout drops those of tables. */
 export function DataTable({ label, columns, items, keyOf, empty = "Nothing here yet.", rowClass = () => "" }) {
   if (items.length === 0) return html`<p class="empty">${empty}</p>`;
   return html`
     <table class="data-table" role="table" aria-label=${label}>
       <thead role="rowgroup">
         <tr role="row">
-          ${columns.map(({ label: name, className = "" }, at) => html`<th key=${at} role="columnheader" scope="col" class=${className}>${name || html`<span class="for-screen-readers">${className === "check" ? "Chosen" : "Actions"}</span>`}</th>`)}
+          ${columns.map(({ label: name, className = "" }, at) => html`<th key=${at} role="columnheader" scope="col" class=${className}>${name || html`<span class="for-screen-readers">${className === "check" ? "Selected" : "Actions"}</span>`}</th>`)}
         </tr>
       </thead>
       <tbody role="rowgroup">
@@ -97,10 +97,10 @@ export function DataTable({ label, columns, items, keyOf, empty = "Nothing here 
     </table>`;
 }
 
-/** Entries of a list that the service counts. */
+/** The entries of a paged list. */
 const COUNTED = 10_000;
 
-/** Which part of a list is shown, and the way to the next one. */
+/** The shown range of a list, and buttons to page through it. */
 export function Paging({ offset, shown, total, limit, onOffset }) {
   if (total <= limit && offset === 0) return null;
   const isLast = total === COUNTED ? shown < limit : offset + shown >= total;
@@ -115,7 +115,7 @@ export function Paging({ offset, shown, total, limit, onOffset }) {
 const TOKEN = /("(?:[^"\\]|\\.)*")(\s*:)?|\b(true|false|null)\b|(-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)/g;
 const MOST_COLOURED = 100_000;
 
-/** JSON as coloured text; every part of it is a text node. */
+/** Syntax-coloured JSON, built from text nodes only. */
 export function JsonView({ value, label }) {
   const parts = useMemo(() => coloured(JSON.stringify(value, null, 2) ?? ""), [value]);
   return html`<pre class="json" tabindex="0" role="region" aria-label=${label}>${parts}</pre>`;
@@ -137,7 +137,7 @@ function coloured(text) {
   return parts;
 }
 
-/** The first rows of a sheet; `row_count` is how many it has, where that is known. */
+/** The first rows of a sheet; `row_count` is its total, if known. */
 export function TableView({ sheet }) {
   const { name, headers, rows, row_count: total } = sheet;
   return html`
@@ -154,12 +154,12 @@ export function TableView({ sheet }) {
 
 const MOST_BYTES = 300_000;
 
-/** The beginning of a text file, as text. */
+/** The beginning of a text file. */
 export function TextView({ path, query, label }) {
   const { value, problem } = useLoaded((signal) => readText(path, MOST_BYTES, { query, signal }), path);
   if (problem) return html`<${Problem} of=${problem} />`;
-  if (!value) return html`<p class="empty">Reading the text…</p>`;
+  if (!value) return html`<p class="empty">Loading the text…</p>`;
   return html`
     <pre class="json" tabindex="0" role="region" aria-label=${label}>${value.text}</pre>
-    ${!value.isWhole && html`<p class="muted">This is its beginning. Download it for all of it.</p>`}`;
+    ${!value.isWhole && html`<p class="muted">This is the beginning of the file. Download it to see the rest.</p>`}`;
 }

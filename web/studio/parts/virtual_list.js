@@ -1,21 +1,21 @@
-/** Rows of one height, of which only those in sight are in the document, and the keys that walk through them. */
+/** Rows of one height, of which only the visible ones are in the document, and keyboard navigation. */
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../html.js";
 
-// Up to here all rows are there, so that a page's own search finds them.
+// Shorter lists render every row, so that the browser's search finds them.
 const FEW = 250;
 const OVERSCAN = 10;
 const KEYS = { ArrowDown: 1, ArrowUp: -1, PageDown: 12, PageUp: -12 };
 
 /**
- * `row(index, active)` makes a row, which gets `data-index` and its place by the list. `newestFirst`: rows come in at
- * the top, and what is read stays where it is; else a list that shows its end goes on showing it.
+ * `row(index, active)` renders a row; the list adds `data-index` and its position. `newestFirst`: rows are inserted at
+ * the top and the visible ones stay in place. Otherwise a list scrolled to its end stays there.
  */
 export function VirtualList({ count, height, row, label, role, newestFirst = false, active, onActive, onOpen, rowKey, ...rest }) {
   const box = useRef();
   const [range, setRange] = useState([0, 60]);
   const before = useRef(count);
   const measure = () => {
-    // A change of size may be told after the list is gone.
+    // The observer may still report a change of size after the list is gone.
     if (!box.current) return;
     const { scrollTop, clientHeight } = box.current;
     const first = Math.max(0, Math.floor(scrollTop / height) - OVERSCAN);

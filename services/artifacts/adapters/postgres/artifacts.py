@@ -7,8 +7,8 @@ from typing import Any, Final
 from psycopg.types.json import Jsonb
 
 from libs.blobs import release
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import ErrorInfo
+from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, as_json, fetch_page, fetch_records, fetch_value
 from libs.quotas import CompanyAmounts

@@ -7,7 +7,7 @@ from typing import Final
 import structlog
 
 from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
-from libs.contracts.api.artifacts import Sheet
+from libs.contracts.resources.artifacts import Sheet
 from libs.documents import DocumentUnreadable
 
 _MODULE: Final = "services.artifacts.adapters.tables.summary"

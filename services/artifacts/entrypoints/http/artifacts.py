@@ -9,14 +9,8 @@ from starlette.responses import Response, StreamingResponse
 
 from libs.blobs import downloads
 from libs.blobs.forms import FilePart, body_of, file_parts
-from libs.contracts.api.artifacts import (
-    Artifact,
-    ArtifactLinkBody,
-    ArtifactPage,
-    ArtifactState,
-    ArtifactUrl,
-)
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.artifacts import Artifact, ArtifactLinkBody, ArtifactPage, ArtifactState, ArtifactUrl
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id
 from services.artifacts.adapters.postgres.artifacts import PostgresArtifactReader

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from libs.contracts.api.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
+from libs.contracts.resources.artifacts import ArtifactPassages, ArtifactPreview, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import Caller, Offset
 from services.artifacts.use_cases.read_contents import PreviewTables, ReadText, SearchDocuments
 

@@ -3,10 +3,10 @@
 from dataclasses import asdict
 from typing import Any, Final
 
-from libs.contracts.api.pages import Page
-from libs.contracts.events.gateway import ConnectionCreated, ConnectionDeleted
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.pages import Page
+from libs.contracts.resources.connections import ConnectionCreated, ConnectionDeleted
 from libs.eventing import Outbox
 from libs.persistence import Database
 from services.gateway.adapters.postgres.idempotency import claim

@@ -3,11 +3,11 @@
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import quota_exceeded
-from libs.contracts.events.gateway import ApiKeyCreated, ApiKeyRevoked
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.pages import Page
+from libs.contracts.resources.keys import ApiKeyCreated, ApiKeyRevoked
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Database, fetch_value
 from services.gateway.adapters.postgres.idempotency import claim

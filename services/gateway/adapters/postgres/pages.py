@@ -1,7 +1,7 @@
 from typing import Any
 
-from libs.contracts.api.pages import Page
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from libs.persistence import Database, Order, fetch_page
 
 _NEWEST_FIRST = Order(("k.created_at", "k.id"), ("timestamptz", "uuid"))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from libs.contracts.api.agents import Agent
+from libs.contracts.resources.agents import Agent
 from services.gateway.entrypoints.a2a.messages import INPUT_MODES, OUTPUT_MODES
 
 PROTOCOL_VERSION = "1.0"

@@ -13,8 +13,9 @@ from a2a.utils.errors import (
 from google.protobuf.json_format import MessageToDict
 from pydantic import TypeAdapter, ValidationError
 
-from libs.contracts.api.sessions import MessageBlocks, ResolveActionBody
 from libs.contracts.errors import validation_message
+from libs.contracts.resources.actions import ResolveActionBody
+from libs.contracts.resources.messages import MessageBlocks
 from services.gateway.entrypoints.door.image_bodies import Found
 
 OUTPUT_MODES: Final = ("text/plain", "application/json")

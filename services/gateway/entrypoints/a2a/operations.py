@@ -25,10 +25,9 @@ from a2a.utils.errors import (
 )
 from google.protobuf.json_format import MessageToDict
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.api.sessions import ExecuteBody, Turn, TurnStatus
 from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFailed
-from libs.contracts.events.runtime import TurnQueued
+from libs.contracts.resources.agents import Agent
+from libs.contracts.resources.turns import ExecuteBody, Turn, TurnQueued, TurnStatus
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_ends import ENDED_STATUSES

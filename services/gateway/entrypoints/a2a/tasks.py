@@ -17,18 +17,21 @@ from a2a.types.a2a_pb2 import (
 )
 from google.protobuf.json_format import ParseDict
 
-from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Turn, TurnStatus
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.events.runtime import (
+from libs.contracts.resources.turns import (
+    ExecuteReply,
     OutputTextDelta,
+    RequiredAction,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
+    Turn,
     TurnCancelled,
     TurnCompleted,
     TurnFailed,
     TurnRestarted,
     TurnStarted,
+    TurnStatus,
 )
 from libs.contracts.timestamps import now_text
 from services.gateway.domain.turn_progress import TurnProgress

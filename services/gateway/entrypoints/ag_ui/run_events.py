@@ -32,12 +32,13 @@ from ag_ui.core import (
     ToolMessage,
 )
 
-from libs.contracts.api.sessions import ExecuteReply, RequiredAction, Usage
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.events.runtime import (
+from libs.contracts.resources.turns import (
+    ExecuteReply,
     OutputInvalid,
     OutputTextDelta,
     OutputTextDone,
+    RequiredAction,
     ToolCallCompleted,
     ToolCallFailed,
     ToolCallStarted,
@@ -45,6 +46,7 @@ from libs.contracts.events.runtime import (
     TurnCompleted,
     TurnFailed,
     TurnRestarted,
+    Usage,
 )
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress

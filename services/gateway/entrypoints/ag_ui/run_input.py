@@ -19,8 +19,10 @@ from ag_ui.core import (
 )
 from pydantic import TypeAdapter, ValidationError
 
-from libs.contracts.api.sessions import MessageBlocks, RequiredAction, ResolveActionBody, TurnOptions
 from libs.contracts.errors import ErrorDetail, PermissionDenied, ValidationFailed, validation_message
+from libs.contracts.resources.actions import ResolveActionBody
+from libs.contracts.resources.messages import MessageBlocks
+from libs.contracts.resources.turns import RequiredAction, TurnOptions
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.image_bodies import Found

@@ -9,9 +9,10 @@ from typing import Any, Final
 import orjson
 from ag_ui.core import BaseEvent, RunAgentInput, UserMessage
 
-from libs.contracts.api.sessions import ExecuteBody, OpenAction, RequiredAction, ResolveActionBody, Turn, TurnOptions
 from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
 from libs.contracts.messages import public_name
+from libs.contracts.resources.actions import OpenAction, ResolveActionBody
+from libs.contracts.resources.turns import ExecuteBody, RequiredAction, Turn, TurnOptions
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_action, public_event

@@ -19,11 +19,14 @@ class RequestBody:
     body_schema: Schema | None = None
 
 
-EVENT_SCHEMA: Final = {
-    "type": "object",
-    "description": "One event of the stream.",
-    "properties": {name: {"type": "string"} for name in ("id", "event", "data")},
-}
+def stream_event(event: dict[str, Any], model: type[BaseModel]) -> dict[str, Any]:
+    """The schema of a server-sent event whose ``data`` is the model as JSON."""
+    data = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {
+        "type": "object",
+        "properties": {"id": {"type": "string"}, "event": event, "data": data},
+        "required": ["id", "event", "data"],
+    }
 
 
 def answer(description: str, model: Any = None, *, location: bool = False) -> dict[str, Any]:

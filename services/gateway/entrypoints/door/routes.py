@@ -33,13 +33,12 @@ class PublicRoute(APIRoute):
 
 
 def public_router(path: str, tag: str) -> APIRouter:
-    """A router for operations below ``/api/v1``. Operation ids are the names of the functions."""
+    """A router for operations below ``/api/v1``."""
     return APIRouter(
         prefix=f"{PREFIX}{path}",
         tags=[tag],
         route_class=PublicRoute,
         default_response_class=Response,
-        generate_unique_id_function=lambda route: route.name,
     )
 
 

@@ -7,11 +7,10 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.api.sessions import ExecuteBody
 from libs.contracts.errors import Conflict, ServiceError, error_from
-from libs.contracts.events.runtime import TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed
 from libs.contracts.messages import Event
+from libs.contracts.resources.agents import Agent
+from libs.contracts.resources.turns import ExecuteBody, TurnActionRequired, TurnCancelled, TurnCompleted, TurnFailed
 from services.gateway.domain.idempotency import IdempotentRequest, Write
 from services.gateway.domain.turn_progress import typed_events
 from services.gateway.entrypoints.mcp.answers import completed, state_of

@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from libs.contracts.events import runtime
 from libs.contracts.messages import Event
+from libs.contracts.resources import turns
 
 _PAUSE_SECONDS: Final = 0.5
 """Between two messages that differ in the text so far alone."""
@@ -22,26 +22,26 @@ class ProgressWriter:
     def take(self, event: Event, now: float) -> str | None:
         """``now``: monotonic seconds."""
         match event:
-            case runtime.OutputTextDelta():
+            case turns.OutputTextDelta():
                 self._text += event.text
                 return self._so_far(now) if now >= self._next else None
-            case runtime.OutputTextDone():
+            case turns.OutputTextDone():
                 return self._so_far(now)
-            case runtime.TurnQueued():
+            case turns.TurnQueued():
                 return "Queued behind earlier messages."
-            case runtime.TurnStarted():
+            case turns.TurnStarted():
                 return "The agent is working."
-            case runtime.TurnRestarted():
+            case turns.TurnRestarted():
                 return self._begin_again("Another worker has resumed the turn.")
-            case runtime.ToolCallStarted():
+            case turns.ToolCallStarted():
                 return self._begin_again(f"Calls {event.name}.")
-            case runtime.ToolCallCompleted():
+            case turns.ToolCallCompleted():
                 return f"{event.name} has answered."
-            case runtime.ToolCallFailed():
+            case turns.ToolCallFailed():
                 return f"{event.name} failed: {event.reason[:_LONGEST_REASON]}"
-            case runtime.OutputInvalid():
+            case turns.OutputInvalid():
                 return self._begin_again("The answer does not fit the agent's schema; the model is asked again.")
-            case runtime.TurnActionRequired():
+            case turns.TurnActionRequired():
                 return f"Waits for an answer about {event.action.tool_call.name}."
         return None
 

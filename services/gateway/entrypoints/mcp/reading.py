@@ -7,12 +7,12 @@ from typing import Final
 
 import orjson
 
-from libs.contracts.api.agents import Agent
-from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
-from libs.contracts.api.sessions import Session
 from libs.contracts.errors import Conflict, NotFound
 from libs.contracts.identifiers import is_agent_key, is_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.agents import Agent
+from libs.contracts.resources.knowledge_bases import KnowledgeBase, KnowledgeBasePage, SearchReply
+from libs.contracts.resources.sessions import Session
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.mcp.schemas import (

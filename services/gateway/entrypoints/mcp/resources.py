@@ -9,10 +9,10 @@ import orjson
 from mcp.types import BlobResourceContents, Resource, ResourceTemplate, TextResourceContents
 from pydantic import TypeAdapter
 
-from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactRecord
-from libs.contracts.api.sessions import SessionPage
 from libs.contracts.errors import InvalidRequest, NotFound, TooLarge
 from libs.contracts.identity import Scope
+from libs.contracts.resources.artifacts import Artifact, ArtifactPage, ArtifactRecord
+from libs.contracts.resources.sessions import SessionPage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import Owners
 from services.gateway.entrypoints.door.callers import require_scopes

@@ -4,8 +4,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, Field
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import Citation, MessageText, OpenAction, RequiredAction
+from libs.contracts.citations import Citation
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.actions import OpenAction
+from libs.contracts.resources.messages import MessageText
+from libs.contracts.resources.turns import RequiredAction
 
 SessionId = Annotated[str, Field(min_length=1, max_length=200)]
 

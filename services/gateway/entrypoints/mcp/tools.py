@@ -7,9 +7,9 @@ from typing import Any, Final
 from mcp.types import CallToolResult, ContentBlock, ResourceLink, TextContent, Tool, ToolAnnotations
 from pydantic import BaseModel, ValidationError
 
-from libs.contracts.api.agents import Agent
 from libs.contracts.errors import ValidationFailed, validation_details
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import Agent
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.callers import require_scopes
 from services.gateway.entrypoints.door.errors import as_service_error

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 import orjson
 
-from libs.contracts.api.sessions import ExecuteReply, RequiredAction, ToolCallRecord
 from libs.contracts.errors import Conflict, ErrorDetail, ModelFailed, error_from
-from libs.contracts.events import runtime
+from libs.contracts.resources import turns
+from libs.contracts.resources.turns import ExecuteReply, RequiredAction, ToolCallRecord
 from libs.json_text import write_json
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.door.streams import KEEP_ALIVE
@@ -88,22 +88,22 @@ class ChatStream:
 
     def _of(self, event: object) -> list[bytes]:
         match event:
-            case runtime.OutputTextDelta() if not self.whole:
+            case turns.OutputTextDelta() if not self.whole:
                 text = self._new_text(event)
                 return [self._chunk({"content": text})] if text else []
-            case runtime.TurnRestarted():
+            case turns.TurnRestarted():
                 self.restarted = True
-            case runtime.TurnActionRequired():
+            case turns.TurnActionRequired():
                 raise needs_approval(self.session_id, self.turn_id, [event.action])
-            case runtime.TurnCompleted():
+            case turns.TurnCompleted():
                 return self._end(event)
-            case runtime.TurnFailed():
+            case turns.TurnFailed():
                 raise error_from(event.error)
-            case runtime.TurnCancelled():
+            case turns.TurnCancelled():
                 raise Conflict("The turn was cancelled.")
         return []
 
-    def _new_text(self, delta: runtime.OutputTextDelta) -> str:
+    def _new_text(self, delta: turns.OutputTextDelta) -> str:
         """The part of a delta that was not sent yet. Raises ``ModelFailed`` when the text is another one now."""
         sent = self.sent.get(delta.step, "")
         known = max(len(sent) - delta.offset, 0)

@@ -7,9 +7,9 @@ from typing import Annotated, Any, Final
 from fastapi import Depends, Request, Security
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import ExecuteReply
 from libs.contracts.errors import InvalidRequest, TimedOut, ValidationFailed
 from libs.contracts.identity import Scope
+from libs.contracts.resources.turns import ExecuteReply
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_progress import typed_events

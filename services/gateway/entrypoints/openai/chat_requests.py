@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
-from libs.contracts.api.sessions import ExecuteBody, HistoryMessage
-from libs.contracts.commands.runtime import ClientCalls, SessionBeginning
 from libs.contracts.errors import ServiceError, ValidationFailed, validation_details, validation_message
+from libs.contracts.resources.messages import HistoryMessage
+from libs.contracts.resources.sessions import SessionBeginning
+from libs.contracts.resources.turns import ClientCalls, ExecuteBody
 from libs.json_text import NotJson, read_json
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.turn_options import check_options

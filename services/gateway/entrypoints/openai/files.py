@@ -9,11 +9,10 @@ from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 
 from libs.blobs.forms import FIELD, without_fields
-from libs.contracts.api.files import File, FilePage
-from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.errors import ServiceError
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.files import DeleteFile, File, FilePage
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer

@@ -5,7 +5,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Discriminator, Field, Tag
 
-from libs.contracts.api.sessions import ContentBlock, ImageDetail, ImageUrlBlock, ResolveActionBody, TextBlock
+from libs.contracts.resources.actions import ResolveActionBody
+from libs.contracts.resources.messages import ContentBlock, ImageDetail, ImageUrlBlock, TextBlock
 from libs.json_text import NotJson, read_json, write_json
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.said import ImageAddress, SaidAgain, image_given

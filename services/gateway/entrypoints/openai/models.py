@@ -7,8 +7,8 @@ import orjson
 from fastapi import Security
 from starlette.responses import Response
 
-from libs.contracts.api.agents import Agent
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import Agent
 from libs.contracts.timestamps import parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer

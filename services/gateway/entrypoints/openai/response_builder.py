@@ -7,9 +7,11 @@ stream of a turn, and resumes it at the same place.
 
 from typing import Any, Final
 
-from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
+from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.events import runtime
+from libs.contracts.resources import turns
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.turns import RequiredAction, ToolCallRecord, Usage
 from services.gateway.domain.turn_progress import TurnProgress
 from services.gateway.entrypoints.openai import response_items as items
 from services.gateway.entrypoints.openai.conventions import error_fields
@@ -78,9 +80,9 @@ class ResponseBuilder:
         """Returns the events of this response's stream that an event of the turn stands for."""
         self._sequence, event = progress.at.sequence, progress.event
         self._slot, self._events = 0, []
-        if isinstance(event, runtime.OutputTextDelta):
+        if isinstance(event, turns.OutputTextDelta):
             self._take_text(event)
-        elif not isinstance(event, runtime.OutputTextDone):
+        elif not isinstance(event, turns.OutputTextDone):
             self._take_event(event)
         return self._events
 
@@ -92,36 +94,36 @@ class ResponseBuilder:
 
     def _take_event(self, event: Any) -> None:
         match event:
-            case runtime.TurnQueued():
+            case turns.TurnQueued():
                 self._begin("queued")
-            case runtime.TurnStarted():
+            case turns.TurnStarted():
                 self._begin("in_progress")
-            case runtime.TurnRestarted() | runtime.OutputInvalid():
+            case turns.TurnRestarted() | turns.OutputInvalid():
                 self._close_text(final=False)
-            case runtime.ToolCallStarted():
+            case turns.ToolCallStarted():
                 self._close_text(final=False)
                 self._calls[event.call_id] = event.arguments
-            case runtime.ToolCallCompleted():
+            case turns.ToolCallCompleted():
                 self._take_result(event.call_id, event.name, event.output, None)
-            case runtime.ToolCallFailed():
+            case turns.ToolCallFailed():
                 self._take_result(event.call_id, event.name, None, event.reason)
-            case runtime.TurnActionRequired():
+            case turns.TurnActionRequired():
                 self._ask(event.action)
-            case runtime.TurnActionResolved():
+            case turns.TurnActionResolved():
                 self._resolve(event)
-            case runtime.CitationAdded():
+            case turns.CitationAdded():
                 self._citations.append(event.citation)
-            case runtime.TurnCompleted():
+            case turns.TurnCompleted():
                 self._close_text(final=True, value=event.response.output)
                 for call in event.response.tool_calls:
                     if call.status == "requested":
                         self._call(f"fc_{self.turn_id}_{call.id}", call)
                 self._usage = event.usage
                 self._complete(event.finish_reason)
-            case runtime.TurnFailed():
+            case turns.TurnFailed():
                 self.error = event.error
                 self._break_off("failed")
-            case runtime.TurnCancelled():
+            case turns.TurnCancelled():
                 self._break_off("cancelled")
 
     def _begin(self, status: str) -> None:
@@ -131,7 +133,7 @@ class ResponseBuilder:
             self._emit("response.created", response=self.response())
         self._emit(f"response.{status}", response=self.response())
 
-    def _take_text(self, delta: runtime.OutputTextDelta) -> None:
+    def _take_text(self, delta: turns.OutputTextDelta) -> None:
         text = self._text
         if text is None:
             text = self._text = _Text(f"msg_{self.turn_id}_{self._sequence}", len(self._output))
@@ -207,7 +209,7 @@ class ResponseBuilder:
         self._emit("response.function_call_arguments.done", **place, name=item["name"], arguments=item["arguments"])
         self._done(item, place)
 
-    def _resolve(self, event: runtime.TurnActionResolved) -> None:
+    def _resolve(self, event: turns.TurnActionResolved) -> None:
         self._finish_wait()
         self.open_actions.pop(event.action_id, None)
         if event.kind == "approval":

@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from typing import Any
 
-from libs.contracts.api.sessions import Citation, RequestedToolCall, RequiredAction, ToolCallRecord, Usage
+from libs.contracts.citations import Citation
+from libs.contracts.resources.messages import RequestedToolCall
+from libs.contracts.resources.turns import RequiredAction, ToolCallRecord, Usage
 from libs.json_text import write_json
 
 Json = dict[str, Any]

@@ -5,9 +5,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from libs.contracts.api.agents import MOST_CLIENT_TOOLS, ClientTool, JsonObject, StrictModel
-from libs.contracts.api.sessions import NamedTool, ToolChoice, TurnOptions
 from libs.contracts.errors import ErrorDetail, ValidationFailed, validation_details
+from libs.contracts.models import JsonObject, StrictModel
+from libs.contracts.resources.agents import MOST_CLIENT_TOOLS, ClientTool
+from libs.contracts.resources.turns import NamedTool, ToolChoice, TurnOptions
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.input_items import InputItem, MessageInput
 

@@ -8,12 +8,12 @@ from typing import Any, Final
 
 import structlog
 
-from libs.contracts.api.sessions import ExecuteBody, RequiredAction, Turn, TurnOptions
-from libs.contracts.commands.runtime import NO_AGENT, SESSION_MOVED_ON, ClientCalls, SessionBeginning
 from libs.contracts.errors import Conflict, NotFound, ServiceError, ValidationFailed, error_from
-from libs.contracts.events import runtime
 from libs.contracts.identifiers import is_id
 from libs.contracts.identity import Identity, Scope
+from libs.contracts.resources import turns
+from libs.contracts.resources.sessions import NO_AGENT, SessionBeginning
+from libs.contracts.resources.turns import SESSION_MOVED_ON, ClientCalls, ExecuteBody, RequiredAction, Turn, TurnOptions
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.turn_ends import ENDED_STATUSES
@@ -428,7 +428,7 @@ def _is_of_agent(item: object) -> bool:
 
 
 def _asks(progress: TurnProgress) -> bool:
-    return isinstance(progress.event, runtime.TurnActionRequired)
+    return isinstance(progress.event, turns.TurnActionRequired)
 
 
 def _matched(asked: dict[str, RequiredAction], answers: Sequence[Answer]) -> list[tuple[str, Answer]]:
@@ -470,22 +470,22 @@ def _remembered(turn: Turn) -> list[TurnProgress]:
     place: dict[str, Any] = {"session_id": turn.session_id, "turn_id": turn.turn_id}
     if turn.reply is None:
         if turn.error is None:
-            return [TurnProgress(Cursor(2), runtime.TurnCancelled(**place, reason=""))]
-        return [TurnProgress(Cursor(2), runtime.TurnFailed(**place, error=turn.error))]
+            return [TurnProgress(Cursor(2), turns.TurnCancelled(**place, reason=""))]
+        return [TurnProgress(Cursor(2), turns.TurnFailed(**place, error=turn.error))]
     reply = turn.reply
     calls: list[TurnProgress] = []
     for number, call in enumerate(reply.response.tool_calls, start=1):
         made = {**place, "step": 1, "call_id": call.id, "name": call.name}
-        begun = runtime.ToolCallStarted(**made, arguments=call.arguments)
+        begun = turns.ToolCallStarted(**made, arguments=call.arguments)
         ended = (
-            runtime.ToolCallCompleted(**made, output=call.output or "")
+            turns.ToolCallCompleted(**made, output=call.output or "")
             if call.status == "completed"
-            else runtime.ToolCallFailed(**made, reason=call.output or "")
+            else turns.ToolCallFailed(**made, reason=call.output or "")
         )
         calls += [TurnProgress(Cursor(2 * number), begun), TurnProgress(Cursor(2 * number + 1), ended)]
     last = Cursor(2 * len(reply.response.tool_calls) + 2)
-    text = runtime.OutputTextDelta(**place, attempt=1, step=1, offset=0, text=reply.response.content)
-    completed = runtime.TurnCompleted.model_validate(reply.model_dump())
+    text = turns.OutputTextDelta(**place, attempt=1, step=1, offset=0, text=reply.response.content)
+    completed = turns.TurnCompleted.model_validate(reply.model_dump())
     return [*calls, TurnProgress(last, text), TurnProgress(last._replace(sequence=last.sequence + 1), completed)]
 
 

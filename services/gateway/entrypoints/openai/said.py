@@ -5,8 +5,8 @@ from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, model_validator
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import ImageDetail, ImageUrl
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.messages import ImageDetail, ImageUrl
 from services.gateway.domain.inline_images import stands_for_image
 
 _ON_THE_WEB: Final = re.compile(r"https?://.{0,3990}", re.IGNORECASE | re.DOTALL)

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from libs.contracts.api.sessions import ContentBlock, HistoryMessage
 from libs.contracts.errors import ValidationFailed
+from libs.contracts.resources.messages import ContentBlock, HistoryMessage
 from services.gateway.entrypoints.openai.conventions import refuse
 from services.gateway.entrypoints.openai.input_items import (
     AgentCall,

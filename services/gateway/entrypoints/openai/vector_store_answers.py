@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 from uuid import UUID
 
-from libs.contracts.api.knowledge import KnowledgeBase
-from libs.contracts.api.sessions import Citation
+from libs.contracts.citations import Citation
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.knowledge_bases import KnowledgeBase
 from libs.contracts.timestamps import parse_time
 from services.gateway.entrypoints.openai.conventions import created_at
 

@@ -4,8 +4,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from libs.contracts.api.agents import JsonObject, Name, StrictModel
-from libs.contracts.api.files import Id
+from libs.contracts.models import Id, JsonObject, Name, StrictModel
 from services.gateway.entrypoints.openai.conventions import refuse
 
 _KEYS: Final = {"file_id": "file_ids", "collection_id": "collection_ids", "tag": "tags"}

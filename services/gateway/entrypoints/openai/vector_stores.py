@@ -6,12 +6,18 @@ import orjson
 from fastapi import Depends, Query, Security
 from starlette.responses import Response
 
-from libs.contracts.api.files import FileText
-from libs.contracts.api.knowledge import KnowledgeBase, KnowledgeBasePage, SearchReply
-from libs.contracts.commands.ingestion import CreateKnowledgeBase, DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.files import FileText
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
+    DeleteKnowledgeBase,
+    KnowledgeBase,
+    KnowledgeBasePage,
+    SearchReply,
+    UpdateKnowledgeBase,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.door.answers import Owners, entity_in, json_answer
@@ -47,7 +53,7 @@ FilesCursor = Annotated[StoreFilesQuery, Query()]
 @router.post("")
 async def create_store(
     _: Writer,
-    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, {}, required=False))],
+    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -75,7 +81,7 @@ async def get_store(store_id: str, caller: Reader, upstream: Upstream) -> Respon
 async def update_store(
     store_id: str,
     _: Writer,
-    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore, {}))],
+    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -94,7 +100,7 @@ async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: D
 async def search_store(
     store_id: str,
     caller: Reader,
-    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore, {}))],
+    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore))],
     upstream: Upstream,
 ) -> Response:
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
@@ -107,7 +113,7 @@ async def search_store(
 async def attach_file(
     store_id: str,
     _: Writer,
-    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile, {}))],
+    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -157,7 +163,7 @@ async def detach_file(
 async def attach_files(
     store_id: str,
     _: Writer,
-    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles, {}))],
+    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

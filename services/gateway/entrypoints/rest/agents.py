@@ -8,18 +8,20 @@ from fastapi import Depends, Security
 from pydantic import TypeAdapter
 from starlette.responses import Response
 
-from libs.contracts.api.agents import (
-    Agent,
-    AgentConfiguration,
-    AgentVersion,
-    CreateAgentBody,
-    UpdateAgentBody,
-    ValidationReport,
-)
-from libs.contracts.commands.registry import CreateAgent, DeleteAgent, UpdateAgent
 from libs.contracts.errors import NotFound
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.agents import (
+    Agent,
+    AgentConfiguration,
+    AgentVersion,
+    CreateAgent,
+    CreateAgentBody,
+    DeleteAgent,
+    UpdateAgent,
+    UpdateAgentBody,
+    ValidationReport,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer, rendered
 from services.gateway.entrypoints.door.application import Upstream
@@ -29,7 +31,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import ArrayPage, Page, ShortPage
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.schemas import AgentVersionPage, ModelPage, ToolPage
 
 router = public_router("/agent", "Agents")
@@ -43,13 +44,14 @@ _DRAFT: Final[TypeAdapter[Any]] = TypeAdapter(AgentConfiguration | dict[str, Any
 
 @router.post(
     "/validate/",
+    operation_id="agents.validate",
     summary="Check an agent configuration",
     description="Says what is wrong with a configuration and what is doubtful. Nothing is stored.",
     responses={200: answer("What was found.", ValidationReport)},
 )
 async def validate_agent(
     caller: Reader,
-    body: Annotated[dict[str, Any], Depends(ParsedObject(_DRAFT, examples.CONFIGURATIONS))],
+    body: Annotated[dict[str, Any], Depends(ParsedObject(_DRAFT, CreateAgentBody.EXAMPLES))],
     upstream: Upstream,
 ) -> Response:
     return await upstream.post(caller, "registry", "/internal/agents/validate", orjson.dumps(body))
@@ -57,6 +59,7 @@ async def validate_agent(
 
 @router.get(
     "/",
+    operation_id="agents.list",
     summary="List the agents that you may use",
     description="All of them, or a page: with `limit`, the header `Link` names the next one, if there is one.",
     responses={200: answer("Stored agents.", list[Agent])},
@@ -74,13 +77,19 @@ async def list_agents(caller: Reader, page: ArrayPage, upstream: Upstream) -> Re
     return json_answer(orjson.dumps(agents[:limit]), headers={"Link": f'<{following}>; rel="next"'})
 
 
-@router.get("/{id:name}/", summary="Get an agent", responses={200: answer("The agent.", Agent), **errors(404)})
+@router.get(
+    "/{id:name}/",
+    operation_id="agents.get",
+    summary="Get an agent",
+    responses={200: answer("The agent.", Agent), **errors(404)},
+)
 async def get_agent(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/agents/{id_of(id, 'agent')}")
 
 
 @router.get(
     "/{id:name}/versions/",
+    operation_id="agents.versions",
     summary="List the versions of an agent",
     description="A version is made whenever the configuration changes; it never changes itself.",
     responses={200: answer("Versions, newest first.", AgentVersionPage), **errors(404)},
@@ -91,6 +100,7 @@ async def list_agent_versions(id: str, caller: Reader, page: Page, upstream: Ups
 
 @router.get(
     "/{id:name}/versions/{version}/",
+    operation_id="agents.version",
     summary="Get one version of an agent",
     responses={200: answer("The version.", AgentVersion), **errors(404)},
 )
@@ -103,13 +113,14 @@ async def get_agent_version(id: str, version: str, caller: Reader, upstream: Ups
 
 @router.post(
     "/",
+    operation_id="agents.create",
     summary="Store an agent",
     status_code=201,
     responses={201: answer("The stored agent.", Agent, location=True)},
 )
 async def create_agent(
     _: Writer,
-    body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody, examples.CONFIGURATIONS))],
+    body: Annotated[CreateAgentBody, Depends(ParsedBody(CreateAgentBody))],
     submit: Submit,
 ) -> Response:
     made = await submit.new(CreateAgent, lambda new_id: CreateAgent(agent_id=new_id, agent=_fields(body)))
@@ -118,6 +129,7 @@ async def create_agent(
 
 @router.patch(
     "/{id:name}/",
+    operation_id="agents.update",
     summary="Change an agent",
     description="Fields left out stay as they are. A changed configuration becomes a new version.",
     responses={200: answer("The agent as it is now.", Agent), **errors(404, 409)},
@@ -125,7 +137,7 @@ async def create_agent(
 async def update_agent(
     id: str,
     _: Writer,
-    body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody, examples.CHANGES))],
+    body: Annotated[UpdateAgentBody, Depends(ParsedBody(UpdateAgentBody))],
     submit: Submit,
 ) -> Response:
     return rendered(await submit(UpdateAgent(agent_id=id_of(id, "agent"), changes=_fields(body))), "agent")
@@ -133,6 +145,7 @@ async def update_agent(
 
 @router.delete(
     "/{id:name}/",
+    operation_id="agents.delete",
     summary="Delete an agent",
     description="Sessions made from it go on: they keep their configuration.",
     status_code=204,
@@ -144,6 +157,7 @@ async def delete_agent(id: str, _: Writer, submit: Submit) -> Response:
 
 @catalogues.get(
     "/models/",
+    operation_id="models.list",
     summary="List the models that agents can use",
     responses={200: answer("Models of the providers that are configured.", ModelPage)},
 )
@@ -153,6 +167,7 @@ async def list_models(caller: Reader, page: ShortPage, upstream: Upstream) -> Re
 
 @catalogues.get(
     "/tools/",
+    operation_id="tools.list",
     summary="List the tools that agents can use",
     responses={200: answer("The built-in tools, then those of your company's toolsets.", ToolPage)},
 )

@@ -9,19 +9,21 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from libs.contracts.api.artifacts import (
-    Artifact,
-    ArtifactPage,
-    ArtifactPreview,
-    ArtifactState,
-    ArtifactUrl,
-    PlatformCopy,
-)
-from libs.contracts.commands.artifacts import CopyArtifactToPlatform, RemoveArtifactFromPlatform
 from libs.contracts.errors import PermissionDenied
-from libs.contracts.events.artifacts import ArtifactCopied, ArtifactRemoved
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.artifacts import (
+    Artifact,
+    ArtifactCopied,
+    ArtifactPage,
+    ArtifactPreview,
+    ArtifactRemoved,
+    ArtifactState,
+    ArtifactUrl,
+    CopyArtifactToPlatform,
+    PlatformCopy,
+    RemoveArtifactFromPlatform,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, TransferProxyDep, Upstream
@@ -66,6 +68,7 @@ _Signature = Annotated[str | SkipJsonSchema[None], Query(alias="signature", desc
 
 @router.get(
     _OF_SESSION,
+    operation_id="artifacts.list",
     summary="List a session's artifacts",
     responses={200: answer("Artifacts, newest first.", ArtifactPage), **errors(404)},
 )
@@ -75,6 +78,7 @@ async def list_artifacts(session_id: str, caller: Reader, page: Page, upstream: 
 
 @router.get(
     "/artifacts/{id}/",
+    operation_id="artifacts.get",
     summary="Get an artifact's record",
     responses={200: answer("The record, with a fresh link.", Artifact), **errors(404)},
 )
@@ -84,6 +88,7 @@ async def get_artifact(id: str, caller: Reader, upstream: Upstream) -> Response:
 
 @router.get(
     f"{_ONE}status/",
+    operation_id="artifacts.status",
     summary="See how far an artifact is processed",
     description="`pending`, then `ready` or `failed`. Images are ready at once.",
     responses={200: answer("Status and progress.", ArtifactState), **errors(404)},
@@ -94,6 +99,7 @@ async def get_artifact_status(session_id: str, artifact_id: str, caller: Reader,
 
 @router.get(
     f"{_ONE}url/",
+    operation_id="artifacts.url",
     summary="Get a fresh download link",
     description="It works for anybody, without a credential, until it expires.",
     responses={200: answer("The link.", ArtifactUrl), **errors(404)},
@@ -104,6 +110,7 @@ async def get_artifact_url(session_id: str, artifact_id: str, caller: Reader, up
 
 @router.get(
     f"{_ONE}preview/",
+    operation_id="artifacts.preview",
     summary="See what tables an artifact holds",
     description="Of CSV, XLSX and XLS files, and of JSON arrays of objects.",
     responses={200: answer("Sheets with their first rows.", ArtifactPreview), **errors(404, 409, 415, 422)},
@@ -116,6 +123,7 @@ async def preview_artifact(
 
 @router.get(
     f"{_ONE}download/",
+    operation_id="artifacts.download",
     summary="Download an artifact",
     description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
     responses=_BYTES,
@@ -137,6 +145,7 @@ async def download_artifact(
 
 @router.get(
     f"{_OF_SESSION}download-all/",
+    operation_id="artifacts.download_all",
     summary="Download every artifact of a session",
     description="One ZIP archive, made while it is sent; equal names are made distinct.",
     responses={200: file_answer("The archive."), **errors(404)},
@@ -149,6 +158,7 @@ async def download_artifacts(
 
 @router.get(
     "/artifacts/{id}/content/",
+    operation_id="artifacts.content",
     summary="Follow a download link",
     description="Links are made by the service: the signature covers the artifact and every parameter.",
     responses=_BYTES,
@@ -172,6 +182,7 @@ async def follow_artifact_link(
 
 @router.post(
     _OF_SESSION,
+    operation_id="artifacts.upload",
     summary="Upload a file into a session",
     description=(
         "One file in a field named `file`, of at most 50 MB. The extension determines the type, which is"
@@ -194,6 +205,7 @@ async def upload_artifact(
 
 @router.post(
     f"{_ONE}copy-to-platform/",
+    operation_id="artifacts.copy_to_platform",
     summary="Keep an agent's artifact as a file",
     description=f"The company's files have a copy of it. Only of what an agent made. {_ALSO_FILES}",
     responses={200: answer("It is a file now.", PlatformCopy), **errors(404, 409)},
@@ -208,6 +220,7 @@ async def copy_artifact_to_platform(
 
 @router.post(
     f"{_ONE}remove-from-platform/",
+    operation_id="artifacts.remove_from_platform",
     summary="Undo copy-to-platform",
     description=f"Deletes the file that was made of the artifact; the artifact stays. {_ALSO_FILES}",
     responses={200: answer("The file is gone.", PlatformCopy), **errors(404, 409)},

@@ -33,13 +33,19 @@ NewBudget = Annotated[CreateBudgetBody, Depends(ParsedBody(CreateBudgetBody))]
 Changes = Annotated[UpdateBudgetBody, Depends(ParsedBody(UpdateBudgetBody))]
 
 
-@router.get("/", summary="List budgets", responses={200: answer("The company's budgets, newest first.", BudgetPage)})
+@router.get(
+    "/",
+    operation_id="budgets.list",
+    summary="List budgets",
+    responses={200: answer("The company's budgets, newest first.", BudgetPage)},
+)
 async def list_budgets(caller: Caller, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "runtime", "/internal/budgets", page.params())
 
 
 @router.post(
     "/",
+    operation_id="budgets.create",
     summary="Make a budget",
     description=(
         "Limits what turns of the company, or of one of its users or keys, may use per day, per month (UTC) or in"
@@ -54,13 +60,19 @@ async def create_budget(caller: Caller, body: NewBudget, submit: Submit, resourc
     return rendered(made, "budget", location="/budgets/{id}/")
 
 
-@router.get("/{id}/", summary="Get a budget", responses={200: answer("The budget.", Budget), **errors(404)})
+@router.get(
+    "/{id}/",
+    operation_id="budgets.get",
+    summary="Get a budget",
+    responses={200: answer("The budget.", Budget), **errors(404)},
+)
 async def get_budget(id: str, caller: Caller, upstream: Upstream) -> Response:
     return await upstream.get(caller, "runtime", f"/internal/budgets/{id_of(id, 'budget')}")
 
 
 @router.patch(
     "/{id}/",
+    operation_id="budgets.update",
     summary="Change a budget",
     description="Holds for turns that come from now on. What the period has taken stays.",
     responses={200: answer("The changed budget.", Budget), **errors(404)},
@@ -70,7 +82,11 @@ async def update_budget(id: str, _: Caller, body: Changes, submit: Submit) -> Re
 
 
 @router.delete(
-    "/{id}/", summary="Delete a budget", status_code=204, responses={204: answer("It is gone."), **errors(404)}
+    "/{id}/",
+    operation_id="budgets.delete",
+    summary="Delete a budget",
+    status_code=204,
+    responses={204: answer("It is gone."), **errors(404)},
 )
 async def delete_budget(id: str, _: Caller, submit: Submit) -> Response:
     return rendered(await submit(DeleteBudget(budget_id=id_of(id, "budget"))))

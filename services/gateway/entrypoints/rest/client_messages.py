@@ -4,9 +4,10 @@ from typing import Any, Final, Literal
 
 from pydantic import Field, ValidationError
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.sessions import ExecuteBody, ResolveActionBody
 from libs.contracts.errors import ErrorDetail, InvalidRequest, ValidationFailed
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.actions import ResolveActionBody
+from libs.contracts.resources.turns import ExecuteBody
 from services.gateway.entrypoints.door.findings import invalid, required_object
 from services.gateway.entrypoints.door.json_text import parse_json
 

@@ -5,24 +5,22 @@ from typing import Annotated
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.files import (
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.resources.collections import (
+    AddCollectionFiles,
     Collection,
     CollectionFilesBody,
     CollectionFilesReply,
     CollectionPage,
-    CreateCollectionBody,
-    FilePage,
-    UpdateCollectionBody,
-)
-from libs.contracts.commands.ingestion import (
-    AddCollectionFiles,
     CreateCollection,
+    CreateCollectionBody,
     DeleteCollection,
     RemoveCollectionFile,
     UpdateCollection,
+    UpdateCollectionBody,
 )
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
+from libs.contracts.resources.files import FilePage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import json_answer, rendered, results_in
 from services.gateway.entrypoints.door.application import Upstream
@@ -32,7 +30,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/collections", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
@@ -40,13 +37,19 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_WRITE])]
 _BASE = "/internal/collections"
 
 
-@router.get("/", summary="List collections", responses={200: answer("Collections, newest first.", CollectionPage)})
+@router.get(
+    "/",
+    operation_id="collections.list",
+    summary="List collections",
+    responses={200: answer("Collections, newest first.", CollectionPage)},
+)
 async def list_collections(caller: Reader, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", _BASE, page.params())
 
 
 @router.get(
     "/{collection_id}/",
+    operation_id="collections.get",
     summary="Get a collection",
     description="`status` and `progress` follow the parsing of its files.",
     responses={200: answer("The collection.", Collection), **errors(404)},
@@ -57,6 +60,7 @@ async def get_collection(collection_id: str, caller: Reader, upstream: Upstream)
 
 @router.get(
     "/{collection_id}/files/",
+    operation_id="collections.files",
     summary="List the files of a collection",
     responses={200: answer("Files, newest first.", FilePage), **errors(404)},
 )
@@ -66,13 +70,14 @@ async def list_collection_files(collection_id: str, caller: Reader, page: Page, 
 
 @router.post(
     "/",
+    operation_id="collections.create",
     summary="Make a collection",
     status_code=201,
     responses={201: answer("The collection.", Collection, location=True)},
 )
 async def create_collection(
     _: Writer,
-    body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody, examples.COLLECTIONS))],
+    body: Annotated[CreateCollectionBody, Depends(ParsedBody(CreateCollectionBody))],
     submit: Submit,
 ) -> Response:
     made = await submit.new(
@@ -84,13 +89,14 @@ async def create_collection(
 
 @router.patch(
     "/{collection_id}/",
+    operation_id="collections.update",
     summary="Rename or describe a collection",
     responses={200: answer("The collection as it is now.", Collection), **errors(404)},
 )
 async def update_collection(
     collection_id: str,
     _: Writer,
-    body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody, examples.COLLECTION_CHANGES))],
+    body: Annotated[UpdateCollectionBody, Depends(ParsedBody(UpdateCollectionBody))],
     submit: Submit,
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
@@ -100,6 +106,7 @@ async def update_collection(
 
 @router.delete(
     "/{collection_id}/",
+    operation_id="collections.delete",
     summary="Delete a collection",
     description="Its files remain.",
     status_code=204,
@@ -111,6 +118,7 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
 
 @router.post(
     "/{collection_id}/files/",
+    operation_id="collections.add_files",
     summary="Add files to a collection",
     description="Each file on its own; one that is in it already is `already_added`.",
     responses={200: answer("What became of each file.", CollectionFilesReply), **errors(404)},
@@ -118,7 +126,7 @@ async def delete_collection(collection_id: str, _: Writer, submit: Submit) -> Re
 async def add_collection_files(
     collection_id: str,
     _: Writer,
-    body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody, examples.COLLECTION_FILES))],
+    body: Annotated[CollectionFilesBody, Depends(ParsedBody(CollectionFilesBody))],
     submit: Submit,
 ) -> Response:
     collection_id = id_of(collection_id, "collection")
@@ -128,6 +136,7 @@ async def add_collection_files(
 
 @router.delete(
     "/{collection_id}/files/{file_id}/",
+    operation_id="collections.remove_file",
     summary="Take a file out of a collection",
     description="The file itself remains.",
     status_code=204,

@@ -17,7 +17,6 @@ from services.gateway.entrypoints.door.findings import expiry
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.schemas import Connection, ConnectionPage, CreateConnectionBody
 from services.gateway.use_cases.connections import ConnectionRequest
@@ -29,6 +28,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
 
 @router.post(
     "/",
+    operation_id="connections.create",
     summary="Make a connection",
     description=(
         "A public key that pages of the allowed origins may use to talk to one agent: to open sessions"
@@ -40,7 +40,7 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.KEYS_WRITE])]
 )
 async def create_connection(
     caller: Writer,
-    body: Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody, examples.CONNECTIONS))],
+    body: Annotated[CreateConnectionBody, Depends(ParsedBody(CreateConnectionBody))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -59,6 +59,7 @@ async def create_connection(
 
 @router.get(
     "/",
+    operation_id="connections.list",
     summary="List connections",
     description="Your own; with a `company:…` scope all of the company.",
     responses={200: answer("Connections, newest first.", ConnectionPage)},
@@ -69,7 +70,12 @@ async def list_connections(caller: Reader, page: Page, resources: ResourcesDep) 
     return json_answer(shown.model_dump_json().encode())
 
 
-@router.get("/{id}/", summary="Get a connection", responses={200: answer("The connection.", Connection), **errors(404)})
+@router.get(
+    "/{id}/",
+    operation_id="connections.get",
+    summary="Get a connection",
+    responses={200: answer("The connection.", Connection), **errors(404)},
+)
 async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Response:
     connection = await resources.connections.get(caller.identity, id)
     return json_answer(_shown(connection).model_dump_json().encode())
@@ -77,6 +83,7 @@ async def get_connection(id: str, caller: Reader, resources: ResourcesDep) -> Re
 
 @router.delete(
     "/{id}/",
+    operation_id="connections.delete",
     summary="Delete a connection",
     description="Its key stops working at once, and open streams of its visitors end. Sessions stay.",
     status_code=204,

@@ -18,7 +18,7 @@ from services.gateway.domain.timeline import Form, TimelineEvent, TimelinePage, 
 from services.gateway.entrypoints.door.answers import json_answer
 from services.gateway.entrypoints.door.application import DoorDep
 from services.gateway.entrypoints.door.callers import by_api_key_or_public_key
-from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer
+from services.gateway.entrypoints.door.described import answer, stream_event
 from services.gateway.entrypoints.door.queries import (
     DEFAULT_LIMIT,
     LastEventId,
@@ -31,7 +31,7 @@ from services.gateway.entrypoints.door.queries import (
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, in_pieces, render_event
 from services.gateway.entrypoints.rest.reference.texts import TIMELINE, TIMELINE_EVENTS
-from services.gateway.entrypoints.rest.schemas import EventPage
+from services.gateway.entrypoints.rest.schemas import EventPage, TimelineEventView
 
 MAX_POSITION: Final = 2**63 - 1
 _MOST_TYPES: Final = 50
@@ -129,11 +129,13 @@ def last_event_id(header: str | None) -> int | None:
 
 
 router = public_router("/events", "Events")
-_STREAM: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
+_EVENT: Final = stream_event({"type": "string"}, TimelineEventView)
+_STREAM: Final = {MEDIA_TYPE: {"schema": _EVENT, "examples": {"timeline": {"value": TIMELINE_EVENTS}}}}
 
 
 @router.get(
     "/",
+    operation_id="events.list",
     summary="Read or follow the timeline",
     description=TIMELINE,
     responses={

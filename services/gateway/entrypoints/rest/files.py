@@ -7,10 +7,18 @@ from fastapi import Depends, Query, Request, Security
 from pydantic import Field
 from starlette.responses import Response
 
-from libs.contracts.api.files import BulkBody, BulkReply, File, FilePage, FileText, UploadedFiles
-from libs.contracts.commands.ingestion import ChangeFiles, DeleteFile
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
+from libs.contracts.resources.files import (
+    BulkBody,
+    BulkReply,
+    ChangeFiles,
+    DeleteFile,
+    File,
+    FilePage,
+    FileText,
+    UploadedFiles,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer, rendered, results_in
 from services.gateway.entrypoints.door.application import TransferProxyDep, Upstream
@@ -21,7 +29,6 @@ from services.gateway.entrypoints.door.queries import MAX_OFFSET, OptionalText, 
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.door.upload_stream import UploadBody, UploadStream
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/files", "Files")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.FILES_READ])]
@@ -51,18 +58,26 @@ class FilesQuery(PageQuery):
     name: OptionalText = Field(None, description="Only files with this in their name, in any case.")
 
 
-@router.get("/", summary="List files", responses={200: answer("Files, newest first.", FilePage)})
+@router.get(
+    "/", operation_id="files.list", summary="List files", responses={200: answer("Files, newest first.", FilePage)}
+)
 async def list_files(caller: Reader, page: Annotated[FilesQuery, Query()], upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", "/internal/files", page.params())
 
 
-@router.get("/{id:name}/", summary="Get a file's record", responses={200: answer("The record.", File), **errors(404)})
+@router.get(
+    "/{id:name}/",
+    operation_id="files.get",
+    summary="Get a file's record",
+    responses={200: answer("The record.", File), **errors(404)},
+)
 async def get_file(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "ingestion", f"/internal/files/{id_of(id, 'file')}")
 
 
 @router.get(
     "/{id:name}/text/",
+    operation_id="files.text",
     summary="Read a file's text",
     description=(
         "The text as it was read for collections and knowledge bases, of which passages are parts. Read on with"
@@ -83,6 +98,7 @@ async def read_file_text(
 
 @router.get(
     "/{id:name}/download/",
+    operation_id="files.download",
     summary="Download a file",
     description="Takes `Range` and `If-None-Match`; `ETag` names the content.",
     responses={
@@ -99,6 +115,7 @@ async def download_file(request: Request, id: str, caller: Reader, transfers: Tr
 
 @router.post(
     "/",
+    operation_id="files.upload",
     summary="Upload files",
     description=(
         "One file or several in fields named `file`, of at most 50 MB each: all are stored, or none."
@@ -121,6 +138,7 @@ async def upload_files(
 
 @router.post(
     "/bulk/",
+    operation_id="files.bulk",
     summary="Change or delete many files",
     description=(
         "`delete`; `update_tags`, which replaces them by `parameters.tags`; `change_status` to"
@@ -130,7 +148,7 @@ async def upload_files(
 )
 async def change_files(
     _: Writer,
-    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody, examples.BULK))],
+    body: Annotated[BulkBody, Depends(ParsedBody(BulkBody))],
     submit: Submit,
 ) -> Response:
     tags, status = body.parameters.tags, body.parameters.status
@@ -140,6 +158,7 @@ async def change_files(
 
 @router.delete(
     "/{id:name}/",
+    operation_id="files.delete",
     summary="Delete a file",
     description="Also takes it out of its collections and out of what agents find.",
     status_code=204,

@@ -16,7 +16,6 @@ from services.gateway.entrypoints.door.findings import expiry
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.schemas import (
     CreateKeyBody,
@@ -38,7 +37,8 @@ _ONCE: Final = "The secret is shown this once; only a hash of it is kept."
 
 @router.get(
     "/me/",
-    summary="Who am I",
+    operation_id="me.get",
+    summary="Get the caller",
     description="With a public key what pages may do with it: whose it is they are not told, nor the company's limits.",
     responses={200: answer("The caller.", Me)},
 )
@@ -60,6 +60,7 @@ async def get_me(caller: Annotated[Principal, Security(by_api_key_or_public_key)
 
 @router.get(
     "/api-keys/",
+    operation_id="api_keys.list",
     summary="List API keys",
     description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
     responses={200: answer("Keys, newest first.", KeyPage)},
@@ -72,6 +73,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
 
 @router.post(
     "/api-keys/",
+    operation_id="api_keys.create",
     summary="Make an API key",
     description=(
         f"{_ONCE} A key cannot have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
@@ -82,7 +84,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
 )
 async def create_api_key(
     caller: Writer,
-    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody, examples.KEYS))],
+    body: Annotated[CreateKeyBody, Depends(ParsedBody(CreateKeyBody))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -97,6 +99,7 @@ async def create_api_key(
 
 @router.delete(
     "/api-keys/{id}/",
+    operation_id="api_keys.revoke",
     summary="Revoke an API key",
     description="It stops working at once, and its open streams end.",
     status_code=204,
@@ -109,6 +112,7 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
 
 @router.post(
     "/api-keys/{id}/rotate/",
+    operation_id="api_keys.rotate",
     summary="Replace an API key",
     description=f"The old key and the new one are both valid for a grace period. {_ONCE}",
     status_code=201,
@@ -117,7 +121,7 @@ async def revoke_api_key(id: str, _: Writer, write: PlainWrite, resources: Resou
 async def rotate_api_key(
     id: str,
     _: Writer,
-    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, examples.ROTATION, required=False))],
+    body: Annotated[RotateKeyBody, Depends(ParsedBody(RotateKeyBody, required=False))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -127,6 +131,7 @@ async def rotate_api_key(
 
 @router.post(
     "/auth/token/",
+    operation_id="tokens.create",
     summary="Make a bearer token",
     description=(
         "A bearer token, as good as the key for its scopes, valid for an hour at most. It ends when its"
@@ -136,7 +141,7 @@ async def rotate_api_key(
 )
 async def create_token(
     caller: Annotated[Principal, Security(by_api_key)],
-    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, examples.TOKENS, required=False))],
+    body: Annotated[TokenBody, Depends(ParsedBody(TokenBody, required=False))],
     resources: ResourcesDep,
 ) -> Response:
     scopes = None if body.scopes is None else frozenset(body.scopes)

@@ -1,31 +1,29 @@
 """``/knowledge-bases/…``: documents made searchable."""
 
-from typing import Annotated, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import orjson
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.agents import StrictModel
-from libs.contracts.api.files import AvailableCollections
-from libs.contracts.api.knowledge import (
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.models import StrictModel
+from libs.contracts.resources.collections import AvailableCollections
+from libs.contracts.resources.knowledge_bases import (
+    CreateKnowledgeBase,
     CreateKnowledgeBaseBody,
     DatasourcePage,
+    DeleteKnowledgeBase,
+    IngestKnowledgeBase,
     KnowledgeBase,
     KnowledgeBasePage,
     KnowledgeBaseState,
     SearchBody,
     SearchReply,
+    UpdateKnowledgeBase,
     UpdateKnowledgeBaseBody,
 )
-from libs.contracts.commands.ingestion import (
-    CreateKnowledgeBase,
-    DeleteKnowledgeBase,
-    IngestKnowledgeBase,
-    UpdateKnowledgeBase,
-)
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
 from services.gateway.entrypoints.door.application import Upstream
@@ -35,7 +33,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page, Unfiltered
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/knowledge-bases", "Knowledge bases")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.KNOWLEDGE_READ])]
@@ -46,9 +43,12 @@ _BASE: Final = "/internal/knowledge-bases"
 class IngestBody(StrictModel):
     """Nothing has to be said."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"nothing more to say": {}}
+
 
 @router.get(
     "/",
+    operation_id="knowledge_bases.list",
     summary="List knowledge bases",
     responses={200: answer("Knowledge bases, newest first.", KnowledgeBasePage)},
 )
@@ -58,6 +58,7 @@ async def list_knowledge_bases(caller: Reader, page: Page, upstream: Upstream) -
 
 @router.get(
     "/available-collections/",
+    operation_id="knowledge_bases.available_collections",
     summary="List what a knowledge base can be made from",
     responses={200: answer("All collections.", AvailableCollections)},
 )
@@ -67,6 +68,7 @@ async def list_available_collections(caller: Reader, _: Unfiltered, upstream: Up
 
 @router.get(
     "/{kb_id:name}/datasources/",
+    operation_id="knowledge_bases.datasources",
     summary="List the datasources of a knowledge base",
     responses={200: answer("Files and how far each is.", DatasourcePage), **errors(404)},
 )
@@ -76,6 +78,7 @@ async def list_datasources(kb_id: str, caller: Reader, page: Page, upstream: Ups
 
 @router.get(
     "/{kb_id:name}/",
+    operation_id="knowledge_bases.get",
     summary="Get a knowledge base",
     responses={200: answer("The knowledge base.", KnowledgeBase), **errors(404)},
 )
@@ -85,6 +88,7 @@ async def get_knowledge_base(kb_id: str, caller: Reader, upstream: Upstream) -> 
 
 @router.get(
     "/{kb_id:name}/check_status/",
+    operation_id="knowledge_bases.check_status",
     summary="Follow an ingestion",
     description="`status_updated` tells whether the status changed since you last asked.",
     responses={200: answer("How far it is.", KnowledgeBaseState), **errors(404)},
@@ -95,13 +99,14 @@ async def check_knowledge_base_status(kb_id: str, caller: Reader, upstream: Upst
 
 @router.post(
     "/{kb_id:name}/search/",
+    operation_id="knowledge_bases.search",
     summary="Search a knowledge base",
     responses={200: answer("Passages, best first.", SearchReply), **errors(404)},
 )
 async def search_knowledge_base(
     kb_id: str,
     caller: Reader,
-    body: Annotated[SearchBody, Depends(ParsedBody(SearchBody, examples.SEARCHES))],
+    body: Annotated[SearchBody, Depends(ParsedBody(SearchBody))],
     upstream: Upstream,
 ) -> Response:
     query = orjson.dumps(body.model_dump(mode="json", exclude_unset=True))
@@ -110,6 +115,7 @@ async def search_knowledge_base(
 
 @router.post(
     "/",
+    operation_id="knowledge_bases.create",
     summary="Make a knowledge base",
     description="Its first ingestion begins at once, unless `ingest` is false.",
     status_code=201,
@@ -117,7 +123,7 @@ async def search_knowledge_base(
 )
 async def create_knowledge_base(
     _: Writer,
-    body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody, examples.KNOWLEDGE_BASES))],
+    body: Annotated[CreateKnowledgeBaseBody, Depends(ParsedBody(CreateKnowledgeBaseBody))],
     submit: Submit,
 ) -> Response:
     settings = body.model_dump(mode="json", exclude_unset=True)
@@ -129,6 +135,7 @@ async def create_knowledge_base(
 
 @router.patch(
     "/{kb_id:name}/",
+    operation_id="knowledge_bases.update",
     summary="Change a knowledge base",
     description="Other content and settings take effect with the next ingestion.",
     responses={200: answer("The knowledge base as it is now.", KnowledgeBase), **errors(404)},
@@ -136,9 +143,7 @@ async def create_knowledge_base(
 async def update_knowledge_base(
     kb_id: str,
     _: Writer,
-    body: Annotated[
-        UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody, examples.KNOWLEDGE_BASE_CHANGES))
-    ],
+    body: Annotated[UpdateKnowledgeBaseBody, Depends(ParsedBody(UpdateKnowledgeBaseBody))],
     submit: Submit,
 ) -> Response:
     kb_id = id_of(kb_id, "knowledge base")
@@ -149,6 +154,7 @@ async def update_knowledge_base(
 
 @router.post(
     "/{kb_id:name}/ingest/",
+    operation_id="knowledge_bases.ingest",
     summary="Ingest again",
     description="Takes up what is new, changed or failed, and drops what was taken out or deleted.",
     responses={200: answer("The ingestion has begun.", KnowledgeBase), **errors(404)},
@@ -156,7 +162,7 @@ async def update_knowledge_base(
 async def ingest_knowledge_base(
     kb_id: str,
     caller: Writer,
-    _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, {"nothing more to say": {}}, required=False))],
+    _: Annotated[IngestBody, Depends(ParsedBody(IngestBody, required=False))],
     submit: Submit,
     upstream: Upstream,
 ) -> Response:
@@ -166,6 +172,7 @@ async def ingest_knowledge_base(
 
 @router.delete(
     "/{kb_id:name}/",
+    operation_id="knowledge_bases.delete",
     summary="Delete a knowledge base",
     description="Its indexed content goes; collections and files remain.",
     status_code=204,

@@ -96,6 +96,7 @@ Operator = Annotated[Principal, Security(by_api_key, scopes=[Scope.INSTALLATION_
 
 @router.get(
     "/services/",
+    operation_id="operations.services",
     summary="See the services' health",
     description=(
         "Every replica whose address the gateway knows, with what it waits for; one that does not answer within four"
@@ -112,6 +113,7 @@ async def list_services(caller: Caller, _: Unfiltered, resources: ResourcesDep) 
 
 @router.get(
     "/consumers/",
+    operation_id="operations.consumers",
     summary="See how far consumers are behind",
     description="Consumer groups of the services at each topic. Answers are shared for five seconds.",
     responses={200: answer("Groups and topics, by name.", schemas.ConsumerStates)},
@@ -125,6 +127,7 @@ async def list_consumers(_caller: Operator, _: Unfiltered, resources: ResourcesD
 
 @router.get(
     "/failures/",
+    operation_id="operations.failures",
     summary="List internal errors",
     description=(
         "What ended with `internal_error`: turns, ingestions and commands, with the type and place of the exception"
@@ -141,6 +144,7 @@ async def list_failures(
 
 @router.get(
     "/dead-letters/",
+    operation_id="dead_letters.list",
     summary="List dead letters",
     description=(
         "Messages that their consumers gave up, with the cause. With `installation:read` those of all companies, with"
@@ -165,6 +169,7 @@ async def list_dead_letters(
 
 @router.get(
     "/dead-letters/{id}/",
+    operation_id="dead_letters.get",
     summary="Get a dead letter",
     description=(
         "With headers and payload. Signed identities, text that looks like a secret, and payloads other than JSON are"
@@ -178,6 +183,7 @@ async def get_dead_letter(id: str, caller: Caller, _: Unfiltered, resources: Res
 
 @router.post(
     "/dead-letters/{id}/replay/",
+    operation_id="dead_letters.replay",
     summary="Replay a dead letter",
     description=(
         "Sends the message, as it was, to the topic that it came from; all consumers see it again, and those that have"

@@ -22,7 +22,10 @@ Writer = Annotated[Principal, Security(by_api_key, scopes=[Scope.COMPANY_WRITE])
 
 
 @router.get(
-    "/", summary="Get the retention", responses={200: answer("How long the company's sessions are kept.", Retention)}
+    "/",
+    operation_id="retention.get",
+    summary="Get the retention",
+    responses={200: answer("How long the company's sessions are kept.", Retention)},
 )
 async def get_retention(caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "runtime", "/internal/retention")
@@ -30,6 +33,7 @@ async def get_retention(caller: Reader, upstream: Upstream) -> Response:
 
 @router.put(
     "/",
+    operation_id="retention.set",
     summary="Set the retention",
     description=(
         "Sessions of the company without a turn for that many days are deleted, with `session.deleted` events, as if"

@@ -6,10 +6,9 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.toolsets import PutSecretBody, Secret, SecretPage
-from libs.contracts.commands.registry import DeleteSecret
 from libs.contracts.errors import ErrorDetail, NotFound, ValidationFailed
 from libs.contracts.identity import Scope
+from libs.contracts.resources.secrets import DeleteSecret, PutSecretBody, Secret, SecretPage
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import rendered
 from services.gateway.entrypoints.door.application import Upstream
@@ -20,7 +19,6 @@ from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.submission import Submit
 from services.gateway.entrypoints.door.writes import PlainWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 
 router = public_router("/secrets", "Toolsets")
@@ -31,6 +29,7 @@ _NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}", re.ASCII)
 
 @router.get(
     "/",
+    operation_id="secrets.list",
     summary="List secrets",
     description="Names and times. No operation shows a value.",
     responses={200: answer("Secrets, by name.", SecretPage)},
@@ -39,7 +38,12 @@ async def list_secrets(caller: Reader, page: Page, upstream: Upstream) -> Respon
     return await upstream.get(caller, "registry", "/internal/company/secrets", page.params())
 
 
-@router.get("/{name}/", summary="Get a secret", responses={200: answer("Its name and times.", Secret), **errors(404)})
+@router.get(
+    "/{name}/",
+    operation_id="secrets.get",
+    summary="Get a secret",
+    responses={200: answer("Its name and times.", Secret), **errors(404)},
+)
 async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", f"/internal/company/secrets/{_known(name)}")
 
@@ -47,6 +51,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
 # Without an Idempotency-Key: the same value twice is the same value, and a hash of it would be worth guessing at.
 @router.put(
     "/{name}/",
+    operation_id="secrets.put",
     summary="Store a secret",
     description=(
         "Stores a secret, or another value of it, for headers of toolsets: `${secret:NAME}`. The value is kept"
@@ -58,7 +63,7 @@ async def get_secret(name: str, caller: Reader, upstream: Upstream) -> Response:
 async def put_secret(
     name: str,
     _: Writer,
-    body: Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody, examples.SECRETS))],
+    body: Annotated[PutSecretBody, Depends(ParsedBody(PutSecretBody))],
     write: PlainWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -73,6 +78,7 @@ async def put_secret(
 
 @router.delete(
     "/{name}/",
+    operation_id="secrets.delete",
     summary="Delete a secret",
     description="Calls of tools whose headers refer to it fail from now on.",
     status_code=204,

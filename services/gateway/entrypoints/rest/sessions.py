@@ -7,19 +7,20 @@ from fastapi import Depends, Security
 from pydantic import TypeAdapter, ValidationError
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import (
+from libs.contracts.errors import PermissionDenied
+from libs.contracts.identifiers import id_of
+from libs.contracts.identity import Scope
+from libs.contracts.resources.messages import GivenHistory, HistoryMessage
+from libs.contracts.resources.sessions import (
+    ConfiguredSession,
     CreateSessionBody,
     ForkSessionBody,
-    GivenHistory,
-    HistoryMessage,
+    ReferencedSession,
     Session,
+    SessionCreated,
     SessionCreatedReply,
     SessionPage,
 )
-from libs.contracts.errors import PermissionDenied
-from libs.contracts.events.runtime import SessionCreated
-from libs.contracts.identifiers import id_of
-from libs.contracts.identity import Scope
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, json_answer
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
@@ -30,15 +31,18 @@ from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/sessions", "Sessions")
 _SHOWN_TO_PUBLIC: Final = ("name", "agent_type")
-Wanted = Annotated[dict[str, Any], Depends(ParsedObject(TypeAdapter(CreateSessionBody), examples.SESSIONS))]
+Wanted = Annotated[
+    dict[str, Any],
+    Depends(ParsedObject(TypeAdapter(CreateSessionBody), ConfiguredSession.EXAMPLES | ReferencedSession.EXAMPLES)),
+]
 
 
 @router.post(
     "/",
+    operation_id="sessions.create",
     summary="Open a session",
     description=(
         "Takes a whole agent configuration, or names a stored agent by `agent_id` or `agent_key`."
@@ -66,6 +70,7 @@ async def create_session(
 
 @router.get(
     "/",
+    operation_id="sessions.list",
     summary="List sessions",
     description="Your own; with a `company:…` scope all of the company.",
     responses={200: answer("Sessions, newest first.", SessionPage)},
@@ -76,7 +81,12 @@ async def list_sessions(
     return await upstream.get(caller, "runtime", "/internal/sessions", page.params())
 
 
-@router.get("/{session_id}/", summary="Get a session", responses={200: answer("The session.", Session), **errors(404)})
+@router.get(
+    "/{session_id}/",
+    operation_id="sessions.get",
+    summary="Get a session",
+    responses={200: answer("The session.", Session), **errors(404)},
+)
 async def get_session(
     session_id: str,
     caller: Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])],
@@ -89,6 +99,7 @@ async def get_session(
 
 @router.post(
     "/{session_id}/fork/",
+    operation_id="sessions.fork",
     summary="Fork a session",
     description=(
         "Opens a session of yours with the agent of this one and a copy of its completed turns, up to and including"
@@ -101,7 +112,7 @@ async def get_session(
 async def fork_session(
     session_id: str,
     _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
-    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, examples.FORKS, required=False))],
+    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -110,6 +121,7 @@ async def fork_session(
 
 @router.delete(
     "/{session_id}/",
+    operation_id="sessions.delete",
     summary="End a session",
     description="Cancels a running turn first, then removes the session and its history.",
     status_code=204,

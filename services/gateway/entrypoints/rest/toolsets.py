@@ -8,18 +8,21 @@ from fastapi import Depends, Security
 from pydantic import BaseModel
 from starlette.responses import Response
 
-from libs.contracts.api.toolsets import (
-    CallToolBody,
-    CallToolReply,
-    CreateToolsetBody,
-    Toolset,
-    ToolsetPage,
-    UpdateToolsetBody,
-)
-from libs.contracts.commands.registry import CreateToolset, DeleteToolset, RefreshToolset, UpdateToolset
 from libs.contracts.errors import NotFound, TooLarge
 from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
+from libs.contracts.resources.toolsets import (
+    CallToolBody,
+    CallToolReply,
+    CreateToolset,
+    CreateToolsetBody,
+    DeleteToolset,
+    RefreshToolset,
+    Toolset,
+    ToolsetPage,
+    UpdateToolset,
+    UpdateToolsetBody,
+)
 from libs.contracts.topics import MAX_MESSAGE_BYTES
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.answers import created, entity_in, json_answer
@@ -30,7 +33,6 @@ from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/toolsets", "Toolsets")
 Reader = Annotated[Principal, Security(by_api_key, scopes=[Scope.TOOLSETS_READ])]
@@ -46,13 +48,19 @@ _DISCOVERY_SECONDS: Final = 25.0
 _TRIAL_SECONDS: Final = 140.0
 
 
-@router.get("/", summary="List toolsets", responses={200: answer("Toolsets, by name.", ToolsetPage)})
+@router.get(
+    "/",
+    operation_id="toolsets.list",
+    summary="List toolsets",
+    responses={200: answer("Toolsets, by name.", ToolsetPage)},
+)
 async def list_toolsets(caller: Reader, page: Page, upstream: Upstream) -> Response:
     return await upstream.get(caller, "registry", "/internal/company/toolsets", page.params())
 
 
 @router.get(
     "/{name}/",
+    operation_id="toolsets.get",
     summary="Get a toolset",
     description="With its OpenAPI document, if it was given one: lists and answers to changes leave that out.",
     responses={200: answer("The toolset.", Toolset), **errors(404)},
@@ -63,6 +71,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
 
 @router.post(
     "/",
+    operation_id="toolsets.create",
     summary="Make a toolset",
     description=(
         "Tools of an MCP server, of an OpenAPI document, or HTTP requests described one by one. The target is asked for"
@@ -74,9 +83,7 @@ async def get_toolset(name: str, caller: Reader, upstream: Upstream) -> Response
 )
 async def create_toolset(
     _: Writer,
-    body: Annotated[
-        CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, examples.TOOLSETS, most_bytes=_MOST_BODY))
-    ],
+    body: Annotated[CreateToolsetBody, Depends(ParsedBody(CreateToolsetBody, most_bytes=_MOST_BODY))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -87,6 +94,7 @@ async def create_toolset(
 
 @router.patch(
     "/{name}/",
+    operation_id="toolsets.update",
     summary="Change a toolset",
     description=(
         "Fields left out stay as they are, null removes one. The target is asked for its tools again; what differs is"
@@ -97,9 +105,7 @@ async def create_toolset(
 async def update_toolset(
     name: str,
     _: Writer,
-    body: Annotated[
-        UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, examples.TOOLSET_CHANGES, most_bytes=_MOST_BODY))
-    ],
+    body: Annotated[UpdateToolsetBody, Depends(ParsedBody(UpdateToolsetBody, most_bytes=_MOST_BODY))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -110,6 +116,7 @@ async def update_toolset(
 
 @router.post(
     "/{name}/refresh/",
+    operation_id="toolsets.refresh",
     summary="Ask for a toolset's tools again",
     description="When the target does not answer, the toolset stays as it is.",
     responses={200: answer("The toolset as it is now.", Toolset), **errors(404, 409)},
@@ -122,6 +129,7 @@ async def refresh_toolset(name: str, _: Writer, write: IdempotentWrite, door: Do
 
 @router.delete(
     "/{name}/",
+    operation_id="toolsets.delete",
     summary="Delete a toolset",
     description="Agents that name its tools go on without them: their turns say so in `warnings`.",
     status_code=204,
@@ -134,6 +142,7 @@ async def delete_toolset(name: str, _: Writer, write: IdempotentWrite, door: Doo
 
 @router.post(
     "/{name}/tools/{tool:path}/call/",
+    operation_id="toolsets.call",
     summary="Try a tool",
     description=(
         "Calls a tool of the toolset at once, outside of any session, and at most once: nothing is repeated. Approval"
@@ -145,7 +154,7 @@ async def call_tool(
     name: str,
     tool: str,
     caller: Writer,
-    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody, examples.TOOL_CALLS))],
+    body: Annotated[CallToolBody, Depends(ParsedBody(CallToolBody))],
     upstream: Upstream,
 ) -> Response:
     path = f"/internal/company/toolsets/{_known(name)}/tools/{quote(tool, safe='')}/call"

@@ -8,18 +8,12 @@ from fastapi import Depends, Query, Request, Security
 from pydantic import Field
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import (
-    ActionPage,
-    ExecuteBody,
-    ExecuteReply,
-    MessagePage,
-    ResolveActionBody,
-    Turn,
-    TurnAccepted,
-)
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import public_name
+from libs.contracts.resources.actions import ActionPage, ResolveActionBody
+from libs.contracts.resources.messages import MessagePage
+from libs.contracts.resources.turns import ExecuteBody, ExecuteReply, Turn, TurnAccepted
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.domain.public_view import public_event, public_reply
@@ -29,7 +23,7 @@ from services.gateway.entrypoints.door.answers import entity_in, json_answer, tu
 from services.gateway.entrypoints.door.application import DoorDep, Upstream
 from services.gateway.entrypoints.door.bodies import ParsedBody
 from services.gateway.entrypoints.door.callers import by_api_key, by_api_key_or_public_key, require_scopes
-from services.gateway.entrypoints.door.described import EVENT_SCHEMA, answer, errors
+from services.gateway.entrypoints.door.described import answer, errors
 from services.gateway.entrypoints.door.queries import (
     LastEventId,
     OptionalText,
@@ -43,7 +37,6 @@ from services.gateway.entrypoints.door.queries import (
 from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.streams import MEDIA_TYPE, render_event, rendered
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 from services.gateway.entrypoints.rest.reference.texts import EVENTS, EXECUTE, RESOLVE, TURN_EVENTS
 from services.gateway.entrypoints.rest.schemas import TurnCancelledReply
 from services.gateway.use_cases.turns import Turns, Unfinished, scope_to_answer
@@ -53,8 +46,8 @@ actions = public_router("", "Runtime")
 Form = Callable[[StreamedEvent], bytes]
 Executor = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.RUNTIME_EXECUTE])]
 Reader = Annotated[Principal, Security(by_api_key_or_public_key, scopes=[Scope.SESSIONS_READ])]
-_STREAM: Final = {MEDIA_TYPE: {"schema": {"type": "string"}, "examples": {"turn": {"value": EVENTS}}}}
-_FOLLOWED: Final = {MEDIA_TYPE: {"schema": EVENT_SCHEMA, "examples": {"turn": {"value": EVENTS}}}}
+_EVENT: Final = {"$ref": "#/components/schemas/TurnStreamEvent"}
+_STREAM: Final = {MEDIA_TYPE: {"schema": _EVENT, "examples": {"turn": {"value": EVENTS}}}}
 
 
 class ActionsQuery(PageQuery):
@@ -66,6 +59,7 @@ class ActionsQuery(PageQuery):
 
 @router.post(
     "/{session_id}/execute/",
+    operation_id="sessions.execute",
     summary="Execute a message",
     description=EXECUTE,
     responses={
@@ -78,7 +72,7 @@ async def execute(
     request: Request,
     session_id: str,
     caller: Executor,
-    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody, examples.MESSAGES))],
+    body: Annotated[ExecuteBody, Depends(ParsedBody(ExecuteBody))],
     write: IdempotentWrite,
     door: DoorDep,
     prefer: Prefer = None,
@@ -144,6 +138,7 @@ def _accepted(
 
 @router.get(
     "/{session_id}/messages/",
+    operation_id="sessions.messages",
     summary="List the messages of a session",
     responses={200: answer("Messages, oldest first.", MessagePage), **errors(404)},
 )
@@ -154,6 +149,7 @@ async def list_messages(session_id: str, caller: Reader, page: Page, upstream: U
 
 @router.get(
     "/{session_id}/turns/{turn_id}/",
+    operation_id="turns.get",
     summary="Get the state of a turn",
     description=(
         "With the reply once it is completed, the error once it has failed, and the actions that it needs an answer to"
@@ -168,10 +164,11 @@ async def get_turn(session_id: str, turn_id: str, caller: Reader, upstream: Upst
 
 @router.get(
     "/{session_id}/turns/{turn_id}/events/",
+    operation_id="turns.stream",
     summary="Follow a turn",
     description=TURN_EVENTS,
     responses={
-        200: {"description": "The turn's events.", "content": _FOLLOWED},
+        200: {"description": "The turn's events.", "content": _STREAM},
         204: {"description": "The event of `Last-Event-ID` was the last one."},
         **errors(400, 404),
     },
@@ -186,6 +183,7 @@ async def follow_turn(
 
 @router.post(
     "/{session_id}/turns/{turn_id}/cancel/",
+    operation_id="turns.cancel",
     summary="Cancel a turn that is queued, runs or is waiting",
     responses={200: answer("The turn is cancelled.", TurnCancelledReply), **errors(404, 409)},
 )
@@ -197,6 +195,7 @@ async def cancel_turn(session_id: str, turn_id: str, _: Executor, write: Idempot
 
 @router.post(
     "/{session_id}/turns/{turn_id}/actions/{action_id}/",
+    operation_id="actions.resolve",
     summary="Answer an action that a turn is waiting for",
     description=RESOLVE,
     responses={200: answer("The turn, with the actions that are still open.", Turn), **errors(403, 404, 409)},
@@ -206,7 +205,7 @@ async def resolve_action(
     turn_id: str,
     action_id: str,
     caller: Annotated[Principal, Security(by_api_key_or_public_key)],
-    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody, examples.ACTION_ANSWERS))],
+    body: Annotated[ResolveActionBody, Depends(ParsedBody(ResolveActionBody))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -217,6 +216,7 @@ async def resolve_action(
 
 @actions.get(
     "/actions/",
+    operation_id="actions.list",
     summary="List the open actions",
     description="What the turns of your sessions are waiting for; with a `company:…` scope of all of the company.",
     responses={200: answer("Open actions, oldest first.", ActionPage)},

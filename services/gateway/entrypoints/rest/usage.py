@@ -8,8 +8,8 @@ from pydantic import AfterValidator, BeforeValidator, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 from starlette.responses import Response
 
-from libs.contracts.api.usage import UsageGroup, UsageReport
 from libs.contracts.identity import Scope
+from libs.contracts.resources.usage import UsageGroup, UsageReport
 from libs.contracts.timestamps import format_time, parse_time
 from services.gateway.domain.accounts import Principal
 from services.gateway.entrypoints.door.application import Upstream
@@ -116,6 +116,7 @@ router = public_router("/usage", "Usage")
 
 @router.get(
     "/",
+    operation_id="usage.get",
     summary="Read usage",
     description=(
         "What ended turns took, failed and cancelled ones included: your own, with a `company:…` scope the company's."

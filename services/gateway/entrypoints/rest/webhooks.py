@@ -5,20 +5,23 @@ from typing import Annotated, Final
 from fastapi import Depends, Security
 from starlette.responses import Response
 
-from libs.contracts.api.webhooks import (
-    TEST_EVENT,
-    Delivery,
-    DeliveryPage,
-    IssuedWebhookReply,
-    Webhook,
-    WebhookPage,
-    WebhookStatus,
-)
-from libs.contracts.commands.timeline import DeleteWebhook, Redeliver, SendTestEvent, UpdateWebhook
-from libs.contracts.events.timeline import WebhookDeliveryRequested
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.messages import Command
+from libs.contracts.resources.webhooks import (
+    TEST_EVENT,
+    DeleteWebhook,
+    Delivery,
+    DeliveryPage,
+    IssuedWebhookReply,
+    Redeliver,
+    SendTestEvent,
+    UpdateWebhook,
+    Webhook,
+    WebhookDeliveryRequested,
+    WebhookPage,
+    WebhookStatus,
+)
 from services.gateway.domain.accounts import Principal
 from services.gateway.domain.idempotency import Write
 from services.gateway.entrypoints.door.answers import json_answer
@@ -31,9 +34,6 @@ from services.gateway.entrypoints.door.routes import PREFIX, public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite, PlainWrite
 from services.gateway.entrypoints.rest.resources import ResourcesDep
 from services.gateway.entrypoints.rest.webhook_schemas import (
-    CHANGES,
-    ROTATION,
-    WEBHOOKS,
     CreateWebhookBody,
     RotateWebhookBody,
     UpdateWebhookBody,
@@ -49,6 +49,7 @@ _ONCE: Final = "The secret is shown this once; it is kept encrypted."
 
 @router.post(
     "/",
+    operation_id="webhooks.create",
     summary="Make a webhook",
     description=(
         "From now on events of these types that you may see are sent to the URL, signed as"
@@ -59,7 +60,7 @@ _ONCE: Final = "The secret is shown this once; it is kept encrypted."
 )
 async def create_webhook(
     _: Writer,
-    body: Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody, WEBHOOKS))],
+    body: Annotated[CreateWebhookBody, Depends(ParsedBody(CreateWebhookBody))],
     write: IdempotentWrite,
     resources: ResourcesDep,
 ) -> Response:
@@ -75,6 +76,7 @@ async def create_webhook(
 
 @router.get(
     "/",
+    operation_id="webhooks.list",
     summary="List webhooks",
     description="Your own; with a `company:…` scope all of the company. Never with their secrets.",
     responses={200: answer("Webhooks, newest first.", WebhookPage)},
@@ -83,20 +85,26 @@ async def list_webhooks(caller: Reader, page: Page, upstream: Upstream) -> Respo
     return await upstream.get(caller, _OWNER, "/internal/webhooks", page.params())
 
 
-@router.get("/{id}/", summary="Get a webhook", responses={200: answer("The webhook.", Webhook), **errors(404)})
+@router.get(
+    "/{id}/",
+    operation_id="webhooks.get",
+    summary="Get a webhook",
+    responses={200: answer("The webhook.", Webhook), **errors(404)},
+)
 async def get_webhook(id: str, caller: Reader, upstream: Upstream) -> Response:
     return await upstream.get(caller, _OWNER, _path(id))
 
 
 @router.patch(
     "/{id}/",
+    operation_id="webhooks.update",
     summary="Change a webhook",
     responses={200: answer("The changed webhook.", Webhook), **errors(404, 409)},
 )
 async def update_webhook(
     id: str,
     caller: Writer,
-    body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody, CHANGES))],
+    body: Annotated[UpdateWebhookBody, Depends(ParsedBody(UpdateWebhookBody))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -114,6 +122,7 @@ async def update_webhook(
 
 @router.delete(
     "/{id}/",
+    operation_id="webhooks.delete",
     summary="Delete a webhook",
     description="Nothing is sent to it any more, what waits included.",
     status_code=204,
@@ -127,6 +136,7 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -
 
 @router.post(
     "/{id}/rotate/",
+    operation_id="webhooks.rotate",
     summary="Give a webhook a new secret",
     description=f"For a grace period deliveries are signed with the secret before it as well. {_ONCE}",
     responses={200: answer("The webhook with its new secret.", IssuedWebhookReply), **errors(404, 409)},
@@ -134,7 +144,7 @@ async def delete_webhook(id: str, _: Writer, write: PlainWrite, door: DoorDep) -
 async def rotate_webhook_secret(
     id: str,
     caller: Writer,
-    body: Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, ROTATION, required=False))],
+    body: Annotated[RotateWebhookBody, Depends(ParsedBody(RotateWebhookBody, required=False))],
     write: IdempotentWrite,
     resources: ResourcesDep,
     upstream: Upstream,
@@ -145,6 +155,7 @@ async def rotate_webhook_secret(
 
 @router.post(
     "/{id}/test/",
+    operation_id="webhooks.test",
     summary="Send a test event",
     description="An event `webhook.test` is sent once. What became of it is in the list of deliveries.",
     responses={200: answer("The delivery, still pending.", Delivery), **errors(404, 409)},
@@ -168,6 +179,7 @@ async def send_test_event(id: str, _: Writer, write: IdempotentWrite, door: Door
 
 @router.get(
     "/{id}/deliveries/",
+    operation_id="webhooks.deliveries",
     summary="List deliveries",
     description="Kept for a week after they were made, pending ones for longer.",
     responses={200: answer("Deliveries, newest first.", DeliveryPage), **errors(404)},
@@ -178,6 +190,7 @@ async def list_webhook_deliveries(id: str, caller: Reader, page: Page, upstream:
 
 @router.post(
     "/{id}/deliveries/{delivery_id}/redeliver/",
+    operation_id="webhooks.redeliver",
     summary="Deliver an event again",
     description="It is sent at once, with the same `webhook-id`, and repeated like a new one.",
     responses={200: answer("The delivery, pending again.", Delivery), **errors(404, 409)},

@@ -5,12 +5,11 @@ from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from libs.contracts.api.sessions import Turn
-from libs.contracts.commands.runtime import ExecuteTurn
 from libs.contracts.errors import InvalidRequest
 from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
+from libs.contracts.resources.turns import ExecuteTurn, Turn
 from libs.contracts.timeline import TimelineFilter
 from libs.eventing import CommandSender, Replies
 from services.gateway.domain.accounts import Principal

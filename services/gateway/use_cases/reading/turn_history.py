@@ -6,10 +6,10 @@ from typing import Final
 
 import structlog
 
-from libs.contracts.api.sessions import Turn, WatchedTurn
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
+from libs.contracts.resources.turns import Turn, WatchedTurn
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from libs.service_defaults.internal_routes import decode_events

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 import structlog
 
-from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.errors import NotFound, ServiceUnavailable
 from libs.contracts.messages import Received
+from libs.contracts.resources.turns import WatchedTurn
 from libs.eventing import Replies
 from services.gateway.domain.turn_stream import Cursor, StreamedEvent, TurnStream
 from services.gateway.use_cases.reading.feed_reader import KEEP_ALIVE_SECONDS

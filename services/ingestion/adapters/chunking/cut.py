@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from semantic_text_splitter import MarkdownSplitter
 
-from libs.contracts.api.knowledge import ChunkingStrategy, SplitBy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, SplitBy
 from services.ingestion.adapters.chunking.spans import PARAGRAPH_GAP, SENTENCE_GAP, Cutter, Span, Units
 from services.ingestion.domain.documents import Chunk, ChunkIds, ParsedDocument, Segment
 

@@ -5,7 +5,7 @@ from array import array
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
-from libs.contracts.api.knowledge import SplitBy
+from libs.contracts.resources.knowledge_bases import SplitBy
 from services.ingestion.domain.documents import ParsedDocument
 
 # Counts within a few percent of a language model's tokenizer for European prose at a fortieth of its cost; East Asian

@@ -10,8 +10,8 @@ import structlog
 
 from libs import confined
 from libs.confined import ConfinedPool, OutOfMemory, OutOfTime, PoolClosed, ProcessKilled, ProcessNotStarted
-from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.metrics import PARSED_BYTES
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.preparing import prepared, wanted

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from libs.confined import PartDone, answer_jobs
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.parsing.limits import Limits
 from services.ingestion.adapters.parsing.reader import read_file

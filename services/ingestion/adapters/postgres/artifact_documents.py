@@ -3,11 +3,10 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from libs.contracts.api.artifacts import ArtifactRecord
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.events.ingestion import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import Event, MessageContext
+from libs.contracts.resources.artifacts import ArtifactIndexed, ArtifactIndexing, ArtifactIndexingFailed, ArtifactRecord
 from libs.eventing import Outbox, Transaction
 from libs.fairness import Capacity
 from libs.persistence import Database

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from psycopg.types.json import Json
 
-from libs.contracts.api.pages import Page
+from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.ingestion.adapters.postgres.files import storable

@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from libs.blobs import ReceivedFile, release
-from libs.contracts.api.files import FileStatus
-from libs.contracts.api.knowledge import SearchFilters
-from libs.contracts.api.pages import Page
+from libs.contracts.pages import Page
+from libs.contracts.resources.files import FileStatus
+from libs.contracts.resources.knowledge_bases import SearchFilters
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from libs.quotas import CompanyAmounts

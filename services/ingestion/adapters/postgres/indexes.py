@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from libs.contracts.events.ingestion import KnowledgeBaseDeleted
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.knowledge_bases import KnowledgeBaseDeleted
 from libs.eventing import Outbox, Transaction
 from libs.persistence import Database
 from services.ingestion.domain.indexes import Content, KnownIndex

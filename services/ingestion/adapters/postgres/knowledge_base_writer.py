@@ -8,8 +8,8 @@ from dataclasses import replace
 
 from psycopg.types.json import Json
 
-from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.errors import Conflict, ErrorKind
+from libs.contracts.resources.knowledge_bases import KnowledgeBaseStatus
 from libs.eventing import Transaction
 from libs.persistence import Connection, fetch_value
 from services.ingestion.adapters import metrics

@@ -5,8 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any, Final, Literal
 
-from libs.contracts.api.knowledge import ChunkingStrategy, DatasourceError
-from libs.contracts.api.pages import Page
+from libs.contracts.pages import Page
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, DatasourceError
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value
 from services.ingestion.adapters.postgres.files import storable
 from services.ingestion.domain.knowledge_bases import (

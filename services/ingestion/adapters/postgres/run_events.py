@@ -2,9 +2,8 @@
 
 from typing import Final, get_args
 
-from libs.contracts.api.knowledge import Phase
 from libs.contracts.errors import ErrorInfo, ErrorKind
-from libs.contracts.events.ingestion import IngestionCompleted, IngestionFailed
+from libs.contracts.resources.knowledge_bases import IngestionCompleted, IngestionFailed, Phase
 from libs.eventing import Transaction
 from libs.persistence import Connection
 from services.ingestion.adapters.postgres.work_items import message_context_of

@@ -3,9 +3,8 @@
 from collections.abc import Callable
 from typing import Final
 
-from libs.contracts.api.knowledge import KnowledgeBaseStatus
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.ingestion import IngestionProgress
+from libs.contracts.resources.knowledge_bases import IngestionProgress, KnowledgeBaseStatus
 from libs.eventing import Outbox
 from libs.persistence import Connection, Database, fetch_value
 from services.ingestion.adapters import metrics

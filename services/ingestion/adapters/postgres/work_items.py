@@ -6,8 +6,8 @@ from typing import Any, Final
 from psycopg.rows import TupleRow
 from psycopg.types.json import Json
 
-from libs.contracts.events.ingestion import DatasourceFailed
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.knowledge_bases import DatasourceFailed
 from libs.eventing import Outbox
 from libs.persistence import Database
 from services.ingestion.adapters import metrics

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from libs.contracts.api.artifacts import ArtifactPassages, ArtifactSearchBody, ArtifactText
+from libs.contracts.resources.artifacts import ArtifactPassages, ArtifactSearchBody, ArtifactText
 from libs.service_defaults import Caller, Offset
 from services.ingestion.use_cases.read_text import ReadArtifactText
 from services.ingestion.use_cases.search import SearchArtifacts

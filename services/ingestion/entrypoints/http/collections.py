@@ -2,8 +2,9 @@
 
 from fastapi import APIRouter
 
-from libs.contracts.api.files import AvailableCollections, Collection, CollectionPage, FilePage
 from libs.contracts.identity import Identity
+from libs.contracts.resources.collections import AvailableCollections, Collection, CollectionPage
+from libs.contracts.resources.files import FilePage
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.adapters.postgres.collections import PostgresCollectionReader
 from services.ingestion.adapters.postgres.files import PostgresFileReader

@@ -8,9 +8,9 @@ from starlette.responses import Response
 
 from libs.blobs import downloads, original_key
 from libs.blobs.forms import body_of, file_parts
-from libs.contracts.api.files import File, FilePage, FileStatus, FileText, UploadedFiles
 from libs.contracts.identifiers import new_id
 from libs.contracts.identity import Identity
+from libs.contracts.resources.files import File, FilePage, FileStatus, FileText, UploadedFiles
 from libs.objects import ObjectMissing, ObjectStore
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.tracing import current_correlation_id

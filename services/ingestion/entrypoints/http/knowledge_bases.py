@@ -4,7 +4,8 @@ from typing import Final
 
 from fastapi import APIRouter
 
-from libs.contracts.api.knowledge import (
+from libs.contracts.identity import Identity
+from libs.contracts.resources.knowledge_bases import (
     DatasourcePage,
     KnowledgeBase,
     KnowledgeBasePage,
@@ -12,7 +13,6 @@ from libs.contracts.api.knowledge import (
     SearchBody,
     SearchReply,
 )
-from libs.contracts.identity import Identity
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.ingestion.adapters.postgres.knowledge_bases import PostgresKnowledgeBaseReader
 from services.ingestion.domain.knowledge_bases import KnowledgeBaseNotFound, KnowledgeBaseView

@@ -8,9 +8,9 @@ import orjson
 import structlog
 from pydantic import BaseModel
 
-from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.service_defaults import UpstreamClient
 from libs.service_defaults.internal_calls import checked
 from services.registry.domain.ports import Provider, RuntimeCatalogue

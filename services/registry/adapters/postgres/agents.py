@@ -5,9 +5,9 @@ from typing import Any, Final
 
 from psycopg.types.json import Json
 
-from libs.contracts.api.pages import Page
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.registry.adapters.postgres.versioned import Versioned

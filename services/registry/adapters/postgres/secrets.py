@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Final
 
-from libs.contracts.api.pages import Page
+from libs.contracts.pages import Page
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.registry.adapters.postgres.versioned import lock_company, require_room

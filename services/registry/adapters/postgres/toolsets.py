@@ -6,10 +6,10 @@ from typing import Any, Final
 
 from psycopg.types.json import Json
 
-from libs.contracts.api.pages import Page
-from libs.contracts.api.toolsets import ConnectedTool
 from libs.contracts.errors import Conflict, ErrorDetail
 from libs.contracts.identifiers import new_id
+from libs.contracts.pages import Page
+from libs.contracts.resources.toolsets import ConnectedTool
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records
 from services.registry.adapters.postgres.versioned import Versioned, lock_company, require_room

@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Body, Query
 
-from libs.contracts.api.agents import Agent, AgentVersion, ValidationReport
-from libs.contracts.api.pages import ListPage
 from libs.contracts.errors import NotFound
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.agents import Agent, AgentVersion, ValidationReport
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.domain.agent import AgentNotFound, require_visible
 from services.registry.domain.ports import AgentReader

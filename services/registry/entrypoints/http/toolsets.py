@@ -4,16 +4,9 @@ from typing import Annotated
 
 from fastapi import APIRouter, Query
 
-from libs.contracts.api.toolsets import (
-    CallToolBody,
-    CallToolReply,
-    ConnectedToolsets,
-    Secret,
-    SecretPage,
-    Toolset,
-    ToolsetPage,
-)
 from libs.contracts.errors import InvalidRequest
+from libs.contracts.resources.secrets import Secret, SecretPage
+from libs.contracts.resources.toolsets import CallToolBody, CallToolReply, ConnectedToolsets, Toolset, ToolsetPage
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader

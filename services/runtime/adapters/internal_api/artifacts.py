@@ -9,9 +9,16 @@ from urllib.parse import quote
 
 import orjson
 
-from libs.contracts.api.artifacts import Artifact, ArtifactPage, ArtifactPassages, ArtifactPreview, ArtifactText, Sheet
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import (
+    Artifact,
+    ArtifactPage,
+    ArtifactPassages,
+    ArtifactPreview,
+    ArtifactText,
+    Sheet,
+)
 from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import UpstreamClient, UpstreamResponse, UpstreamStream
 from libs.service_defaults.internal_calls import checked

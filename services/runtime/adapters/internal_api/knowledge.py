@@ -8,9 +8,9 @@ from urllib.parse import quote
 import orjson
 import structlog
 
-from libs.contracts.api.knowledge import SearchReply
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.knowledge_bases import SearchReply
 from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import UpstreamClient, UpstreamResponse
 from services.runtime.domain.conversation import Citation

@@ -5,9 +5,9 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Final
 
-from libs.contracts.api.toolsets import ConnectedToolsets
 from libs.contracts.errors import ServiceUnavailable
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import ConnectedToolsets
 from libs.retry import CircuitBreaker, RetryPolicy
 from libs.service_defaults import UpstreamClient, UpstreamResponse
 from libs.service_defaults.internal_calls import checked

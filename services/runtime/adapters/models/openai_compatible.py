@@ -8,7 +8,7 @@ from typing import Any, Final
 import aiohttp
 from yarl import URL
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from libs.json_text import write_json
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models.failures import (

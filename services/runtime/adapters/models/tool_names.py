@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer, ToolMessage
 from services.runtime.domain.models import ChatModel, ModelRequest, OnText
 

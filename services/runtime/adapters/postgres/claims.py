@@ -8,10 +8,9 @@ from typing import Any, Final
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
-from libs.contracts.api.sessions import TurnOptions
-from libs.contracts.commands.runtime import ClientCalls
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Draft, MessageContext
+from libs.contracts.resources.turns import ClientCalls, TurnOptions
 from libs.persistence import Connection
 from services.runtime.domain.turns import ClaimedTurn
 

@@ -4,21 +4,11 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.sessions import (
-    ActionKind,
-    ActionPage,
-    BlockedBy,
-    Message,
-    MessagePage,
-    OpenAction,
-    RequiredAction,
-    Session,
-    SessionPage,
-    Turn,
-    TurnPage,
-    TurnStatus,
-)
 from libs.contracts.identity import Identity
+from libs.contracts.resources.actions import ActionPage, OpenAction
+from libs.contracts.resources.messages import Message, MessagePage
+from libs.contracts.resources.sessions import Session, SessionPage
+from libs.contracts.resources.turns import ActionKind, BlockedBy, RequiredAction, Turn, TurnPage, TurnStatus
 from libs.contracts.timestamps import parse_time
 from libs.json_text import read_json
 from libs.persistence import NEWEST_FIRST, Connection, Database, Order, fetch_page, fetch_records, fetch_value

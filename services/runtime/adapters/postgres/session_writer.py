@@ -8,9 +8,9 @@ import orjson
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
-from libs.contracts.api import sessions as api
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources import messages as api
 from libs.eventing import Transaction
 from libs.persistence import Connection, as_json, fetch_records, fetch_value
 from libs.quotas import CompanyAmounts

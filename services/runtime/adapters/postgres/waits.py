@@ -7,9 +7,8 @@ from typing import Any, Final
 from psycopg import AsyncCursor
 from psycopg.rows import TupleRow
 
-from libs.contracts.api.sessions import Turn
-from libs.contracts.events.runtime import TurnActionRequired
 from libs.contracts.messages import Draft
+from libs.contracts.resources.turns import Turn, TurnActionRequired
 from libs.eventing import Transaction
 from libs.json_text import read_json
 from libs.persistence import Connection, as_json

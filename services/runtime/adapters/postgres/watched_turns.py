@@ -4,9 +4,9 @@ from typing import Any, Final
 
 import orjson
 
-from libs.contracts.api.sessions import WatchedTurn
 from libs.contracts.identity import Identity
 from libs.contracts.messages import Received
+from libs.contracts.resources.turns import WatchedTurn
 from libs.eventing import Outbox
 from libs.persistence import Database, fetch_records
 from services.runtime.adapters.postgres.session_reads import LEFT_OUT_TEXT

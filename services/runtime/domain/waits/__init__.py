@@ -10,10 +10,10 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Any, Final, Literal, Protocol
 
-from libs.contracts.api.sessions import ActionKind, RequiredAction, Turn
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.errors import Conflict, ErrorDetail, ValidationFailed
 from libs.contracts.identity import Scope
+from libs.contracts.resources.actions import ResolveAction
+from libs.contracts.resources.turns import ActionKind, RequiredAction, Turn
 from libs.json_text import write_json
 from services.runtime.domain.conversation import JsonObject, ToolCall, ToolResult
 from services.runtime.domain.steps import Step

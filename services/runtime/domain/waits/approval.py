@@ -1,7 +1,7 @@
 """A person decides whether a call is made."""
 
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.identity import Scope
+from libs.contracts.resources.actions import ResolveAction
 from services.runtime.domain.conversation import ToolResult
 from services.runtime.domain.tools import ToolDefinition
 from services.runtime.domain.waits import Answer, LockedWait, WaitKind, wrong_kind

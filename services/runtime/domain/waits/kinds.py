@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final
 
-from libs.contracts.api.sessions import ActionKind
+from libs.contracts.resources.turns import ActionKind
 from services.runtime.domain.tools import ToolDefinition
 from services.runtime.domain.waits import WaitKind
 from services.runtime.domain.waits.approval import ApprovalWait

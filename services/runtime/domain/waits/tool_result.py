@@ -1,7 +1,7 @@
 """The caller runs a client tool and gives its result."""
 
-from libs.contracts.commands.runtime import ResolveAction
 from libs.contracts.identity import Scope
+from libs.contracts.resources.actions import ResolveAction
 from libs.json_text import write_json
 from services.runtime.domain.conversation import ToolResult
 from services.runtime.domain.tools import ToolDefinition, cut_result

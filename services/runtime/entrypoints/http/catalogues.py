@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Query
 
-from libs.contracts.api.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
+from libs.contracts.resources.toolsets import CallToolReply, ConnectedToolset, DiscoveredTools, TryToolCall
 from libs.service_defaults import Caller, Offset
 from services.runtime.domain.models import ModelCatalogue
 from services.runtime.domain.tools import Toolbox

@@ -6,18 +6,11 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from libs.contracts.api.sessions import (
-    ActionKind,
-    ActionPage,
-    MessagePage,
-    Session,
-    SessionPage,
-    Turn,
-    TurnPage,
-    TurnStatus,
-    WatchedTurn,
-)
 from libs.contracts.errors import NotFound
+from libs.contracts.resources.actions import ActionPage
+from libs.contracts.resources.messages import MessagePage
+from libs.contracts.resources.sessions import Session, SessionPage
+from libs.contracts.resources.turns import ActionKind, Turn, TurnPage, TurnStatus, WatchedTurn
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from libs.service_defaults.internal_routes import encode_events
 from services.runtime.domain.ports import SessionReads

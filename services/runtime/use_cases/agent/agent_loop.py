@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from services.runtime.domain.agents import AgentReply, AgentSpec, AgentTask, ToolSource, TurnJournal, TurnWaits
 from services.runtime.domain.conversation import AssistantMessage, Message, ModelAnswer
 from services.runtime.domain.knowledge import KnowledgeRetriever, Retrieved

@@ -7,9 +7,9 @@ from time import monotonic
 
 import structlog
 
-from libs.contracts.api.artifacts import Artifact
-from libs.contracts.commands.runtime import CONTEXT_LENGTH_EXCEEDED
 from libs.contracts.errors import Conflict, ErrorDetail, NotFound, ServiceError, ServiceUnavailable, ValidationFailed
+from libs.contracts.resources.artifacts import Artifact
+from libs.contracts.resources.turns import CONTEXT_LENGTH_EXCEEDED
 from services.runtime.domain.agents import AgentTask
 from services.runtime.domain.artifacts import SessionArtifacts, part_of
 from services.runtime.domain.conversation import (

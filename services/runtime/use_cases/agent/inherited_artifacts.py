@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, TypeVar
 
-from libs.contracts.api.artifacts import Artifact, ArtifactText, Sheet
 from libs.contracts.errors import NotFound
 from libs.contracts.identity import Identity
+from libs.contracts.resources.artifacts import Artifact, ArtifactText, Sheet
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import Citation
 from services.runtime.domain.ports import SessionLineage

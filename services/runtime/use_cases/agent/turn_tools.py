@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Final
 
-from libs.contracts.api.toolsets import ToolsetType
+from libs.contracts.resources.toolsets import ToolsetType
 from services.runtime.domain.agents import AgentSpec, AgentTask, ToolPolicy
 from services.runtime.domain.tools import (
     ClientTool,

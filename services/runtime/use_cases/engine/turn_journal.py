@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from libs.contracts.events.runtime import OutputTextDelta, OutputTextDone
+from libs.contracts.resources.turns import OutputTextDelta, OutputTextDone
 from services.runtime.domain.agents import TurnLost
 from services.runtime.domain.ports import DeltaSink
 from services.runtime.domain.steps import Step

@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.errors import Conflict, NotFound
-from libs.contracts.events.runtime import SessionCreated, SessionUpdated
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources import sessions
+from libs.contracts.resources.sessions import SessionCreated, SessionUpdated
 from libs.eventing import Transaction
 from services.runtime.domain.beginnings import history_of, new_session, valid_new_id
 from services.runtime.domain.sessions import (
@@ -25,7 +25,7 @@ from services.runtime.use_cases.sessions import OpenWriter
 class ChangeSession:
     open_writer: OpenWriter
 
-    async def fork(self, transaction: Transaction, command: commands.ForkSession, context: CommandContext) -> None:
+    async def fork(self, transaction: Transaction, command: sessions.ForkSession, context: CommandContext) -> None:
         """Creates a session with the agent and a copy of the history of another one, which the caller can read."""
         writer = self.open_writer(transaction)
         source = readable(await writer.find(valid_id("session", command.source_session_id)), context.identity)
@@ -53,7 +53,7 @@ class ChangeSession:
         )
         transaction.emit(created, subject=fork.id, owner_id=fork.owner_id)
 
-    async def update(self, transaction: Transaction, command: commands.UpdateSession, context: CommandContext) -> None:
+    async def update(self, transaction: Transaction, command: sessions.UpdateSession, context: CommandContext) -> None:
         """Raises NotFound, and Conflict for an agent when the session has one, or a turn."""
         writer = self.open_writer(transaction)
         session = await _lock(writer, command.session_id, context.identity)
@@ -66,7 +66,7 @@ class ChangeSession:
         transaction.emit(SessionUpdated(session_id=session.id), subject=session.id, owner_id=session.owner_id)
 
     async def add_messages(
-        self, transaction: Transaction, command: commands.AddMessages, context: CommandContext
+        self, transaction: Transaction, command: sessions.AddMessages, context: CommandContext
     ) -> None:
         """Adds messages to the history that later turns are given.
 
@@ -88,7 +88,7 @@ async def _lock(writer: SessionWriter, session_id: str, caller: Identity) -> Loc
     return session
 
 
-async def _last_turn(writer: SessionWriter, session_id: str, command: commands.ForkSession) -> int | None:
+async def _last_turn(writer: SessionWriter, session_id: str, command: sessions.ForkSession) -> int | None:
     """The position of the last turn that is copied, at most; None for all."""
     if command.before_turn_id is not None:
         point = await _point(writer, session_id, command.before_turn_id)

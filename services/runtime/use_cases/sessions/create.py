@@ -2,8 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.messages import CommandContext
+from libs.contracts.resources import sessions
 from services.runtime.domain.beginnings import NewSession, new_session
 from services.runtime.domain.sessions import SessionCreation, SessionCreations
 from services.runtime.use_cases.engine.group_commit import GroupCommit
@@ -20,7 +20,7 @@ class CreateSession:
         self._prime_cache = prime_cache
         self._commits = GroupCommit[SessionCreation, None](self._commit, lambda creation: creation.session.company_id)
 
-    async def __call__(self, command: commands.CreateSession, context: CommandContext) -> None:
+    async def __call__(self, command: sessions.CreateSession, context: CommandContext) -> None:
         """Raises ValidationFailed, Conflict, QuotaExceeded, and AlreadyProcessed for a redelivery."""
         session = new_session(command, command.session_id, context.identity)
         await self._commits.submit(SessionCreation(session, context))

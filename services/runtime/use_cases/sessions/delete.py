@@ -3,11 +3,11 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from libs.contracts.commands import runtime as commands
 from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import NotFound
-from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import CommandContext, MessageContext
+from libs.contracts.resources import sessions
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
 from services.runtime.domain.sessions import SessionWriter, valid_id, writable
 from services.runtime.use_cases.sessions import Begin, OpenWriter
@@ -21,7 +21,7 @@ class DeleteSession:
     open_writer: OpenWriter
     on_running: Callable[[], None]
 
-    async def delete(self, transaction: Transaction, command: commands.DeleteSession, context: CommandContext) -> None:
+    async def delete(self, transaction: Transaction, command: sessions.DeleteSession, context: CommandContext) -> None:
         writer = self.open_writer(transaction)
         session = writable(await writer.lock(valid_id("session", command.session_id)), context.identity)
         if not session.active:

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from libs.contracts.error_catalogue import CancelReason
-from libs.contracts.events.runtime import SessionDeleted
 from libs.contracts.messages import MessageContext
+from libs.contracts.resources.sessions import SessionDeleted
 from libs.eventing import Transaction
 from services.runtime.domain.retention import SessionPlace
 from services.runtime.domain.sessions import LockedSession, SessionWriter

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.usage import UsageGroup
+from libs.contracts.resources.usage import UsageGroup
 from libs.persistence import Database, fetch_records
 from services.timeline.domain.usage import UsagePage, UsageSpan, UsageSum
 

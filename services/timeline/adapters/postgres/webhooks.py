@@ -5,11 +5,11 @@ from dataclasses import asdict, replace
 from datetime import datetime
 from typing import Any, Final
 
-from libs.contracts.api.pages import Page
-from libs.contracts.api.webhooks import WebhookStatus
 from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.errors import Conflict
 from libs.contracts.identity import Identity
+from libs.contracts.pages import Page
+from libs.contracts.resources.webhooks import WebhookStatus
 from libs.eventing import Transaction
 from libs.persistence import Database, Order, fetch_page, fetch_records, fetch_value
 from services.timeline.domain.deliveries import Delivery, DeliveryStatus

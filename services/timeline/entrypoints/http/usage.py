@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query
 from starlette.responses import Response
 
-from libs.contracts.api.usage import UsageGroup, UsageReport
+from libs.contracts.resources.usage import UsageGroup, UsageReport
 from libs.service_defaults import Caller, Offset
 from services.timeline.domain.usage import UsageSpan, UsageStore
 

@@ -2,7 +2,7 @@
 
 from fastapi import APIRouter
 
-from libs.contracts.api.webhooks import Delivery, DeliveryPage, Webhook, WebhookPage
+from libs.contracts.resources.webhooks import Delivery, DeliveryPage, Webhook, WebhookPage
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.timeline.use_cases.webhooks import Webhooks
 

@@ -7,9 +7,9 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.gateway import ApiKeyRevoked
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandContext, CommandRejected, Envelope
+from libs.contracts.resources.keys import ApiKeyRevoked
 from libs.contracts.timestamps import format_time, now_text
 from libs.eventing import CommandRouter, IdentitySigner, RevokedKeys
 from libs.eventing.bus import PoisonMessage

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.ingestion import DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.contracts.errors import StoreUnavailable
+from libs.contracts.resources.knowledge_bases import DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.fairness import Capacity
 from services.ingestion.domain.engines import EngineUnavailable, IndexMissing
 from services.ingestion.domain.files import TextKey, UnparsedText

@@ -2,7 +2,8 @@
 
 import pytest
 
-from libs.contracts.commands.ingestion import DeleteFile, DeleteKnowledgeBase, UpdateKnowledgeBase
+from libs.contracts.resources.files import DeleteFile
+from libs.contracts.resources.knowledge_bases import DeleteKnowledgeBase, UpdateKnowledgeBase
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker

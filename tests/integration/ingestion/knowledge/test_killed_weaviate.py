@@ -11,7 +11,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from libs.contracts.commands.ingestion import UpdateKnowledgeBase
+from libs.contracts.resources.knowledge_bases import UpdateKnowledgeBase
 from services.ingestion.adapters.engines.weaviate.connection import Address
 from services.ingestion.adapters.engines.weaviate.engine import WeaviateEngine
 from services.ingestion.adapters.postgres.indexes import PostgresIndexCatalog, PostgresIndexDeletion

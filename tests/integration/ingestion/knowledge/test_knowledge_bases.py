@@ -4,14 +4,14 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.ingestion import (
+from libs.contracts.identifiers import new_id
+from libs.contracts.messages import Command, CommandRejected
+from libs.contracts.resources.knowledge_bases import (
     CreateKnowledgeBase,
     DeleteKnowledgeBase,
     IngestKnowledgeBase,
     UpdateKnowledgeBase,
 )
-from libs.contracts.identifiers import new_id
-from libs.contracts.messages import Command, CommandRejected
 from tests.integration.ingestion.conftest import Ingestion
 from tests.support.ingestion_workers import KnowledgeBases, documents
 from tests.support.inline_ingestion import InlineWorker

@@ -2,8 +2,8 @@
 
 import pytest
 
-from libs.contracts.commands.ingestion import DeleteFile
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.files import DeleteFile
 from services.ingestion.adapters.postgres.work_queue import BACKLOG
 from services.ingestion.domain.runs import ClaimedRun, RunKey
 from tests.integration.ingestion.conftest import Ingestion

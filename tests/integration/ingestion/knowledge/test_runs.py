@@ -5,12 +5,9 @@ from collections import Counter
 
 import pytest
 
-from libs.contracts.commands.ingestion import (
-    DeleteKnowledgeBase,
-    UpdateKnowledgeBase,
-)
 from libs.contracts.identifiers import new_id
 from libs.contracts.messages import CommandRejected
+from libs.contracts.resources.knowledge_bases import DeleteKnowledgeBase, UpdateKnowledgeBase
 from libs.persistence import ReclaimWork
 from services.ingestion.adapters.postgres import work_queue
 from services.ingestion.adapters.postgres.holders import PostgresHolders

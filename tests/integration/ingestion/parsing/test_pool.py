@@ -10,8 +10,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from libs.contracts.api.knowledge import ChunkingStrategy
 from libs.contracts.errors import ServiceUnavailable
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.analysis import Analysis
 from services.ingestion.adapters.parsing.limits import Limits

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.ingestion import CreateKnowledgeBase
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.knowledge_bases import CreateKnowledgeBase
 from libs.persistence import Database
 from services.ingestion.adapters.embeddings.static import StaticEmbedder
 from services.ingestion.adapters.engines.pgvector.engine import PgvectorEngine

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from libs.contracts.api.knowledge import SearchFilters
+from libs.contracts.resources.knowledge_bases import SearchFilters
 from libs.persistence import Database, migrate
 from services.ingestion.adapters.postgres.files import PostgresSearchableFiles
 from services.ingestion.bootstrap import MIGRATIONS

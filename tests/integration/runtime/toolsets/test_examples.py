@@ -13,7 +13,8 @@ import pytest
 import yaml
 
 from deploy.local.ports import choose_free
-from libs.contracts.api.toolsets import ConnectedTool, CreateToolsetBody, secret_place
+from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.toolsets import ConnectedTool, CreateToolsetBody
 from libs.outbound import GuardedResolver
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.toolsets import ConnectedTool, secret_place
+from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.toolsets import ConnectedTool
 from libs.outbound import GuardedResolver
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.mcp.connections import McpConnections

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from libs.contracts.api.toolsets import secret_place
+from libs.contracts.resources.secrets import secret_place
 from libs.outbound import GuardedResolver, is_public
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget

@@ -11,7 +11,7 @@ import httpx
 from aiohttp import web
 from pydantic import SecretStr
 
-from libs.contracts.api.toolsets import secret_place
+from libs.contracts.resources.secrets import secret_place
 from libs.secrets import SecretCipher
 from services.runtime.bootstrap import build
 from services.runtime.settings import RuntimeSettings

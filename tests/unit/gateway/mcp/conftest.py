@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.runtime import CreateSession
-from libs.contracts.events.runtime import SessionCreated
 from libs.contracts.messages import Event
+from libs.contracts.resources.sessions import CreateSession, SessionCreated
 from libs.service_defaults._http_server import HttpServer
 from services.gateway.entrypoints.door.routes import PREFIX
 from tests.support.gateway import Gateway, Sent

@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.commands.runtime import CancelTurn, CreateSession, ExecuteTurn
 from libs.contracts.errors import ErrorKind
-from libs.contracts.events.runtime import CancelTurnAccepted
 from libs.contracts.identifiers import new_id
+from libs.contracts.resources.sessions import CreateSession
+from libs.contracts.resources.turns import CancelTurn, CancelTurnAccepted, ExecuteTurn
 from tests.support.gateway import Sent, rejected
 from tests.support.mcp_client import ERAS, mcp_client, text_of
 from tests.unit.gateway.mcp.conftest import Served

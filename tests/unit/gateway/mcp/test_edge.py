@@ -8,7 +8,7 @@ import httpx
 import orjson
 import pytest
 
-from libs.contracts.commands.runtime import ExecuteTurn
+from libs.contracts.resources.turns import ExecuteTurn
 from services.gateway.entrypoints.mcp.reading import ask_name
 from tests.support.mcp_client import mcp_client, text_of
 from tests.support.waiting import WITHIN

@@ -3,7 +3,7 @@ from itertools import pairwise
 
 import pytest
 
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import LONGEST_CHUNK, cut
 from services.ingestion.adapters.chunking.spans import Units
 from services.ingestion.domain.documents import Chunk, ParsedDocument, Segment

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from libs.contracts.api.knowledge import ChunkingStrategy, DatasourceError
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy, DatasourceError
 from services.ingestion.domain.knowledge_bases import (
     IndexSettings,
     KnowledgeBaseView,

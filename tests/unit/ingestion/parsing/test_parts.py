@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.chunking.cut import cut
 from services.ingestion.adapters.parsing import extraction
 from services.ingestion.adapters.parsing.limits import Limits

@@ -1,6 +1,6 @@
 import pytest
 
-from libs.contracts.api.knowledge import ChunkingStrategy
+from libs.contracts.resources.knowledge_bases import ChunkingStrategy
 from services.ingestion.adapters.parsing.preparing import prepare, prepared, wanted
 from services.ingestion.domain.documents import Chunk
 from services.ingestion.domain.knowledge_bases import IndexSettings

@@ -4,8 +4,8 @@ from typing import Any, NoReturn
 
 import pytest
 
-from libs.contracts.api.knowledge import SearchBody
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
+from libs.contracts.resources.knowledge_bases import SearchBody
 from services.ingestion.domain.embedding import EmbeddingUnavailable
 from services.ingestion.domain.engines import FileSelection, IndexedChunk
 from services.ingestion.use_cases import search

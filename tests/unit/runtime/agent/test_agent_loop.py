@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from libs.json_text import read_json, write_json
 from libs.persistence import as_json
 from services.runtime.adapters.tools.knowledge_search import KnowledgeSearch

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from libs.contracts.api.artifacts import Artifact, Sheet
 from libs.contracts.errors import NotFound, ServiceUnavailable, ValidationFailed
+from libs.contracts.resources.artifacts import Artifact, Sheet
 from services.runtime.domain.agents import AgentSpec, AgentTask
 from services.runtime.domain.artifacts import part_of
 from services.runtime.domain.conversation import (

@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
 from libs.contracts.identity import Identity
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools
 from services.runtime.domain.agents import AgentSpec
 from services.runtime.domain.conversation import JsonObject, ToolResult
 from services.runtime.domain.steps import ModelOutput, Step

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from libs.contracts.api.artifacts import Sheet
+from libs.contracts.resources.artifacts import Sheet
 from services.runtime.adapters.models.extractive.model import ExtractiveModel
 from services.runtime.adapters.models.extractive.tables import tables_in, wanted_query
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate

@@ -4,7 +4,7 @@ from typing import Any
 import orjson
 import pytest
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from services.runtime.adapters.models.openai_compatible import encode_request
 from services.runtime.adapters.tools.calculator import Calculator
 from services.runtime.domain.conversation import AssistantMessage, ToolCall

@@ -13,7 +13,7 @@ from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.usage import RequestUsage
 from structlog.testing import capture_logs
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from libs.retry import RetryPolicy
 from services.runtime.adapters.models import pydantic_ai_translation
 from services.runtime.adapters.models.known_providers import OTHERS, OtherProvider

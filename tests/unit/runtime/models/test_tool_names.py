@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from libs.contracts.api.sessions import NamedTool
+from libs.contracts.resources.turns import NamedTool
 from services.runtime.adapters.models.tool_names import ProviderToolNames, accepted_names
 from services.runtime.domain.conversation import AssistantMessage, ToolCall, ToolMessage, ToolResult
 from services.runtime.domain.models import ModelRequest

@@ -10,7 +10,7 @@ import jsonschema_rs
 import pytest
 from python_calamine import CalamineWorkbook
 
-from libs.contracts.api.artifacts import Sheet
+from libs.contracts.resources.artifacts import Sheet
 from services.runtime.adapters.tools.artifacts.artifact_create import ArtifactCreate
 from services.runtime.adapters.tools.artifacts.artifact_reading import ArtifactRead, ArtifactSearch
 from services.runtime.domain.tools import Tool, ToolContext, ToolFailed, ToolOutput

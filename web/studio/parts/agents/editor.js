@@ -1,4 +1,4 @@
-/** An agent's configuration as YAML, validated as one types, and its versions. */
+/** An agent's configuration as YAML, validated while typing, and its versions. */
 import { allows, get, send, write } from "../../../api/client.js";
 import { html, useEffect, useMemo, useRef, useState } from "../../../html.js";
 import { momentText } from "../../../model/format.js";
@@ -19,7 +19,7 @@ tools:
   - current_time
 knowledge_bases: []
 `;
-// A change leaves out what it does not name: what was taken out of the text goes back to these.
+// A PATCH keeps fields that it omits, so fields removed from the text are reset to these.
 const EMPTY = { system_prompt: '""', llm_config: "{}", tools: "[]", knowledge_bases: "[]", tool_policies: "{}", client_tools: "[]", output_schema: "null" };
 
 export function Editor({ agent, onSaved }) {
@@ -66,7 +66,7 @@ export function Editor({ agent, onSaved }) {
     setText(next);
     setSaving({ busy: false, problems: [], said: "" });
   };
-  const verdict = { unknown: "", valid: "Valid.", invalid: "Not valid.", failed: "Could not be checked." }[validation.state];
+  const verdict = { unknown: "", valid: "Valid.", invalid: "Invalid.", failed: "Couldn't validate." }[validation.state];
   return html`
     <div class="editor">
       <label for="configuration">Configuration (YAML)</label>
@@ -76,7 +76,7 @@ export function Editor({ agent, onSaved }) {
         <button class="button" onClick=${validation.check}><${Icon} name="check" />Validate</button>
         <button class="button primary" disabled=${saving.busy || !allows("agents:write")} onClick=${() => save()}>Save</button>
         ${text !== stored && html`<button class="button" onClick=${() => change(stored)}>Discard changes</button>`}
-        ${agent && html`<a class="button" href=${hrefOf("chat/", { agent: agent.id })}><${Icon} name="chat" />Talk to it</a>`}
+        ${agent && html`<a class="button" href=${hrefOf("chat/", { agent: agent.id })}><${Icon} name="chat" />Open chat</a>`}
         <span role="status">${saving.said || verdict}</span>
       </div>
       ${newer && html`<${Newer} agent=${newer} onSave=${() => save(true)} onShow=${show} />`}
@@ -89,7 +89,7 @@ export function Editor({ agent, onSaved }) {
     </div>`;
 }
 
-/** Somebody else has saved it since it was opened here. */
+/** Shown when someone else saved the agent after it was opened here. */
 function Newer({ agent, onSave, onShow }) {
   return html`
     <div class="problem" role="alert">
@@ -107,7 +107,7 @@ function takenOut(before, text) {
   return gone.map((name) => `\n${name}: ${EMPTY[name]}`).join("");
 }
 
-/** What is wrong with a configuration, where, and how to mend it. */
+/** Problems of a configuration: what, where, and how to fix it. */
 export function ProblemList({ problems, label, onLine }) {
   if (!problems.length) return null;
   return html`
@@ -160,7 +160,7 @@ function placed({ loc, message, hint }, text) {
   return { line, field: loc.join("."), message, hint };
 }
 
-/** Goes to a line of a text field and selects it. */
+/** Moves to a line of a text field and selects it. */
 export function showLine(field, line) {
   const lines = field.value.split("\n");
   const from = lines.slice(0, line - 1).join("\n").length + (line > 1 ? 1 : 0);
@@ -168,7 +168,7 @@ export function showLine(field, line) {
   field.setSelectionRange(from, from + (lines[line - 1]?.length ?? 0));
 }
 
-/** Versions of an agent, which never change, and what differs between one of them and what is written now. */
+/** Versions of an agent, which are immutable, and a diff between one and the text in the editor. */
 function Versions({ agent, text }) {
   const { value: page, problem } = useLoaded((signal) => get(`/agent/${agent.id}/versions/`, { limit: 200 }, { signal }), `${agent.id} ${agent.version_number}`);
   const [open, setOpen] = useState(null);
@@ -195,8 +195,8 @@ function Difference({ before, after, name }) {
   const lines = lineDiff(before.trimEnd(), after.trimEnd());
   const same = lines.every(([kind]) => kind === " ");
   return html`
-    <h3>From ${name} to what is written now</h3>
-    ${same ? html`<p class="muted">They are the same.</p>` : html`
+    <h3>Changes since ${name}</h3>
+    ${same ? html`<p class="muted">No changes.</p>` : html`
       <pre class="json diff" tabindex="0" role="region" aria-label="Difference">${lines.map(([kind, line], at) => html`
         <span key=${at} class=${kind === "+" ? "added" : kind === "-" ? "taken" : ""}>${`${kind} ${line}`}</span>`)}</pre>`}`;
 }

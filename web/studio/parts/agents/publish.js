@@ -1,4 +1,4 @@
-/** Who may talk to an agent: colleagues, pages with its own key, pages with a connection. */
+/** Access to an agent: colleagues, web pages with its own key, web pages with a connection. */
 import { allows, get, write } from "../../../api/client.js";
 import { html, useId, useState } from "../../../html.js";
 import { hrefOf } from "../../router.js";
@@ -24,10 +24,10 @@ export function Publish({ agent, onSaved }) {
     <section class="card publish" aria-labelledby="publish">
       <h2 id="publish">Publish</h2>
       <form class="form" onSubmit=${submit}>
-        <${Check} label="Everybody in the company may use it" checked=${isShared} onChange=${setShared} />
-        <${Check} label="Web pages may talk to it with its own key" checked=${isPublic} onChange=${setPublic} />
+        <${Check} label="Everyone in the company can use it" checked=${isShared} onChange=${setShared} />
+        <${Check} label="Web pages can use it with its own key" checked=${isPublic} onChange=${setPublic} />
         ${isPublic && html`
-          <${Field} label="Allowed origins" name="allowed_origins" hint="One a line, such as https://example.com: the pages that may use its key." problem=${problem}>
+          <${Field} label="Allowed origins" name="allowed_origins" hint="One per line, such as https://example.com. Only these pages can use its key." problem=${problem}>
             ${(given) => html`<textarea class="code" rows="2" spellcheck="false" placeholder="https://example.com" value=${origins} onInput=${(event) => setOrigins(event.target.value)} ...${given}></textarea>`}
           <//>`}
         <${Problem} of=${problem} shown=${isPublic ? SHOWN : []} />
@@ -50,7 +50,7 @@ function OwnSnippet({ agentKey }) {
     </div>`;
 }
 
-/** Connections have scopes, a quota and an end of their own, and end without the agent. */
+/** Connections have their own scopes, quota and expiry; deleting one leaves the agent in place. */
 function Connections({ agent }) {
   const { value: page, problem, refresh } = useLoaded((signal) => get("/connections/", { limit: 200 }, { signal }), "", { changes: "connection" });
   const [making, setMaking] = useState(false);
@@ -62,7 +62,7 @@ function Connections({ agent }) {
       <a href=${hrefOf("connections/")}>All connections</a>
     </div>
     <${Problem} of=${problem} />
-    ${page && own.length === 0 && html`<p class="muted">None yet. A connection is a key for pages that has a quota and an end of its own.</p>`}
+    ${page && own.length === 0 && html`<p class="muted">None yet. A connection is a key for web pages with its own quota and expiry.</p>`}
     ${own.map(({ id, name, connection_key: key, allowed_origins: allowed }) => html`
       <div key=${id}><p><b>${name}</b> <span class="muted">${allowed.join(", ")}</span></p><${Snippet} connectionKey=${key} /></div>`)}
     ${making && html`<${NewConnection} agents=${[agent]} agentId=${agent.id} onClose=${() => setMaking(false)} onMade=${() => (setMaking(false), refresh())} />`}`;
@@ -73,7 +73,7 @@ function Check({ label, checked, onChange }) {
   return html`<p class="check"><input id=${id} type="checkbox" checked=${checked} onChange=${(event) => onChange(event.target.checked)} /> <label for=${id}>${label}</label></p>`;
 }
 
-/** The lines that put a chat into a page. */
+/** The HTML that embeds a chat in a page. */
 function snippetOf(connectionKey, origin = location.origin) {
   return `<script src="${origin}/widget.js" data-connection-key="${connectionKey}"></script>`;
 }

@@ -1,4 +1,4 @@
-/** The tools that there are, to be given to an agent or taken from it, with their schemas and a way to try them. */
+/** The available tools, to add to or remove from an agent, with their schemas and a way to try them. */
 import { read } from "../../../api/client.js";
 import { html, useEffect, useId, useState } from "../../../html.js";
 import { countText, numberText } from "../../../model/format.js";
@@ -30,13 +30,13 @@ function Groups({ names, onNames }) {
   const change = (name, given) => onNames(given ? [...names, name] : names.filter((each) => each !== name));
   return html`
     <${Problem} of=${problem} />
-    ${tools.length > 0 && html`<p class="muted">What is chosen is written into the configuration; an agent that calls tools is a <code>react_agent</code>.</p>`}
+    ${tools.length > 0 && html`<p class="muted">Your choice is written to the configuration. Agents that call tools are of type <code>react_agent</code>.</p>`}
     ${[...groups].map(([toolset, tools]) => html`<${toolset ? Toolset : BuiltIn} key=${toolset} toolset=${toolset} tools=${tools} names=${names} onChange=${change} />`)}
-    ${isReading && html`<p class="muted" role="status">Reading tools…</p>`}
-    ${!isReading && total > tools.length && html`<p class="muted">The first ${numberText(tools.length)} of ${numberText(total)} are shown; others can be written into the configuration.</p>`}`;
+    ${isReading && html`<p class="muted" role="status">Loading tools…</p>`}
+    ${!isReading && total > tools.length && html`<p class="muted">Showing the first ${numberText(tools.length)} of ${numberText(total)}. You can add the others in the configuration.</p>`}`;
 }
 
-/** Page by page, each with its own time: a company may have hundreds. */
+/** Reads page by page: a company may have hundreds of tools. */
 function useTools() {
   const [shown, setShown] = useState({ tools: [], total: 0, isReading: true, problem: null });
   useEffect(() => {
@@ -65,7 +65,7 @@ function BuiltIn({ tools, names, onChange }) {
     </fieldset>`;
 }
 
-/** Is open from the beginning where something of it is chosen. */
+/** Starts open if any of its tools are chosen. */
 function Toolset({ toolset, tools, names, onChange }) {
   const all = `${toolset}.*`;
   const chosen = tools.filter(({ name }) => names.includes(name)).length;
@@ -87,8 +87,8 @@ function Tool({ tool, toolset, names, onChange }) {
   return html`
     <div class="tool-choice">
       <${Choice} name=${tool.name} label=${tool.name} names=${names} covered=${covered} onChange=${onChange} />
-      <p class="muted">${tool.description}${tool.approval === "always" ? " It asks for approval." : ""}</p>
-      <details class="answer"><summary>Schema of its arguments</summary><${JsonView} value=${tool.parameters} label=${`Schema of ${tool.name}`} /></details>
+      <p class="muted">${tool.description}${tool.approval === "always" ? " Requires approval." : ""}</p>
+      <details class="answer"><summary>Argument schema</summary><${JsonView} value=${tool.parameters} label=${`Schema of ${tool.name}`} /></details>
       ${toolset && html`<button type="button" class="button small" aria-expanded=${trying} onClick=${() => setTrying(!trying)}>Try ${own}</button>`}
       ${trying && html`<${TryOut} toolset=${toolset} tool=${{ ...tool, name: own }} />`}
     </div>`;

@@ -1,17 +1,17 @@
-/** Numbers over time as lines, areas or bars. */
+/** Time series as lines, areas or bars. */
 import { html, useEffect, useRef, useState } from "../../../html.js";
 import { numberText } from "../../../model/format.js";
 
 const HEIGHT = 170;
 
-// What draws is larger than all the rest: it is on its way while the page and its numbers are.
+// The chart library is large: load it while the page and its numbers are already shown.
 const drawing = import("uplot");
-// Charts that are shown say so; the module may be here before any of them.
+// Charts on screen wait for the module, which may arrive before any of them.
 drawing.catch(() => null);
 
 /**
- * `series` are `{label, values, colour, kind?}`, `kind` being `line` or `bars`; `times` are in seconds. `text` renders a value, and
- * `summary` says in words what is drawn, for those who do not see it. `dates`: the times are days (UTC).
+ * `series` are `{label, values, colour, kind?}`, `kind` being `line` or `bars`; `times` are in seconds. `text` formats a
+ * value, and `summary` describes the chart for screen readers. `dates`: the times are days (UTC).
  */
 export function Chart({ title, times, series, summary, text = numberText, dates = false, aside }) {
   const box = useRef();
@@ -42,7 +42,7 @@ export function Chart({ title, times, series, summary, text = numberText, dates 
         ${series.length > 1 && html`<span class="chart-legend">${series.map(({ label, colour }) => html`<span key=${label} class=${colour}>${label}</span>`)}</span>`}
       </figcaption>
       <div class="chart-plot" ref=${box} role="img" aria-label=${`${title}: ${summary}`}></div>
-      ${problem && html`<p class="problem" role="alert">What draws charts could not be loaded. Load the page again.</p>`}
+      ${problem && html`<p class="problem" role="alert">Couldn't load the charts. Reload the page.</p>`}
     </figure>`;
 }
 
@@ -83,7 +83,7 @@ function optionsOf(uPlot, series, colour, text, dates) {
   };
 }
 
-/** As wide as the longest of the labels, at 11 px. */
+/** As wide as the longest label, at 11 px. */
 function widthOf(labels) {
   return Math.max(40, 18 + 6.5 * Math.max(0, ...(labels ?? []).map((label) => label.length)));
 }
@@ -95,7 +95,7 @@ function momentOf(seconds, dates) {
   return (dates ? DAY : TIME).format(new Date(seconds * 1000));
 }
 
-/** A colour as it is computed now: a canvas knows no `light-dark()`. */
+/** The computed value of a colour: a canvas doesn't support `light-dark()`. */
 function computed(name) {
   const probe = document.createElement("span");
   probe.style.color = `var(--${name})`;
@@ -105,7 +105,7 @@ function computed(name) {
   return color;
 }
 
-/** A function from the name of a colour to its value; another one whenever the look has changed. */
+/** A function from a colour's name to its value; a new function whenever the theme changes. */
 function useLook() {
   const [look, setLook] = useState(() => ({ colour: computed }));
   useEffect(() => {

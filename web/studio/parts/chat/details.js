@@ -1,4 +1,4 @@
-/** What a turn shows late: its tool calls, sources and files. */
+/** Details of a turn: its tool calls, sources and files. */
 import { allows, download, get } from "../../../api/client.js";
 import { placeOf } from "../../../chat/log.js";
 import { html, useState } from "../../../html.js";
@@ -8,9 +8,9 @@ import { Dialog } from "../forms.js";
 import { useImage, useStill } from "../hooks.js";
 import { Icon, JsonView, TableView, TextView } from "../views.js";
 
-const SAID = { running: "runs…", waiting: "waits for an answer", completed: "done", failed: "failed", unknown: "outcome unknown" };
+const SAID = { running: "running…", waiting: "waiting for input", completed: "done", failed: "failed", unknown: "outcome unknown" };
 
-/** A tool call: what was asked, what came back, and what it waits for. */
+/** A tool call: its arguments, its result, and the answer that it waits for. */
 export function ToolCard({ call, onResolve }) {
   const [isOpen, setOpen] = useState(false);
   if (call.action) return html`<${Waiting} call=${call} onResolve=${onResolve} />`;
@@ -23,12 +23,12 @@ export function ToolCard({ call, onResolve }) {
     </details>`;
 }
 
-/** The arguments are shown at once: what is approved is what runs. */
+/** Shows the arguments immediately, so that people see what they approve. */
 function Waiting({ call, onResolve }) {
   const { kind } = call.action;
   return html`
     <section class="tool-card waiting" aria-label=${`${call.name} waits`}>
-      <p class="tool-head"><${Icon} name="tool" /><b>${call.name}</b><span>${kind === "approval" ? "waits for approval" : "waits for its result"}, ${untilText(call.action)}</span></p>
+      <p class="tool-head"><${Icon} name="tool" /><b>${call.name}</b><span>${kind === "approval" ? "waiting for approval" : "waiting for its result"}, ${untilText(call.action)}</span></p>
       <${JsonView} value=${call.arguments ?? {}} label="Arguments" />
       ${kind === "approval"
         ? html`<${Approval} onResolve=${(answer) => onResolve(call.action, answer)} />`
@@ -56,8 +56,8 @@ function useAnswer(onResolve) {
 export function Approval({ onResolve }) {
   const [{ busy, problem }, answer] = useAnswer(onResolve);
   const [buttons, isStill, check] = useStill();
-  if (!allows("runtime:approve")) return html`<p class="muted">Somebody whose key has <code>runtime:approve</code> has to decide.</p>`;
-  // A click that was meant for what stood here a moment ago decides nothing; keys have no place (`detail` is 0).
+  if (!allows("runtime:approve")) return html`<p class="muted">Deciding requires a key with the scope <code>runtime:approve</code>.</p>`;
+  // Ignore a click meant for what was here a moment ago; key presses (`detail` is 0) always count.
   const decide = ({ detail }, decision) => (detail === 0 || check()) && answer({ decision });
   return html`
     <div class="tool-actions" ref=${buttons}>
@@ -73,8 +73,8 @@ function ClientResult({ onResolve }) {
   return html`
     <textarea class="code" rows="3" aria-label="Result of the call" placeholder="Text or JSON" value=${text} onInput=${(event) => setText(event.target.value)}></textarea>
     <div class="tool-actions">
-      <button class="button primary" disabled=${busy || !text} onClick=${() => answer({ output: parsed(text) })}>Give the result</button>
-      <button class="button danger" disabled=${busy || !text} onClick=${() => answer({ error: text })}>Say that it failed</button>
+      <button class="button primary" disabled=${busy || !text} onClick=${() => answer({ output: parsed(text) })}>Submit result</button>
+      <button class="button danger" disabled=${busy || !text} onClick=${() => answer({ error: text })}>Report failure</button>
     </div>
     ${problem && html`<p class="problem" role="alert">${problem}</p>`}`;
 }
@@ -87,10 +87,10 @@ function parsed(text) {
   }
 }
 
-/** As much of one as finds it in its file, and as an address may hold. */
+/** The start of a passage: enough to find it in its file, short enough for an address. */
 const PASSAGE = 400;
 
-/** The passages that an answer rests on. */
+/** The passages that an answer cites. */
 export function Citations({ citations }) {
   const [open, setOpen] = useState(null);
   return html`
@@ -111,7 +111,7 @@ const TEXTS = /\.(txt|md|html)$/i;
 const IMAGES = /^image\/(png|jpeg|webp|gif|bmp)$/;
 const IN_PLACE = { preview: 1 };
 
-/** `children` stand behind its buttons. */
+/** `children` come after its buttons. */
 export function ArtifactCard({ sessionId, artifact, children }) {
   const path = `/sessions/${sessionId}/artifacts/${artifact.artifact_id}`;
   const [sheets, setSheets] = useState(null);

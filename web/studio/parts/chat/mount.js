@@ -1,4 +1,4 @@
-/** What the studio shows of a turn beside its texts. */
+/** The studio's additions to a turn. */
 import { html } from "../../../html.js";
 import { countText, momentText, plainText } from "../../../model/format.js";
 import { hrefOf } from "../../router.js";
@@ -11,9 +11,9 @@ const ArtifactCard = late(() => import("./details.js").then((module) => module.A
 
 const STATES = {
   sending: "Sending…",
-  queued: "In the queue…",
+  queued: "Queued…",
   running: "Working…",
-  waiting: "Waits for an answer",
+  waiting: "Waiting for input",
   cancelled: "This turn was stopped.",
 };
 
@@ -28,7 +28,7 @@ function Asking({ turn, isBusy, onTryAgain, onSendAgain, onDiscard }) {
     <p class="question-facts">
       ${turn.at && html`<time datetime=${turn.at}>${momentText(turn.at)}</time>`}
       ${turn.status === "refused"
-        ? html`<button class="link" onClick=${() => onSendAgain(turn)}>Send it again</button><button class="link" onClick=${() => onDiscard(turn)}>Discard</button>`
+        ? html`<button class="link" onClick=${() => onSendAgain(turn)}>Send again</button><button class="link" onClick=${() => onDiscard(turn)}>Discard</button>`
         : turn.id && turn.hasEnded && hasMessage && onTryAgain && html`<button class="link" disabled=${isBusy} onClick=${() => onTryAgain(turn)}>Try again from here</button>`}
     </p>`;
 }
@@ -39,7 +39,7 @@ function Outcome({ turn, isNear, sessionId }) {
     ${isNear && turn.artifacts.map((artifact) => html`<${ArtifactCard} key=${artifact.artifact_id} sessionId=${turn.sessionId ?? sessionId} artifact=${artifact} />`)}`;
 }
 
-/** Nothing while a tool runs, since its card says so: a line below cards would move with each of them. */
+/** Empty while a tool runs, since its card says so and a line below would move with each card. */
 function stateOf({ status, usage, calls }) {
   if (status === "completed") return usage && countText(usage.input_tokens + usage.output_tokens, "token");
   return status === "running" && calls.some((call) => call.status === "running") ? null : STATES[status];

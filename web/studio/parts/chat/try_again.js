@@ -1,4 +1,4 @@
-/** Asks with which version of its agent a message is tried again, where that has changed since the conversation began. */
+/** Asks which version of the agent to retry a message with, if it has changed since the conversation began. */
 import { get, write } from "../../../api/client.js";
 import { html } from "../../../html.js";
 import { Dialog } from "../forms.js";
@@ -7,7 +7,7 @@ import { Problem } from "../views.js";
 
 const PAGE = 200;
 
-/** `onFork` tries it with the agent as it was, `onMade(id)` in a session with the newest version. */
+/** `onFork` retries with the original version, `onMade(id)` in a session with the newest. */
 export function TryAgain({ turn, sessionId, agent, onFork, onMade, onClose }) {
   const newest = useAction(async () => {
     const messages = await historyBefore(turn, sessionId);
@@ -18,16 +18,16 @@ export function TryAgain({ turn, sessionId, agent, onFork, onMade, onClose }) {
   return html`
     <${Dialog} title="The agent has changed" onClose=${onClose}>
       <p>${agent.name} has changed since this conversation began. Its newest version is ${agent.version_number}.</p>
-      ${hasFiles && html`<p class="muted">A message with files can be tried again with the agent of this conversation only.</p>`}
+      ${hasFiles && html`<p class="muted">A message with files can only be retried with this conversation's version.</p>`}
       <${Problem} of=${newest.problem} />
       <div class="dialog-actions">
-        <button class="button" disabled=${newest.busy} onClick=${onFork}>Agent of this conversation</button>
+        <button class="button" disabled=${newest.busy} onClick=${onFork}>This conversation's version</button>
         <button class="button primary" autofocus disabled=${newest.busy || hasFiles} onClick=${newest.run}>Newest version</button>
       </div>
     <//>`;
 }
 
-/** What was said before, of turns that have a reply, in the form in which a session begins with it. */
+/** The messages before this turn, from turns with a reply, as the initial messages of a new session. */
 async function historyBefore(turn, sessionId) {
   const said = [];
   for (let offset = 0, total = 1; offset < total; offset += PAGE) {

@@ -1,4 +1,4 @@
-/** A session's conversation: what was said, what runs, and what is sent. */
+/** A session's conversation: its messages, running turns, and sending. */
 import { allows, read, send, session, write } from "../../../api/client.js";
 import { follow, followEvents } from "../../../api/follow.js";
 import { sleep } from "../../../api/requests.js";
@@ -11,23 +11,23 @@ const PAINT_MS = 50;
 const TOGETHER_MS = 50;
 const LAST_MESSAGES = 60;
 const PAGE = 200;
-const UNSENT = "It is not known whether this message has arrived.";
+const UNSENT = "This message may or may not have been delivered.";
 const ORIGINS = 20;
 const PAGES_OF_ORIGIN = 10;
 const API = { get: read, send, write, follow };
 
-// The message that a session is to be told as soon as it is shown, `{sessionId, message}`; it belongs to no address.
+// The message for the session that is opened next, `{sessionId, message}`; it is not part of an address.
 let due = null;
 
-/** Has a message sent by the conversation of a session that is shown next. */
+/** Passes a message to the conversation of the session that is opened next. */
 export function handOver(sessionId, message) {
   keepUnsent(sessionId, message);
   due = { sessionId, message };
 }
 
 /**
- * `{turns, state, problem, earlier, say, stop, resolve, …}` of a session. Where it is null the first
- * message begins one: `beginning.sessionOf()` makes it, `beginning.onBegun(id)` shows it.
+ * `{turns, state, problem, earlier, say, stop, resolve, …}` of a session. If it is null, the first message creates one:
+ * `beginning.sessionOf()` creates it, `beginning.onBegun(id)` opens it.
  */
 export function useConversation(sessionId, beginning = {}) {
   const [, repaint] = useState(0);
@@ -59,7 +59,7 @@ class Running extends Talk {
     this.state = sessionId ? "loading" : "ready";
     this.problem = "";
     this.earlier = 0;
-    // Up to which message they were read, and the position back to which the timeline was.
+    // Up to which message the conversation was read, and back to which position the timeline.
     this.messagesRead = null;
     this.eventsBefore = undefined;
     this.met = new Set();
@@ -69,18 +69,18 @@ class Running extends Talk {
     if (this.due) due = null;
   }
 
-  /** Until it is accepted, a message outlasts a reload and the end of the key. */
+  /** Until it is accepted, a message survives a reload and the end of the key. */
   deliver(turn) {
     keepUnsent(this.sessionId, turn);
     return this.sessionId ? super.deliver(turn) : this.begin(turn);
   }
 
-  /** Makes the session, whose page sends the message. */
+  /** Creates the session, whose page then sends the message. */
   async begin(turn) {
     this.changed();
     try {
       const id = await this.beginning.sessionOf();
-      // Somebody who has signed out leaves nothing behind.
+      // Signing out leaves nothing behind.
       if (session.value.state !== "in") return;
       handOver(id, turn);
       forgetUnsent(null, turn);
@@ -98,7 +98,7 @@ class Running extends Talk {
     this.changed();
   }
 
-  /** Shows what was not accepted before, and sends what was written for this session elsewhere. */
+  /** Shows messages not accepted earlier, and sends the one passed to this session. */
   takeUp() {
     const { due: next } = this;
     this.due = null;
@@ -112,7 +112,7 @@ class Running extends Talk {
 
   start() {
     if (this.abort.signal.aborted) {
-      // Its page was left and is shown again.
+      // The page was left and opened again.
       this.messagesRead = null;
       this.abort = new AbortController();
       this.followed.clear();
@@ -137,10 +137,10 @@ class Running extends Talk {
     }
   }
 
-  /** Reads what was said since it was last read, with what happened; of very much of it the end. Returns up to where. */
+  /** Reads messages and events since the last reading; only the end of a very long stretch. Returns how far it got. */
   async load() {
     const { signal } = this.abort;
-    // One's own message may be among the new ones: which one it is, is known when it was accepted.
+    // The person's own message may be among the new ones; it is recognized once accepted.
     while (this.turns.some(({ status }) => status === "sending") && !signal.aborted) await sleep(TOGETHER_MS, signal);
     const total = await this.countMessages();
     let from = this.messagesRead;
@@ -179,7 +179,7 @@ class Running extends Talk {
     this.changed();
   }
 
-  /** Tool calls and ends of these turns, read from the newest, or from a position, back to the first of them. */
+  /** Reads tool calls and ends of these turns, from the newest event or a position back to the first of them. */
   async loadEvents(turns, { before: from, sessionId = this.sessionId, pages = Infinity } = {}) {
     const { signal } = this.abort;
     const shown = new Map(turns.map((turn) => [turn.id, turn]));
@@ -191,34 +191,34 @@ class Running extends Talk {
     return { next, before };
   }
 
-  /** Calls, sources and files of turns that a fork has from the sessions before it: their events are there. */
+  /** Reads calls, sources and files that a fork inherits: their events belong to earlier sessions. */
   async loadInherited(turns) {
     try {
       let unknown = turns;
       for (let sessionId = this.sessionId, before, left = ORIGINS; left > 0; left -= 1) {
-        unknown = unknown.filter(({ hasEnded, isTold }) => hasEnded && !isTold);
+        unknown = unknown.filter(({ hasEnded, hasEvents }) => hasEnded && !hasEvents);
         if (!unknown.length) return;
         sessionId = (await read(`/sessions/${sessionId}/`, {}, { signal: this.abort.signal })).forked_from;
         if (!sessionId) return;
         for (const turn of unknown) turn.sessionId = sessionId;
-        // It may have gone on for long since.
+        // The original session may have continued long after the fork.
         before ??= await this.positionAfter(unknown.at(-1));
         await this.loadEvents(unknown, { sessionId, before, pages: PAGES_OF_ORIGIN });
         this.changed();
       }
     } catch (problem) {
-      // What was said is there. The session before may be deleted, or somebody else's.
+      // The messages are shown anyway. The original session may be deleted or belong to someone else.
       if (!this.abort.signal.aborted) console.info("The history of a fork is shown without its calls.", problem.message);
     }
   }
 
-  /** The position in the timeline after a turn's last event; undefined where none is left. */
+  /** The position after a turn's last event; undefined if there are none. */
   async positionAfter({ id }) {
     const { events } = await read("/events/", { turn_id: id, order: "desc", limit: 1 }, { signal: this.abort.signal });
     return events.length ? events[0].position + 1 : undefined;
   }
 
-  /** Turns that others begin in this session appear by themselves. Resolves to true when it is to be read anew. */
+  /** Shows turns that others start in this session. Resolves to true when everything has to be read again. */
   followSession(after) {
     return followEvents({ session_id: this.sessionId, type: "turn.*" }, {
       after,
@@ -226,13 +226,13 @@ class Running extends Talk {
       onEvent: ({ data: { turn_id: id } }) => {
         if (this.conversation.has(id)) return;
         this.met.add(id);
-        // Whatever cannot be read now is read with the next event.
+        // A failed read is repeated with the next event.
         if (!this.isMeeting) this.meet().catch(() => null);
       },
     });
   }
 
-  /** Shows turns that were not known, with their questions: all that came together at once. */
+  /** Shows unknown turns with their questions, in a single reading for all that arrive together. */
   async meet() {
     this.isMeeting = true;
     try {

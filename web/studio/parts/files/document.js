@@ -1,4 +1,4 @@
-/** A file's text as it was read for knowledge bases, with a passage marked in it. */
+/** A file's extracted text, with a passage highlighted. */
 import { get, readText } from "../../../api/client.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "../../../html.js";
 import { countText } from "../../../model/format.js";
@@ -7,7 +7,7 @@ import { useImage, useLoaded } from "../hooks.js";
 import { Problem, TableView, TextView } from "../views.js";
 
 const PORTION = 200_000;
-// Around a passage, and what each button adds.
+// Characters shown around a passage, and added by each button.
 const AROUND = 3_000;
 const MORE = 20_000;
 
@@ -19,7 +19,7 @@ export function DocumentText({ fileId, passage = "" }) {
     mark.current?.scrollIntoView({ block: "center" });
   }, [found]);
   if (problem) return html`<${Problem} of=${problem} />${passage && html`<blockquote class="passage">${passage}</blockquote>`}`;
-  if (text === null) return html`<p class="empty">Reading the text…</p>`;
+  if (text === null) return html`<p class="empty">Loading the text…</p>`;
   const [from, to] = found ?? [0, 0];
   const start = Math.max(0, from - window[0]);
   const end = Math.min(text.length, to + window[1]);
@@ -28,16 +28,16 @@ export function DocumentText({ fileId, passage = "" }) {
     setWindow([window[0], window[1] + MORE]);
   };
   return html`
-    ${passage && !found && html`<p class="muted">The place of the passage in the text was not found. It reads:</p><blockquote class="passage">${passage}</blockquote>`}
+    ${passage && !found && html`<p class="muted">Couldn't find this passage in the text:</p><blockquote class="passage">${passage}</blockquote>`}
     <div class="document-text" tabindex="0" role="region" aria-label="Text of the document">
-      ${start > 0 && html`<button class="button small" onClick=${() => setWindow([window[0] + MORE, window[1]])}>Show what stands before</button>`}
+      ${start > 0 && html`<button class="button small" onClick=${() => setWindow([window[0] + MORE, window[1]])}>Show previous text</button>`}
       <pre>${text.slice(start, from)}${found && html`<mark ref=${mark}>${text.slice(from, to)}</mark>`}${text.slice(to, end)}</pre>
-      ${(end < text.length || !isWhole) && html`<button class="button small" onClick=${later}>Show what follows</button>`}
+      ${(end < text.length || !isWhole) && html`<button class="button small" onClick=${later}>Show following text</button>`}
     </div>
     <p class="muted">${countText(total, "character")}</p>`;
 }
 
-/** Reads on until the passage is found, at most to the end. */
+/** Reads until the passage is found, or to the end. */
 function useText(fileId, passage) {
   const [shown, setShown] = useState({ text: null, found: null, total: 0, isWhole: false, problem: null });
   const read = useRef({ text: "", offset: 0 });
@@ -66,7 +66,7 @@ function useText(fileId, passage) {
 const TABLE_BYTES = 300_000;
 const TEXTS = ["text/plain", "text/markdown", "text/html", "application/json"];
 
-/** What a file holds: a picture, a table, or text. */
+/** A file's content: an image, a table, or text. */
 export function FileContent({ file, passage = "" }) {
   const path = `/files/${file.id}/download/`;
   if (file.content_type.startsWith("image/")) return html`<${Picture} path=${path} name=${file.name} />`;
@@ -84,12 +84,12 @@ function Picture({ path, name }) {
 function Table({ path, name }) {
   const { value, problem } = useLoaded((signal) => readText(path, TABLE_BYTES, { signal }), path);
   if (problem) return html`<${Problem} of=${problem} />`;
-  if (!value) return html`<p class="empty">Reading the table…</p>`;
+  if (!value) return html`<p class="empty">Loading the table…</p>`;
   const { headers, rows } = readCsv(value.text);
   return html`<${TableView} sheet=${{ name, headers, rows }} />`;
 }
 
-/** The first rows of a CSV text, as people see them: `{headers, rows}`. Quotes hold separators, breaks and doubled quotes. */
+/** The first rows of a CSV text: `{headers, rows}`. Quotes may contain separators, line breaks and doubled quotes. */
 export function readCsv(text, most = 100) {
   const rows = [];
   let row = [];

@@ -1,4 +1,4 @@
-/** One file: what it holds, its tags, whether it is retrieved. */
+/** One file: its content, tags, and whether searches find it. */
 import { allows, download, get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
 import { momentText, sizeText } from "../../../model/format.js";
@@ -9,7 +9,7 @@ import { Icon, PageHead, Problem, StatusChip } from "../views.js";
 import { FileContent } from "./document.js";
 import { useCollections } from "./file_table.js";
 
-/** `passage` is marked in the file's text. */
+/** `passage` is highlighted in the file's text. */
 export function FilePage({ id, passage }) {
   const path = `/files/${id}/`;
   const { value: file, problem, refresh } = useLoaded((signal) => get(path, {}, { signal }), id);
@@ -34,7 +34,7 @@ export function FilePage({ id, passage }) {
       ${open === "tags" && html`<${TagsDialog} files=${[file]} onClose=${() => setOpen(null)} onSaved=${async () => (setOpen(null), await refresh())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${file.name}?`} action="Delete" onClose=${() => setOpen(null)} onConfirm=${async () => (await write("DELETE", path), go("files/"))}>
-          <p>It leaves its collections and what agents find. This cannot be undone.</p>
+          <p>It's removed from its collections and from search. This cannot be undone.</p>
         <//>`}
     </div>`;
 }
@@ -46,12 +46,12 @@ function Facts({ file }) {
       <dt>Type</dt><dd>${file.content_type}, ${sizeText(file.size)}</dd>
       <dt>Tags</dt><dd>${file.tags.length ? html`<span class="tags">${file.tags.map((tag) => html`<span key=${tag} class="chip">${tag}</span>`)}</span>` : "none"}</dd>
       <dt>Collections</dt><dd>${file.collection_ids.length ? file.collection_ids.map((id, at) => html`${at > 0 && ", "}<a key=${id} href=${hrefOf(`knowledge/collections/${id}/`)}>${names.get(id) ?? "collection"}</a>`) : "none"}</dd>
-      <dt>Stored</dt><dd>${momentText(file.created_at)}</dd>
+      <dt>Uploaded</dt><dd>${momentText(file.created_at)}</dd>
       <dt>SHA-256</dt><dd><code>${file.sha256}</code></dd>
     </dl>`;
 }
 
-/** Gives files their tags. */
+/** Edits the tags of files. */
 export function TagsDialog({ files, onSaved, onClose }) {
   const same = files.every(({ tags }) => tags.join() === files[0].tags.join());
   const [text, setText] = useState(same ? files[0].tags.join(", ") : "");
@@ -63,6 +63,6 @@ export function TagsDialog({ files, onSaved, onClose }) {
   return html`
     <${FormDialog} title=${files.length === 1 ? `Tags of ${files[0].name}` : `Tags of ${files.length} files`} shown=${["parameters"]} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
-        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. They replace the different ones that these files have."} problem=${problem} value=${text} onValue=${setText} />`}
+        <${TextField} label="Tags" name="parameters" hint=${same ? "Separated by commas." : "Separated by commas. They replace the tags of all these files, which differ."} problem=${problem} value=${text} onValue=${setText} />`}
     <//>`;
 }

@@ -1,4 +1,4 @@
-/** Files with their tags and status; what is done to one is done to all that are chosen. */
+/** Files with their tags and status; actions apply to every selected file. */
 import { allows, get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
 import { agoText, sizeText } from "../../../model/format.js";
@@ -8,7 +8,7 @@ import { useAction, useLoaded } from "../hooks.js";
 import { DataTable, Paging, Problem, StatusChip } from "../views.js";
 import { TagsDialog } from "./file_page.js";
 
-/** `files` is what `useFiles` made. `onRemove(ids)`, when given, takes files out of a collection. */
+/** `files` comes from `useFiles`. `onRemove(ids)`, if given, removes files from a collection. */
 export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
   const { page, problem, chosen, choose, setChosen, refresh } = files;
   const [open, setOpen] = useState(null);
@@ -17,9 +17,9 @@ export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
     await refresh();
     onChanged();
     const refused = answer.results.find(({ error }) => error);
-    if (refused) throw new Error(`${answer.failed} of them could not be changed: ${refused.error.message}`);
+    if (refused) throw new Error(`Couldn't change ${answer.failed} of them: ${refused.error.message}`);
   });
-  if (!page) return problem ? html`<${Problem} of=${problem} />` : html`<p class="empty">Reading the files…</p>`;
+  if (!page) return problem ? html`<${Problem} of=${problem} />` : html`<p class="empty">Loading files…</p>`;
   const shown = page.files;
   const picked = shown.filter(({ id }) => chosen.has(id));
   const close = () => setOpen(null);
@@ -39,7 +39,7 @@ export function FileTable({ files, empty, onChanged = () => {}, onRemove }) {
     ${open?.kind === "tags" && html`<${TagsDialog} files=${open.files} onClose=${close} onSaved=${async () => (close(), await refresh(), onChanged())} />`}
     ${open?.kind === "delete" && html`
       <${Confirm} title=${`Delete ${open.files.length === 1 ? open.files[0].name : `${open.files.length} files`}?`} action="Delete" onClose=${close} onConfirm=${removeChosen}>
-        <p>They leave their collections and what agents find. This cannot be undone.</p>
+        <p>They're removed from their collections and from search. This cannot be undone.</p>
       <//>`}`;
 }
 
@@ -47,12 +47,12 @@ function Bulk({ picked, shown, change, onAll, onTags, onDelete, onRemove }) {
   if (!allows("files:write") || shown.length === 0) return null;
   const none = picked.length === 0;
   return html`
-    <p class="form-actions bulk" role="group" aria-label="With those that are chosen">
-      <label class="check"><input type="checkbox" checked=${picked.length === shown.length} indeterminate=${!none && picked.length < shown.length} onChange=${(event) => onAll(event.target.checked)} />All of this page</label>
+    <p class="form-actions bulk" role="group" aria-label="Actions on the selection">
+      <label class="check"><input type="checkbox" checked=${picked.length === shown.length} indeterminate=${!none && picked.length < shown.length} onChange=${(event) => onAll(event.target.checked)} />All on this page</label>
       <button class="button small" disabled=${none} onClick=${onTags}>Tags…</button>
       <button class="button small" disabled=${none || change.busy} onClick=${() => change.run("change_status", { status: "active" })}>Activate</button>
       <button class="button small" disabled=${none || change.busy} onClick=${() => change.run("change_status", { status: "inactive" })}>Deactivate</button>
-      ${onRemove && html`<button class="button small" disabled=${none} onClick=${onRemove}>Take out</button>`}
+      ${onRemove && html`<button class="button small" disabled=${none} onClick=${onRemove}>Remove</button>`}
       <button class="button small danger" disabled=${none} onClick=${onDelete}>Delete…</button>
       <span class="muted">${none ? "" : `${picked.length} chosen`}</span>
     </p>`;
@@ -70,11 +70,11 @@ function columnsOf(chosen, choose) {
     { label: "Size", className: "nowrap", cell: ({ size }) => sizeText(size) },
     { label: "Tags", cell: ({ tags }) => html`<span class="tags">${tags.map((tag) => html`<span key=${tag} class="chip">${tag}</span>`)}</span>` },
     { label: "Status", cell: ({ status }) => html`<${StatusChip} status=${status} />` },
-    { label: "Stored", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
+    { label: "Uploaded", className: "nowrap", cell: ({ created_at: at }) => agoText(at) },
   ];
 }
 
-/** `query` filters as `GET /files/` does. */
+/** `query` has the filters of `GET /files/`. */
 export function useFiles(query, limit) {
   const [offset, setOffset] = useState(0);
   const key = JSON.stringify(query);
@@ -89,7 +89,7 @@ export function useFiles(query, limit) {
 
 const LIMIT = 200;
 
-/** All collections of the company; null while they are read. */
+/** All collections of the company; null while loading. */
 export function useCollections() {
   const { value } = useLoaded((signal) => (allows("files:read") ? get("/collections/", { limit: LIMIT }, { signal }) : { collections: [] }), "", { changes: "collection" });
   return value?.collections ?? null;

@@ -1,4 +1,4 @@
-/** Artifacts of one session: uploaded ones, and those that its agent made and that can be kept as files. */
+/** Artifacts of a session: uploads, and files its agent made, which can be kept as company files. */
 import { allows, download, get, write } from "../../../api/client.js";
 import { html, useEffect, useState } from "../../../html.js";
 import { agoText } from "../../../model/format.js";
@@ -23,11 +23,11 @@ export function SessionArtifacts({ sessionId }) {
   }, [page]);
   return html`
     <div class="page">
-      <${PageHead} title="Artifacts of a session" back=${{ path: `chat/${sessionId}/`, label: "The conversation" }}>
+      <${PageHead} title="Session files" back=${{ path: `chat/${sessionId}/`, label: "Conversation" }}>
         ${page?.artifacts.length > 0 && html`<button class="button" disabled=${all.busy} onClick=${() => all.run()}><${Icon} name="download" />Download all</button>`}
         <//>
       <${Problem} of=${all.problem ?? problem} />
-      ${page?.artifacts.length === 0 && html`<p class="empty">This session has no artifact. Files that are attached in the chat, and files that the agent makes, appear here.</p>`}
+      ${page?.artifacts.length === 0 && html`<p class="empty">No files yet. Files attached in the chat or created by the agent appear here.</p>`}
       <ul class="card-list">
         ${page?.artifacts.map((artifact) => html`<${Artifact} key=${artifact.artifact_id} sessionId=${sessionId} artifact=${artifact} onChanged=${refresh} />`)}
       </ul>
@@ -45,11 +45,11 @@ function Artifact({ sessionId, artifact, onChanged }) {
   return html`
     <li>
       <${ArtifactCard} sessionId=${sessionId} artifact=${artifact}>
-        ${may && !fileId && html`<button class="button small" disabled=${change.busy} onClick=${() => change.run("copy-to-platform")}>Copy to the platform</button>`}
-        ${may && fileId && html`<button class="button small" disabled=${change.busy} onClick=${() => change.run("remove-from-platform")}>Remove from the platform</button>`}
-        <span class="muted">${origin === "generated" ? "made by the agent" : "uploaded"} ${agoText(at)}</span>
+        ${may && !fileId && html`<button class="button small" disabled=${change.busy} onClick=${() => change.run("copy-to-platform")}>Copy to company files</button>`}
+        ${may && fileId && html`<button class="button small" disabled=${change.busy} onClick=${() => change.run("remove-from-platform")}>Remove from company files</button>`}
+        <span class="muted">${origin === "generated" ? "created by the agent" : "uploaded"} ${agoText(at)}</span>
         <${StatusChip} status=${status} />
-        ${fileId && html`<a href=${hrefOf(`files/${fileId}/`)}>a file of the company</a>`}
+        ${fileId && html`<a href=${hrefOf(`files/${fileId}/`)}>company file</a>`}
       <//>
       ${error && html`<p class="field-problem">${error.message}</p>`}
       <${Problem} of=${change.problem} />

@@ -1,4 +1,4 @@
-/** Where files are chosen or dropped, and those on their way with how far each is. */
+/** Selects or accepts dropped files, and shows the progress of uploads. */
 import { addUploads, dropUploads, isUnderWay, uploadAgain, uploads } from "../../../api/uploads.js";
 import { html, useEffect, useId, useRef, useState } from "../../../html.js";
 import { countText, sizeText } from "../../../model/format.js";
@@ -8,7 +8,7 @@ import { Icon } from "../views.js";
 
 const ACCEPTED = ".png,.jpg,.jpeg,.webp,.gif,.bmp,.pdf,.docx,.doc,.txt,.md,.html,.csv,.xlsx,.xls,.json";
 
-/** `onStored` resolves when the page shows what was stored; only then it leaves this list. */
+/** `onStored` resolves once the page shows a stored file; until then it stays in this list. */
 export function UploadZone({ collectionId = null, onStored, children }) {
   const all = useStore(uploads).filter((each) => each.collectionId === collectionId);
   const id = useId();
@@ -28,9 +28,9 @@ export function UploadZone({ collectionId = null, onStored, children }) {
         <span class="muted">or drop them here. PDF, Word, text, Markdown, HTML, tables, JSON and images.</span>
         ${children}
       </p>
-      <p role="status" class="muted">${under.length ? `${under.length} on their way` : said}</p>
+      <p role="status" class="muted">${under.length ? `Uploading ${under.length}` : said}</p>
       ${shown.length > 0 && html`
-        <ul class="uploads" aria-label="On their way">${shown.map((each) => html`<${Upload} key=${each.id} upload=${each} />`)}</ul>`}
+        <ul class="uploads" aria-label="Uploads">${shown.map((each) => html`<${Upload} key=${each.id} upload=${each} />`)}</ul>`}
     </section>`;
 }
 
@@ -43,11 +43,11 @@ function Upload({ upload: { id, name, size, state, sent, problem } }) {
           <span class="field-problem" role="alert">${problem}</span>
           <button class="button small" onClick=${() => uploadAgain(id)}>Try again</button>
           <button class="button small" aria-label=${`Remove ${name}`} onClick=${() => dropUploads([id])}><${Icon} name="close" /></button>`
-        : html`<progress max="1" value=${sent} aria-label=${`Upload of ${name}`}></progress><small class="muted">${state === "waiting" ? "waits" : `${Math.floor(sent * 100)} %`}</small>`}
+        : html`<progress max="1" value=${sent} aria-label=${`Upload of ${name}`}></progress><small class="muted">${state === "waiting" ? "waiting" : `${Math.floor(sent * 100)} %`}</small>`}
     </li>`;
 }
 
-/** Lets the page read what was stored, then takes it out of the list; says how much it was. */
+/** Lets the page load stored files, then removes them from the list and announces how many there were. */
 function useStored(all, onStored) {
   const [said, setSaid] = useState("");
   const busy = useRef(false);

@@ -1,4 +1,4 @@
-/** What a knowledge base is made of and how: the form of a new one, and of one that is changed. */
+/** The form of a knowledge base: its files and settings. */
 import { get, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
 import { numberText } from "../../../model/format.js";
@@ -9,15 +9,15 @@ import { SelectField, TextField } from "../forms.js";
 import { useAction, useLoaded, useUnchanged } from "../hooks.js";
 import { PageHead, Problem } from "../views.js";
 
-const TOLD = ["name", "description", "chunking_strategy", "embedding_config", "processing_engine"];
+const SHOWN = ["name", "description", "chunking_strategy", "embedding_config", "processing_engine"];
 
-/** The knowledge base `id` with its settings, or a new one of `fileIds`. */
+/** The knowledge base `id` with its settings, or a new one from `fileIds`. */
 export function BaseForm({ id, fileIds = [] }) {
   const { value: given, problem } = useLoaded((signal) => (id ? get(`/knowledge-bases/${id}/`, {}, { signal }) : {}), id ?? "");
   const back = id ? { path: `knowledge/${id}/`, label: given?.name ?? "Knowledge base" } : { path: "knowledge/", label: "All knowledge" };
   return html`
     <div class="page">
-      <${PageHead} title=${id ? "Change a knowledge base" : "New knowledge base"} back=${back} />
+      <${PageHead} title=${id ? "Edit knowledge base" : "New knowledge base"} back=${back} />
       <${Problem} of=${problem} />
       ${given && html`<${Form} given=${id ? given : null} fileIds=${id ? given.file_ids : fileIds} />`}
     </div>`;
@@ -43,7 +43,7 @@ function Form({ given, fileIds }) {
       <${TextField} label="Description" name="description" maxlength="10000" problem=${problem} value=${form.description} onValue=${set("description")} />
       <${ContentPicker} collections=${collections} onCollections=${setCollections} files=${files} onFiles=${setFiles} />
       <${SettingFields} form=${form} set=${set} problem=${problem} isOpen=${given !== null} />
-      <${Problem} of=${problem} shown=${TOLD} />
+      <${Problem} of=${problem} shown=${SHOWN} />
       <p class="form-actions">
         <button class="button primary" disabled=${busy}>${given ? "Save and ingest" : "Create"}</button>
         ${given && html`<button type="button" class="button" disabled=${busy} onClick=${() => run()}>Save</button>`}
@@ -52,7 +52,7 @@ function Form({ given, fileIds }) {
     </form>`;
 }
 
-/** What the form changes of a knowledge base, and no ingestion. */
+/** The changes that a save makes before any ingestion. */
 function editedOf(knowledgeBase) {
   return JSON.stringify([formOf(knowledgeBase), knowledgeBase.collection_ids, knowledgeBase.file_ids]);
 }
@@ -60,7 +60,7 @@ function editedOf(knowledgeBase) {
 function SettingFields({ form, set, problem, isOpen }) {
   const chunking = (name) => problemAt(problem, "chunking_strategy", name);
   const embedding = (name) => problemAt(problem, "embedding_config", name);
-  const isWrong = problem?.details?.some(({ loc }) => TOLD.slice(2).includes(loc[0]));
+  const isWrong = problem?.details?.some(({ loc }) => SHOWN.slice(2).includes(loc[0]));
   return html`
     <details open=${isOpen || isWrong}>
       <summary>Settings: engine, chunks, embedding</summary>
@@ -73,27 +73,27 @@ function SettingFields({ form, set, problem, isOpen }) {
         <${TextField} label="Overlap" name="chunk_overlap" inputmode="numeric" placeholder="an eighth" problem=${chunking("chunk_overlap")} value=${form.overlap} onValue=${set("overlap")} />
       </div>
       ${form.strategy === "recursive" && html`
-        <${TextField} label="Separators" name="recursive_separators" spellcheck="false" hint="Tried one after the other, each in quotes." problem=${chunking("recursive_separators")} value=${form.separators} onValue=${set("separators")} />`}
+        <${TextField} label="Separators" name="recursive_separators" spellcheck="false" hint="Tried in order, each in quotes." problem=${chunking("recursive_separators")} value=${form.separators} onValue=${set("separators")} />`}
       <h3>Embedding</h3>
       <div class="form-row">
-        <${TextField} label="Provider" name="provider" hint="wordllama in the service itself, or openai." problem=${embedding("provider")} value=${form.provider} onValue=${set("provider")} />
-        <${TextField} label="Model" name="model" hint="The provider's usual one when empty." problem=${embedding("model")} value=${form.model} onValue=${set("model")} />
-        <${TextField} label="Dimensions" name="dimensions" inputmode="numeric" hint="The model's when empty." problem=${embedding("dimensions")} value=${form.dimensions} onValue=${set("dimensions")} />
+        <${TextField} label="Provider" name="provider" hint="wordllama (built in) or openai." problem=${embedding("provider")} value=${form.provider} onValue=${set("provider")} />
+        <${TextField} label="Model" name="model" hint="Defaults to the provider's usual model." problem=${embedding("model")} value=${form.model} onValue=${set("model")} />
+        <${TextField} label="Dimensions" name="dimensions" inputmode="numeric" hint="Defaults to the model's." problem=${embedding("dimensions")} value=${form.dimensions} onValue=${set("dimensions")} />
       </div>
       <${Problem} of=${problemOfGroups(problem)} />
-      <p class="hint">Other settings are built into a fresh index; the old one is searched until that is complete.</p>
+      <p class="hint">Changed settings build a new index. Searches use the old one until it's complete.</p>
     </details>`;
 }
 
-/** What is wrong with a group as a whole, such as an overlap that is larger than the size. */
+/** Errors of a whole group, such as an overlap larger than the size. */
 function problemOfGroups(problem) {
   const details = (problem?.details ?? []).filter(({ loc }) => ["chunking_strategy", "embedding_config"].includes(loc[0]) && loc.length === 1);
-  return details.length ? { message: "Something is not valid.", details } : null;
+  return details.length ? { message: "Some settings are invalid.", details } : null;
 }
 
 const LIMIT = 200;
 
-/** Collections and files to choose among; files alone when `collections` is null. */
+/** A choice of collections and files; only files if `collections` is null. */
 export function ContentPicker({ collections, onCollections, files, onFiles }) {
   const known = useCollections();
   const [filter, setFilter] = useState("");
@@ -113,9 +113,9 @@ export function ContentPicker({ collections, onCollections, files, onFiles }) {
       <${Problem} of=${problem} />
       <p class="form-actions">
         <input class="narrow" type="search" aria-label="Filter" placeholder="Filter" value=${filter} onInput=${(event) => setFilter(event.target.value)} />
-        <span class="muted" role="status">${files.length} chosen${page && page.total > page.files.length ? `; the newest ${page.files.length} of ${numberText(page.total)} are shown` : ""}</span>
+        <span class="muted" role="status">${files.length} chosen${page && page.total > page.files.length ? `; the newest ${page.files.length} of ${numberText(page.total)} shown` : ""}</span>
       </p>
-      ${page?.files.length === 0 && html`<p class="muted">${filter ? "No file is called so." : "No file yet: upload some first."}</p>`}
+      ${page?.files.length === 0 && html`<p class="muted">${filter ? "No matching files." : "No files yet. Upload some first."}</p>`}
       <ul class="check-list">
         ${page?.files.map(({ id, name }) => html`
           <li key=${id}><label><input type="checkbox" checked=${files.includes(id)} onChange=${() => onFiles(toggle(files, id))} />${name}</label></li>`)}

@@ -1,4 +1,4 @@
-/** A knowledge base: how far it is, what could not be taken up, and search in it. */
+/** A knowledge base: ingestion progress, failed files, and search. */
 import { allows, get, write } from "../../../api/client.js";
 import { followEvents } from "../../../api/follow.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
@@ -36,7 +36,7 @@ export function BasePage({ id, query }) {
       ${deleting && html`
         <${Confirm} title=${`Delete ${knowledgeBase.name}?`} action="Delete" onClose=${() => setDeleting(false)}
           onConfirm=${async () => (await write("DELETE", path), go("knowledge/"))}>
-          <p>Its index goes; collections and files stay. Agents that have it go on without it.</p>
+          <p>Its index is deleted; collections and files stay. Agents that use it continue without it.</p>
         <//>`}
     </div>`;
 }
@@ -50,15 +50,15 @@ function Settings({ knowledgeBase }) {
         <dt>Engine</dt><dd>${engine}</dd>
         <dt>Chunks</dt><dd>${chunking.strategy}, ${chunking.chunk_size} ${chunking.split_by}s with an overlap of ${chunking.chunk_overlap}</dd>
         <dt>Embedding</dt><dd>${[embedding.provider, embedding.model, embedding.dimensions && `${embedding.dimensions} dimensions`].filter(Boolean).join(", ")}</dd>
-        <dt>Made</dt><dd>${agoText(at)} by ${maker}</dd>
-        <dt>Id</dt><dd><code>${id}</code></dd>
+        <dt>Created</dt><dd>${agoText(at)} by ${maker}</dd>
+        <dt>ID</dt><dd><code>${id}</code></dd>
       </dl>
     </details>`;
 }
 
 const LIMIT = 50;
-// The word of the whole is said once, at the top.
-const STATES = { completed: "taken up", pending: "waits", running: "under way", failed: "could not be taken up" };
+// The overall status is shown once, at the top.
+const STATES = { completed: "indexed", pending: "waiting", running: "in progress", failed: "failed to index" };
 
 const COLUMNS = [
   { label: "File", className: "plain", cell: ({ id, name }) => html`<a href=${hrefOf(`files/${id}/`)}>${name}</a>` },
@@ -73,7 +73,7 @@ function Datasources({ id, state }) {
       <summary>Files${page ? ` (${page.total})` : ""}</summary>
       <${Problem} of=${problem} />
       ${page && html`
-        <${DataTable} label="Files of it" items=${page.datasources} keyOf=${({ id: file }) => file} columns=${COLUMNS} empty="It has no file." />
+        <${DataTable} label="Files of this knowledge base" items=${page.datasources} keyOf=${({ id: file }) => file} columns=${COLUMNS} empty="No files." />
         <${Paging} offset=${offset} shown=${page.datasources.length} total=${page.total} limit=${LIMIT} onOffset=${setOffset} />`}
     </details>`;
 }
@@ -81,7 +81,7 @@ function Datasources({ id, state }) {
 const LOOK_AGAIN_MS = 2_000;
 const READ_AGAIN_MS = 300;
 
-/** A knowledge base as it changes: by the timeline's events, or looked at again where the key may not read those. */
+/** A knowledge base, updated by the timeline's events, or by polling if the key can't read those. */
 export function useKnowledgeBase(id) {
   const { value, problem, refresh, set } = useLoaded((signal) => get(`/knowledge-bases/${id}/`, {}, { signal }), id);
   const latest = useRef(null);
@@ -90,7 +90,7 @@ export function useKnowledgeBase(id) {
     if (!allows("events:read")) return undefined;
     const stop = new AbortController();
     let timer = 0;
-    // One ingestion ends with several events at once.
+    // An ingestion ends with several events at the same time.
     const later = () => (timer ||= setTimeout(() => ((timer = 0), refresh()), READ_AGAIN_MS));
     const onEvent = ({ data: event }) => {
       const now = latest.current && after(latest.current, event);
@@ -98,7 +98,7 @@ export function useKnowledgeBase(id) {
       else if (now !== latest.current) set((latest.current = now));
     };
     const go = async () => {
-      // What happened before the stream was open is in the record that is read then.
+      // The record, read next, covers everything before the stream opened.
       while (await followEvents({ type: "knowledge_base.*" }, { onEvent, onOpen: later, signal: stop.signal }));
     };
     go().catch(() => later());
@@ -108,13 +108,13 @@ export function useKnowledgeBase(id) {
     };
   }, [id]);
   const runs = value && ["pending", "running"].includes(value.status);
-  // Beside the stream too, more seldom: a record that somebody left pending is nobody's event.
+  // Also poll, less often: a record stuck in pending emits no event.
   const pause = allows("events:read") ? LOOK_AGAIN_MS * 2 : LOOK_AGAIN_MS;
   useLookAgain(refresh, runs ? pause : null, [value]);
   return { knowledgeBase: value, problem, refresh, set };
 }
 
-/** How far an ingestion is, phase by phase, and which files it could not take up. */
+/** Ingestion progress by phase, and the files that failed. */
 function Ingestion({ knowledgeBase }) {
   const { status, progress, processing_metadata: metadata } = knowledgeBase;
   const runs = status === "running" || status === "pending";
@@ -137,7 +137,7 @@ function IngestionErrors({ knowledgeBase, busy, onAgain }) {
   if (items.length === 0) return null;
   return html`
     <div class="section-head">
-      <h2>Files that could not be taken up</h2>
+      <h2>Files that failed to index</h2>
       ${onAgain && html`<button class="button" disabled=${busy} onClick=${onAgain}>Ingest again</button>`}
     </div>
     <${DataTable} label="Errors" items=${items} keyOf=${({ id }) => id} columns=${ERRORS} />`;
@@ -148,5 +148,5 @@ const ERRORS = [
   { label: "Reason", cell: ({ code, message }) => html`${message} <code class="muted">${code}</code>` },
   { label: "Phase", cell: ({ phase }) => phase },
   { label: "Attempt", cell: ({ attempt }) => attempt },
-  { label: "Another try", cell: ({ retryable }) => (retryable ? "may succeed" : "needs another file") },
+  { label: "Retry", cell: ({ retryable }) => (retryable ? "may succeed" : "replace the file") },
 ];

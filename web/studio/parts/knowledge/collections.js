@@ -1,4 +1,4 @@
-/** A collection: its files, more of them, and what becomes of it. */
+/** A collection: its files, adding more, and its deletion. */
 import { allows, get, write } from "../../../api/client.js";
 import { html, useEffect, useState } from "../../../html.js";
 import { countText, sizeText } from "../../../model/format.js";
@@ -34,7 +34,7 @@ export function CollectionPage({ id }) {
     <div class="page">
       <${PageHead} title=${collection?.name ?? "Collection"} back=${{ path: "knowledge/", label: "All knowledge" }} aside=${collection && html`<${StatusChip} status=${collection.status} />`}>
         ${collection && may && html`
-          <button class="button" onClick=${() => setOpen("add")}>Add stored ones</button>
+          <button class="button" onClick=${() => setOpen("add")}>Add existing files</button>
           <button class="button" onClick=${() => setOpen("edit")}>Change</button>
           <button class="button danger" onClick=${() => setOpen("delete")}>Delete</button>`}
       <//>
@@ -43,17 +43,17 @@ export function CollectionPage({ id }) {
         ${collection.description && html`<p class="lead">${collection.description}</p>`}
         <p class="muted">${countText(collection.data_source_count, "file")}, ${sizeText(collection.total_size)}${collection.status === "running" ? `, ${collection.progress} % read` : ""}</p>
         ${may && html`<${UploadZone} collectionId=${id} onStored=${both} />`}
-        <${FileTable} files=${files} empty="No file in it yet." onChanged=${refresh} onRemove=${takeOut} />`}
+        <${FileTable} files=${files} empty="No files in it yet." onChanged=${refresh} onRemove=${takeOut} />`}
       ${open === "add" && html`<${AddFiles} path=${`${path}files/`} onClose=${close} onAdded=${async () => (close(), await both())} />`}
       ${open === "edit" && html`<${CollectionForm} collection=${collection} onClose=${close} onSaved=${(saved) => (set(saved), close())} />`}
       ${open === "delete" && html`
         <${Confirm} title=${`Delete ${collection.name}?`} action="Delete" onClose=${close} onConfirm=${async () => (await write("DELETE", path), go("knowledge/"))}>
-          <p>Its files stay. Knowledge bases that have it leave them out at their next ingestion.</p>
+          <p>Its files stay. Knowledge bases that use it drop them at their next ingestion.</p>
         <//>`}
     </div>`;
 }
 
-/** The name and description of a collection. */
+/** Edits the name and description of a collection. */
 export function CollectionForm({ collection, onSaved, onClose }) {
   const [name, setName] = useState(collection?.name ?? "");
   const [description, setDescription] = useState(collection?.description ?? "");
@@ -62,14 +62,14 @@ export function CollectionForm({ collection, onSaved, onClose }) {
     await onSaved(await write(collection ? "PATCH" : "POST", collection ? `/collections/${collection.id}/` : "/collections/", body));
   };
   return html`
-    <${FormDialog} title=${collection ? "Change the collection" : "New collection"} action=${collection ? "Save" : "Create"} shown=${["name", "description"]} onSubmit=${submit} onClose=${onClose}>
+    <${FormDialog} title=${collection ? "Edit collection" : "New collection"} action=${collection ? "Save" : "Create"} shown=${["name", "description"]} onSubmit=${submit} onClose=${onClose}>
       ${(problem) => html`
         <${TextField} label="Name" name="name" required maxlength="200" problem=${problem} value=${name} onValue=${setName} />
         <${TextField} label="Description" name="description" maxlength="10000" problem=${problem} value=${description} onValue=${setDescription} />`}
     <//>`;
 }
 
-/** Adds files that are stored already to a collection. */
+/** Adds stored files to a collection. */
 function AddFiles({ path, onAdded, onClose }) {
   const [files, setFiles] = useState([]);
   const submit = async () => {

@@ -1,4 +1,4 @@
-/** Search in a knowledge base, in one mode or in all of them side by side; a passage opens in its document. */
+/** Search in a knowledge base, in one mode or all side by side; a passage opens in its document. */
 import { allows, persist, send } from "../../../api/client.js";
 import { html, useEffect, useId, useRef, useState } from "../../../html.js";
 import { marked } from "../../../model/knowledge.js";
@@ -11,7 +11,7 @@ const MODES = ["hybrid", "semantic", "keyword"];
 const ANSWER_MS = 30_000;
 const SHOWN = [5, 10, 25, 50];
 
-/** The address holds what was searched. */
+/** The address holds the query. */
 export function Search({ id, path, query }) {
   const asked = { q: query.get("q") ?? "", mode: query.get("mode") ?? "hybrid", top: query.get("top") ?? "5", tag: query.get("tag") ?? "" };
   const [written, setWritten] = useState(asked.q);
@@ -84,7 +84,7 @@ function Results({ mode, alone, results, query, onOpen }) {
   return html`
     <section aria-label=${`${mode} results`}>
       ${!alone && html`<h3>${mode}</h3>`}
-      ${results.length === 0 && html`<p class="empty">No passage fits.</p>`}
+      ${results.length === 0 && html`<p class="empty">No matching passages.</p>`}
       <ol class="passages">
         ${results.map((result, at) => html`
           <li key=${at}>

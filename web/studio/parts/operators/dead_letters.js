@@ -1,4 +1,4 @@
-/** Dead letters, newest first: why each one was given up, what it holds, and sending it again. */
+/** Dead-lettered messages, newest first: cause, content and replay. */
 import { allows, get, session, write } from "../../../api/client.js";
 import { html, useState } from "../../../html.js";
 import { agoText, countText, momentText, numberText, sizeText } from "../../../model/format.js";
@@ -10,22 +10,22 @@ import { DataTable, Icon, JsonView, Problem } from "../views.js";
 const LIMIT = 25;
 const PATH = "/operations/dead-letters/";
 const STATES = [["", "all"], ["false", "not replayed"], ["true", "replayed"]];
-// A page that reads much of others' letters may bring none: so many are read for one click.
+// Pages of other companies' messages may come back empty: one click reads this many.
 const PAGES = 5;
 
-/** `query` of the address holds the filters. */
+/** The address's `query` holds the filters. */
 export function DeadLetters({ query, isWhole }) {
   const filters = { topic: query.get("topic") ?? "", replayed: query.get("replayed") ?? "", correlation_id: query.get("correlation_id") ?? "" };
   const { value: page, problem, refresh, set } = useLoaded((signal) => readPages({ ...filters }, signal), JSON.stringify(filters));
   const [open, setOpen] = useState(null);
-  const [told, setTold] = useState("");
+  const [report, setReport] = useState("");
   const older = useAction(async () => {
     const next = await readPages({ ...filters, after: page.next });
     set({ ...next, topics: page.topics, dead_letters: [...page.dead_letters, ...next.dead_letters] });
   });
   const replay = async (letter) => {
     const { repeated } = await write("POST", `${PATH}${letter.id}/replay/`);
-    setTold(repeated ? `${letter.id} had been replayed before: nothing was sent.` : `${letter.id} was sent to ${letter.source_topic} again.`);
+    setReport(repeated ? `${letter.id} was already replayed. Nothing was sent.` : `Replayed ${letter.id} to ${letter.source_topic}.`);
     set({ ...page, dead_letters: page.dead_letters.map((each) => (each.id === letter.id ? { ...each, replayed: true } : each)) });
   };
   return html`
@@ -33,24 +33,24 @@ export function DeadLetters({ query, isWhole }) {
       <div class="section-head">
         <h2 id="letters">Dead letters</h2>
         ${page && isWhole && html`<span class="muted">${sumOf(page.topics)}</span>`}
-        <button class="button small" onClick=${() => (setTold(""), refresh())}><${Icon} name="again" />Refresh</button>
+        <button class="button small" onClick=${() => (setReport(""), refresh())}><${Icon} name="again" />Refresh</button>
       </div>
       <${Filters} key=${filters.correlation_id} filters=${filters} topics=${page?.topics ?? []} isWhole=${isWhole} />
-      <p class="told" role="status">${told}</p>
+      <p class="report" role="status">${report}</p>
       <${Problem} of=${older.problem ?? problem} />
       ${page && html`
         <${DataTable} label="Dead letters" items=${page.dead_letters} keyOf=${({ id }) => id} columns=${columnsOf(setOpen, isWhole)}
-          empty=${page.has_more ? "None among the newest." : "None. Every message was processed."} />
-        ${page.has_more && html`<p class="paging"><button class="button small" disabled=${older.busy} onClick=${() => older.run()}>Older ones</button></p>`}`}
+          empty=${page.has_more ? "None among the newest." : "None: every message was processed."} />
+        ${page.has_more && html`<p class="paging"><button class="button small" disabled=${older.busy} onClick=${() => older.run()}>Show older</button></p>`}`}
       ${open?.kind === "details" && html`<${LetterDialog} letter=${open.letter} onClose=${() => setOpen(null)} onReplay=${mayReplay() && !open.letter.replayed ? () => setOpen({ kind: "replay", letter: open.letter }) : null} />`}
       ${open?.kind === "replay" && html`
-        <${Confirm} title="Replay this letter?" action="Replay" onClose=${() => setOpen(null)} onConfirm=${() => replay(open.letter)}>
-          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> as it was. All consumers of the topic see it again; those that have processed it pass over it. Mend the cause first, else it comes back.</p>
+        <${Confirm} title="Replay this message?" action="Replay" onClose=${() => setOpen(null)} onConfirm=${() => replay(open.letter)}>
+          <p><code>${open.letter.id}</code> is sent to <code>${open.letter.source_topic}</code> again, unchanged. Consumers that already processed it skip it. Fix the cause first; otherwise it is dead-lettered again.</p>
         <//>`}
     </section>`;
 }
 
-/** A page with at least one letter, unless there are none in several pages. */
+/** A page with at least one message, unless several pages have none. */
 async function readPages(query, signal) {
   const options = signal ? { signal } : {};
   let page = await get(PATH, { limit: LIMIT, ...query }, options);
@@ -78,14 +78,14 @@ function Filters({ filters, topics, isWhole }) {
     <form class="filters" onSubmit=${submit}>
       ${isWhole && html`<${SelectField} label="Topic" value=${filters.topic} onValue=${(topic) => change({ topic })} options=${[["", "all"], ...names]} />`}
       <${SelectField} label="State" value=${filters.replayed} onValue=${(replayed) => change({ replayed })} options=${STATES} />
-      <${TextField} label="Correlation id" value=${correlation} onValue=${setCorrelation} maxlength="128" spellcheck="false" />
+      <${TextField} label="Correlation ID" value=${correlation} onValue=${setCorrelation} maxlength="128" spellcheck="false" />
       <button class="button">Show</button>
     </form>`;
 }
 
 function columnsOf(setOpen, isWhole) {
   return [
-    { label: "Given up", className: "nowrap", cell: ({ dead_since: at }) => html`<time title=${momentText(at)}>${agoText(at)}</time>` },
+    { label: "Dead since", className: "nowrap", cell: ({ dead_since: at }) => html`<time title=${momentText(at)}>${agoText(at)}</time>` },
     { label: "Message", className: "plain", cell: (letter) => html`<${Message} letter=${letter} isWhole=${isWhole} />` },
     { label: "Cause", className: "cause", cell: ({ cause }) => html`<b>${cause.code}</b><br /><span>${clipped(cause.message)}</span>` },
     { label: "Attempts", className: "number", cell: ({ attempts }) => attempts ?? "unknown" },
@@ -100,7 +100,7 @@ function columnsOf(setOpen, isWhole) {
 
 function Message({ letter, isWhole }) {
   return html`
-    <b>${letter.type ?? "of no type"}</b><br />
+    <b>${letter.type ?? "no type"}</b><br />
     <span class="muted">${letter.topic}</span><br />
     <${Correlation} letter=${letter} />
     ${isWhole && html`<br /><small class="muted">company ${letter.company_id ?? "unknown"}</small>`}`;
@@ -112,35 +112,35 @@ function clipped(text) {
   return text.length > LONGEST ? `${text.slice(0, LONGEST)}…` : text;
 }
 
-/** `onReplay` is null where it may not, or need not, be replayed. */
+/** `onReplay` is null if the message can't or needn't be replayed. */
 function LetterDialog({ letter, onReplay, onClose }) {
   const { value, problem } = useLoaded((signal) => get(`/operations/dead-letters/${letter.id}/`, {}, { signal }), letter.id);
   const shown = value ?? letter;
   return html`
-    <${Dialog} title="Dead letter" wide onClose=${onClose}>
+    <${Dialog} title="Dead-lettered message" wide onClose=${onClose}>
       <dl class="facts">
-        <dt>Letter</dt><dd><code>${shown.id}</code></dd>
+        <dt>ID</dt><dd><code>${shown.id}</code></dd>
         <dt>Type</dt><dd>${shown.type ?? "none"}</dd>
         <dt>Cause</dt><dd><b>${shown.cause.code}</b> <span class="whole-text">${shown.cause.message}</span></dd>
         <dt>Attempts</dt><dd>${shown.attempts ?? "unknown"}</dd>
-        <dt>Given up</dt><dd>${momentText(shown.dead_since)} by ${shown.consumer}</dd>
-        <dt>Came from</dt><dd>${shown.source_topic}${value?.offset != null && `, partition ${value.partition}, offset ${value.offset}`}</dd>
-        <dt>Correlation id</dt><dd><${Correlation} letter=${shown} /></dd>
+        <dt>Dead since</dt><dd>${momentText(shown.dead_since)}, in ${shown.consumer}</dd>
+        <dt>Source</dt><dd>${shown.source_topic}${value?.offset != null && `, partition ${value.partition}, offset ${value.offset}`}</dd>
+        <dt>Correlation ID</dt><dd><${Correlation} letter=${shown} /></dd>
         <dt>Company</dt><dd>${shown.company_id ?? "unknown"}</dd>
       </dl>
       <${Problem} of=${problem} />
       ${value && html`
         <h3>Payload <small class="muted">${sizeText(value.payload_bytes)}</small></h3>
-        ${value.payload.note ? html`<p class="muted">Not shown. ${value.payload.note}</p>` : html`<${JsonView} label="Payload" value=${value.payload.value} />`}
+        ${value.payload.note ? html`<p class="muted">Hidden. ${value.payload.note}</p>` : html`<${JsonView} label="Payload" value=${value.payload.value} />`}
         <h3>Headers</h3>
         <${JsonView} label="Headers" value=${value.headers} />`}
       ${onReplay && html`<div class="dialog-actions"><button class="button primary" onClick=${onReplay}>Replay</button></div>`}
     <//>`;
 }
 
-/** The way to the timeline, which has the events of one's own company. */
+/** A link to the timeline, which has the events of the person's own company. */
 export function Correlation({ letter: { correlation_id: id, company_id: company } }) {
-  if (!id) return html`<span class="muted">no correlation id</span>`;
+  if (!id) return html`<span class="muted">no correlation ID</span>`;
   const isOwn = company === session.value.me?.company_id && allows("events:read");
   return isOwn ? html`<a href=${hrefOf("timeline/", { correlation_id: id })}>${id}</a>` : html`<code>${id}</code>`;
 }

@@ -1,4 +1,4 @@
-/** Health of the services, and how far consumers are behind. */
+/** Health of the services, and consumer lag. */
 import { get } from "../../../api/client.js";
 import { html } from "../../../html.js";
 import { countText, momentText, numberText } from "../../../model/format.js";
@@ -7,7 +7,7 @@ import { DataTable, Problem, ServiceChip, StatusChip } from "../views.js";
 
 const PAUSE_MS = 5_000;
 
-/** Health of the services: each replica for operators, in short for a company. */
+/** Health of the services: each replica for operators, a summary for a company. */
 export function Health({ isWhole }) {
   const { value, problem, refresh } = useLoaded((signal) => get("/operations/services/", {}, { signal }));
   useLookAgain(refresh, PAUSE_MS, [value, problem]);
@@ -16,12 +16,12 @@ export function Health({ isWhole }) {
     <section aria-labelledby="health">
       <div class="section-head">
         <h2 id="health">Health</h2>
-        ${value && html`<span class="muted">${sumOf(value.services)}, <time title=${momentText(value.checked_at)}>looked at again every 5 s</time></span>`}
+        ${value && html`<span class="muted">${sumOf(value.services)}, <time title=${momentText(value.checked_at)}>refreshes every 5 s</time></span>`}
       </div>
       <${Problem} of=${problem} />
       ${value && (isWhole
-        ? html`<${DataTable} label="Replicas" items=${replicas} keyOf=${({ service, address, at }) => `${service} ${address} ${at}`} columns=${REPLICAS} empty="No address of a service is known." />`
-        : html`<${DataTable} label="Services" items=${value.services} keyOf=${({ service }) => service} columns=${SERVICES} empty="No address of a service is known." />`)}
+        ? html`<${DataTable} label="Replicas" items=${replicas} keyOf=${({ service, address, at }) => `${service} ${address} ${at}`} columns=${REPLICAS} empty="No service addresses are known." />`
+        : html`<${DataTable} label="Services" items=${value.services} keyOf=${({ service }) => service} columns=${SERVICES} empty="No service addresses are known." />`)}
     </section>`;
 }
 
@@ -32,7 +32,7 @@ const REPLICAS = [
   { label: "Address", cell: ({ address }) => html`<code>${address}</code>` },
   STATUS,
   { label: "Version", className: "nowrap", cell: ({ version }) => version ?? "unknown" },
-  { label: "Reason", cell: ({ reason }) => reason || html`<span class="muted">none</span>` },
+  { label: "Reason", cell: ({ reason }) => reason || html`<span class="muted">–</span>` },
 ];
 const SERVICES = [SERVICE, STATUS, { label: "Ready", cell: ({ ready, total }) => `${ready} of ${total}` }];
 
@@ -43,7 +43,7 @@ function sumOf(services) {
 
 const LAG_PAUSE_MS = 10_000;
 
-/** How far each consumer group is behind, as bars. */
+/** Lag of each consumer group, as bars. */
 export function Lag() {
   const { value, problem, refresh } = useLoaded((signal) => get("/operations/consumers/", {}, { signal }));
   useLookAgain(refresh, LAG_PAUSE_MS, [value, problem]);
@@ -53,11 +53,11 @@ export function Lag() {
     <section aria-labelledby="lag">
       <div class="section-head">
         <h2 id="lag">Consumer lag</h2>
-        ${value && html`<span class="muted">${countText(value.lag, "message")} behind, looked at again every 10 s</span>`}
+        ${value && html`<span class="muted">${countText(value.lag, "message")} behind, refreshes every 10 s</span>`}
       </div>
       <${Problem} of=${problem} />
-      ${!value && !problem && html`<p class="empty">Reading the consumer groups…</p>`}
-      ${value && html`<${DataTable} label="Consumer lag" items=${largest} keyOf=${({ group, topic }) => `${group} ${topic}`} columns=${columnsOf(most)} empty="No group has committed anything yet." />`}
+      ${!value && !problem && html`<p class="empty">Loading consumer groups…</p>`}
+      ${value && html`<${DataTable} label="Consumer lag" items=${largest} keyOf=${({ group, topic }) => `${group} ${topic}`} columns=${columnsOf(most)} empty="No consumer group has committed an offset yet." />`}
     </section>`;
 }
 
@@ -69,7 +69,7 @@ function columnsOf(most) {
   return [
     { label: "Group", cell: ({ group }) => html`<b>${group}</b>` },
     { label: "Topic", cell: ({ topic }) => topic },
-    { label: "Members", className: "number", cell: ({ members, state }) => html`<span class=${`chip ${members === 0 ? "bad" : ""}`} title=${`Kafka says ${state}`}>${members === 0 ? "none" : members}</span>` },
+    { label: "Members", className: "number", cell: ({ members, state }) => html`<span class=${`chip ${members === 0 ? "bad" : ""}`} title=${`Kafka state: ${state}`}>${members === 0 ? "none" : members}</span>` },
     {
       label: "Lag",
       className: "lag",

@@ -12,10 +12,10 @@ import { StatusChip } from "../views.js";
 
 const PAINT_MS = 250;
 const CLOCK_MS = 5_000;
-// About two thousand turns; of a busier hour only the end is shown.
+// Enough for about two thousand turns; a busier hour is cut at its start.
 const PAGES = 25;
 
-/** `{activity, from, now, state, problem}`; `from` is the moment from which on everything is known. */
+/** `{activity, from, now, state, problem}`; the data is complete from the time `from` on. */
 export function useActivity() {
   const [shown, setShown] = useState({ activity: new Activity(), from: 0, now: Date.now(), state: "loading", problem: null });
   useEffect(() => {
@@ -23,11 +23,11 @@ export function useActivity() {
     const { signal } = stop;
     let activity = new Activity();
     let timer = 0;
-    // While it is read anew, what is shown is more than a part.
+    // While it loads again, the page shows more than a part.
     let isShown = false;
     const change = (fields = {}) => !signal.aborted && setShown((before) => ({ ...before, ...fields, activity, now: Date.now() }));
     const later = () => (timer ||= setTimeout(() => ((timer = 0), change()), PAINT_MS));
-    /** Resolves to true when it is to be read anew. */
+    /** Resolves to true when everything has to be read again. */
     const run = async () => {
       const since = Date.now() - HOUR_MS;
       const page = (query) => read("/events/", { type: ACTIVITY_TYPES, ...query, limit: 200 }, { signal });
@@ -68,12 +68,12 @@ export function useActivity() {
 }
 
 const NEWEST = 100;
-// More than these are read with the newest ones.
+// If more are missing, read the newest again instead.
 const FEW = 3;
 const PAUSE_MS = 750;
 const UNKNOWN = "Session";
 
-/** Names by the session's id; those of `sessionIds` come as they are read. */
+/** Names by session id; those of `sessionIds` are added as they load. */
 export function useNames(sessionIds) {
   const [names, setNames] = useState(new Map());
   const wanted = useRef([]);
@@ -84,7 +84,7 @@ export function useNames(sessionIds) {
     const stop = new AbortController();
     let newest = new Map();
     let others = new Map();
-    // Of those that are shown, which were not among the newest.
+    // Sessions on the page that were not among the newest.
     let old = new Set();
     const unknown = () => wanted.current.filter((each) => !newest.has(each) && !others.has(each));
     const readNewest = async () => {
@@ -105,7 +105,7 @@ export function useNames(sessionIds) {
         else if (missing.length) await readOne(missing[0]);
       }
     };
-    // Who may not read them sees turns without their agents.
+    // A key that can't read them sees turns without their agents.
     follow().catch(() => null);
     return () => {
       stop.abort();
@@ -122,7 +122,7 @@ function nameOf({ agent_config: config }) {
 
 export const MOST = 8;
 
-/** Turns that run or have failed, each with the way to what happened; `rest` is where those are that are not listed. */
+/** Running or failed turns with links to their details; `rest` is the address of the full list. */
 export function TurnList({ title, turns, names, now, empty, rest }) {
   return html`
     <section class="card turn-list" aria-label=${title}>
@@ -147,7 +147,7 @@ export function TurnList({ title, turns, names, now, empty, rest }) {
 
 const LIMIT = 100;
 
-/** Budgets that are used up: turns are refused until they renew or are changed. */
+/** Budgets that are used up: turns are refused until they renew or change. */
 export function UsedUpBudgets() {
   const { value: page } = useLoaded((signal) => get("/budgets/", { limit: LIMIT }, { signal }), "", { changes: "budget" });
   const usedUp = page?.budgets.filter(({ exceeded }) => exceeded) ?? [];
@@ -156,7 +156,7 @@ export function UsedUpBudgets() {
     <div class="problem" role="alert">
       ${usedUp.map(({ id, description, user_id: user, key_id: key, renews_at: renews }) => html`
         <p key=${id}>
-          <b>${description || `The budget of ${user ? "a user" : key ? "a key" : "the company"}`}</b> is used up: its turns are refused
+          <b>${description || `The budget of ${user ? "a user" : key ? "a key" : "the company"}`}</b> is used up. Its turns are refused
           until ${renews ? momentText(renews) : "it is changed"}. <a href=${hrefOf("usage/")}>Budgets</a>
         </p>`)}
     </div>`;

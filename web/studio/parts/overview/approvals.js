@@ -1,4 +1,4 @@
-/** Calls that wait for somebody's decision, of all sessions that one may see. */
+/** Calls waiting for a decision, of every session that the key can read. */
 import { get, write } from "../../../api/client.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
 import { agoText, numberText } from "../../../model/format.js";
@@ -10,7 +10,7 @@ import { Icon, JsonView, Problem } from "../views.js";
 const LIMIT = 6;
 const MOST = 200;
 
-/** `changes` is another value whenever something may have begun or ceased to wait. */
+/** `changes` differs whenever a call may have started or stopped waiting. */
 export function Approvals({ changes }) {
   const [limit, setLimit] = useState(LIMIT);
   const { value: page, problem, refresh } = useLoaded(async (signal) => ({ limit, ...(await get("/actions/", { kind: "approval", limit }, { signal })) }), limit);
@@ -18,7 +18,7 @@ export function Approvals({ changes }) {
     refresh();
   }, [changes]);
   const cards = useRef();
-  // Where those begin that *Show more* adds, until they are there.
+  // The index of the first one that *Show more* adds, until they have loaded.
   const firstNew = useRef(null);
   useEffect(() => {
     if (firstNew.current === null || page.limit !== MOST) return;
@@ -37,7 +37,7 @@ export function Approvals({ changes }) {
     await write("POST", `/runtime/${session}/turns/${turn}/actions/${id}/`, answer);
     const at = shown.findIndex(({ action_id: each }) => each === id);
     setDecided((all) => [...all, { action, at, decision: answer.decision }]);
-    // A button that is gone would lose the focus to the page.
+    // Removing the focused button would move the focus to the page.
     cards.current.children[at]?.focus({ preventScroll: true });
     const timer = setTimeout(() => {
       leaving.current.delete(timer);
@@ -51,12 +51,12 @@ export function Approvals({ changes }) {
     <section class="overview-approvals" aria-labelledby="approvals">
       <h2 id="approvals">Open approvals${page?.total > 0 && html` <span class="chip busy">${page.total}</span>`}</h2>
       <${Problem} of=${problem} />
-      ${page && shown.length === 0 && html`<p class="muted">Nothing waits for a decision.</p>`}
+      ${page && shown.length === 0 && html`<p class="muted">No approvals waiting.</p>`}
       <div class="approval-cards" ref=${cards}>${shown.map((action) => html`
         <section key=${action.action_id} class="tool-card waiting" tabindex="-1" aria-label=${`${action.tool_call.name} waits`}>
           <p class="tool-head">
             <${Icon} name="tool" /><b>${action.tool_call.name}</b>
-            <span>asked ${agoText(action.created_at)}, ${untilText(action)}</span>
+            <span>requested ${agoText(action.created_at)}, ${untilText(action)}</span>
           </p>
           <${JsonView} value=${action.tool_call.arguments} label="Arguments" />
           <${Decision} of=${decided.find((each) => each.action.action_id === action.action_id)} onResolve=${(answer) => resolve(action, answer)} />
@@ -66,18 +66,18 @@ export function Approvals({ changes }) {
           </p>
         </section>`)}</div>
       ${page?.total > page?.actions.length && html`
-        <p class="muted approvals-more">The oldest ${page.actions.length} of ${numberText(page.total)} are shown. ${limit < MOST && html`<button class="button small" onClick=${showMore}>Show more</button>`}</p>`}
+        <p class="muted approvals-more">Showing the oldest ${page.actions.length} of ${numberText(page.total)}. ${limit < MOST && html`<button class="button small" onClick=${showMore}>Show more</button>`}</p>`}
     </section>`;
 }
 
-/** The open actions, with those at their places that were decided here a moment ago. */
+/** The open actions, including those decided here a moment ago, in their places. */
 function withDecided(open, decided) {
   const shown = open.filter(({ action_id: id }) => !decided.some(({ action }) => action.action_id === id));
   for (const { action, at } of decided.toSorted((a, b) => a.at - b.at)) shown.splice(at, 0, action);
   return shown;
 }
 
-/** What was decided, or the buttons to decide. */
+/** The decision, or the buttons to decide. */
 function Decision({ of: decided, onResolve }) {
   if (!decided) return html`<${Approval} onResolve=${onResolve} />`;
   return html`<p class="decided" role="status">${decided.decision === "approve" ? "Approved" : "Denied"}</p>`;

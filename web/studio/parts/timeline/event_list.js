@@ -1,4 +1,4 @@
-/** Events, a row each. */
+/** Events, one per row. */
 import { read } from "../../../api/client.js";
 import { followEvents } from "../../../api/follow.js";
 import { html, useEffect, useRef, useState } from "../../../html.js";
@@ -11,7 +11,7 @@ const WIDE_ROW = 32;
 const NARROW_ROW = 52;
 const NARROW = matchMedia("(max-width: 44rem)");
 
-/** While details are open they follow the arrow keys; `Escape` closes them. */
+/** Open details follow the arrow keys; `Escape` closes them. */
 export function EventList({ events, newestFirst, selected, onSelect, onClose }) {
   const [active, setActive] = useState(0);
   const narrow = useNarrow();
@@ -72,7 +72,7 @@ function useNarrow() {
 
 const TYPING_MS = 200;
 
-/** Looks for events in the list: the browser's own search does not know those that are out of sight. */
+/** Searches the list: the browser's own search misses rows that are out of view. */
 export function FindBar({ wanted, onWanted, shown, all }) {
   const [text, setText] = useState(wanted.text);
   useEffect(() => {
@@ -92,12 +92,12 @@ export function FindBar({ wanted, onWanted, shown, all }) {
 const RECENT = 500;
 const MOST = 50_000;
 const FLUSH_MS = 120;
-// A timeline of many thousands takes longer to lay out, and its figures change less.
+// Many thousands take longer to lay out, and their figures change less.
 const EVENTS_PER_MS = 25;
 
 /**
  * `{events, state, problem}`, oldest first. `state` is `loading`, `live` or `failed`. The scope is a query of
- * `GET /events/`; an empty one begins with what happened lately.
+ * `GET /events/`; an empty one starts with recent events.
  */
 export function useEvents(scope) {
   const [shown, setShown] = useState({ events: [], state: "loading", problem: null });
@@ -131,7 +131,7 @@ async function collect(...given) {
   while (await collectOnce(...given));
 }
 
-/** Resolves to true when it is to be read anew. */
+/** Resolves to true when everything has to be read again. */
 async function collectOnce(scope, collecting, changed, signal) {
   const known = Object.keys(scope).some((name) => name !== "type");
   const page = (query) => read("/events/", { ...scope, ...query, limit: 200 }, { signal });
@@ -140,7 +140,7 @@ async function collectOnce(scope, collecting, changed, signal) {
     changed();
   };
   const isEnough = (found) => found.length >= RECENT;
-  // A part is shown where nothing is: what is shown while it is read anew is more.
+  // Show a part only if the list is empty: otherwise the list on screen is longer.
   const onPart = (part) => collecting.state === "live" || show(part);
   const { events, next: after } = known ? await page({ after: 0 }) : await newestEvents(page, isEnough, { onPart });
   collecting.state = "live";
@@ -148,7 +148,7 @@ async function collectOnce(scope, collecting, changed, signal) {
   return followEvents(scope, {
     after,
     signal,
-    // Of these all is shown.
+    // A trace is shown whole.
     ...(known ? { longestMs: Infinity } : {}),
     onEvent: ({ data }) => {
       collecting.events.push(data);

@@ -1,4 +1,4 @@
-/** What is selected: a span with its times, arguments and events, or an event with its payload. */
+/** Details of the selection: a span's times, arguments and events, or an event's payload. */
 import { html, useEffect, useRef } from "../../../html.js";
 import { exactText, LEGEND, serviceOf } from "../../../model/events.js";
 import { durationText, numberText, timeOf } from "../../../model/format.js";
@@ -49,12 +49,12 @@ function SpanDetails({ span, now, onEvent, onZoom }) {
     <dl class="facts">
       <dt>Service</dt><dd><${ServiceChip} service=${span.service} /></dd>
       <dt>State</dt><dd class=${`state ${span.state}`}>${span.state}</dd>
-      <dt>Began</dt><dd>${exactText(span.start)}</dd>
-      <dt>Took</dt><dd>${durationText((span.end ?? now) - span.start)}${span.end === null ? " so far" : ""}</dd>
+      <dt>Started</dt><dd>${exactText(span.start)}</dd>
+      <dt>Duration</dt><dd>${durationText((span.end ?? now) - span.start)}${span.end === null ? " so far" : ""}</dd>
       ${times.map(([kind, length]) => html`<dt key=${kind}><i class=${`bar ${kind} of-${span.service}`}></i>${LEGEND[kind]}</dt><dd>${durationText(length)}</dd>`)}
       ${span.usage && html`<dt>Tokens</dt><dd>${numberText(span.usage.input_tokens)} in, ${numberText(span.usage.output_tokens)} out</dd>`}
     </dl>
-    <p class="actions"><button class="button small" onClick=${onZoom}>Zoom to it</button></p>
+    <p class="actions"><button class="button small" onClick=${onZoom}>Zoom to span</button></p>
     ${span.problem && html`<p class="problem">${span.problem}</p>`}
     ${span.arguments && html`<h3>Arguments</h3><${JsonView} value=${span.arguments} label="Arguments" />`}
     ${span.result && html`<h3>Result</h3><pre class="json" tabindex="0" role="region" aria-label="Result">${span.result}</pre>`}

@@ -1,4 +1,4 @@
-/** What the timeline shows, in figures, and how it shows it. */
+/** The timeline's figures, and controls for its display. */
 import { html, useEffect, useState } from "../../../html.js";
 import { serviceOf } from "../../../model/events.js";
 import { countText, durationText, numberText } from "../../../model/format.js";
@@ -20,7 +20,7 @@ export function Toolbar({ state, isTrace, all, shown, waiting, trace, services, 
     <div class="toolbar">
       <p class="figures" role="status">
         <span class=${state === "live" && !paused ? "dot good" : "dot"} aria-hidden="true"></span>
-        <b>${state === "live" ? (paused ? `Paused${waiting ? `, ${numberText(waiting)} more` : ""}` : "Live") : state === "loading" ? "Reading" : "Stopped"}</b>
+        <b>${state === "live" ? (paused ? `Paused${waiting ? `, ${numberText(waiting)} more` : ""}` : "Live") : state === "loading" ? "Loading" : "Stopped"}</b>
         <span>${countText(shown.length, "event")}</span>
         ${trace && isTrace && html`<${Totals} trace=${trace} />`}
       </p>
@@ -31,7 +31,7 @@ export function Toolbar({ state, isTrace, all, shown, waiting, trace, services, 
           </button>`)}
       </div>
       <div class="tools">
-        <button class="button small" aria-pressed=${compress} onClick=${() => onCompress(!compress)}>Cut pauses</button>
+        <button class="button small" aria-pressed=${compress} onClick=${() => onCompress(!compress)}>Collapse idle time</button>
         <button class="button small" aria-label="Zoom in" onClick=${() => onView(zoomed(view, 1 / FACTOR))}>+</button>
         <button class="button small" aria-label="Zoom out" disabled=${isWhole(view)} onClick=${() => onView(zoomed(view, FACTOR))}>−</button>
         <button class="button small" aria-label="Move left" disabled=${view[0] <= 0} onClick=${() => onView(moved(view, -0.3))}>‹</button>
@@ -72,13 +72,13 @@ function within(from, to) {
 }
 
 const FIELDS = [
-  { name: "correlation_id", label: "Correlation id", placeholder: "of one request" },
-  { name: "session_id", label: "Session id", placeholder: "any" },
-  { name: "turn_id", label: "Turn id", placeholder: "any" },
+  { name: "correlation_id", label: "Correlation ID", placeholder: "any" },
+  { name: "session_id", label: "Session ID", placeholder: "any" },
+  { name: "turn_id", label: "Turn ID", placeholder: "any" },
   { name: "type", label: "Type", placeholder: "turn.*, artifact.failed" },
 ];
 
-/** Whose events: those of a request, a session, a turn; those of a type; or all of the company. */
+/** The scope: events of a request, a session, a turn, a type, or the whole company. */
 export function ScopeForm({ scope }) {
   const [values, setValues] = useState(scope);
   useEffect(() => setValues(scope), [JSON.stringify(scope)]);

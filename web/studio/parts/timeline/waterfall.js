@@ -1,4 +1,4 @@
-/** Spans over all services against time: a tree that opens and closes, with an axis to zoom. */
+/** Spans of all services over time: a collapsible tree, with an axis to zoom. */
 import { html, useEffect, useMemo, useRef, useState } from "../../../html.js";
 import { LEGEND } from "../../../model/events.js";
 import { durationText, numberText } from "../../../model/format.js";
@@ -10,7 +10,7 @@ import { VirtualList } from "../virtual_list.js";
 const ROW = 28;
 const MOST_OPEN = 400;
 
-/** While details are open they follow the arrow keys; `Escape` closes them. */
+/** Open details follow the arrow keys; `Escape` closes them. */
 export function Waterfall({ trace, scale, now, view, onView, selected, onSelect, onClose }) {
   const [toggled, setToggled] = useState(new Map());
   const [active, setActive] = useState(0);
@@ -79,7 +79,7 @@ function Legend({ trace }) {
   return html`<p class="legend">${shown.map(([kind, text]) => html`<span key=${kind}><i class=${`bar ${kind} of-runtime`}></i>${text}</span>`)}</p>`;
 }
 
-/** The part of the scale that a span takes, with a little around it. */
+/** The part of the scale that a span covers, with a small margin. */
 export function viewOf(span, scale, now) {
   const [from, to] = [scale.at(span.start), scale.at(span.end ?? now)];
   const around = Math.max((to - from) * 0.1, 0.0005);
@@ -104,7 +104,7 @@ function placeIn([from, to], place) {
   return ((place - from) / (to - from)) * 100;
 }
 
-/** The time axis: ticks, cut gaps, and a part to zoom into by dragging over it. */
+/** The time axis: ticks, shortened gaps, and a range to zoom into by dragging. */
 function Axis({ scale, view, onView, width }) {
   const track = useRef();
   const [drag, setDrag] = useState(null);
@@ -143,7 +143,7 @@ function spanStyle(view, from, to) {
   return { left: `${left}%`, width: `${placeIn(view, to) - left}%` };
 }
 
-/** Ticks and gaps in sight, with their texts as far as these do not run into each other; gaps go first. */
+/** Visible ticks and gaps, with labels wherever they don't overlap; gaps have priority. */
 function labels(scale, view, width) {
   const pixel = (place) => (placeIn(view, place) / 100) * width;
   const taken = [];
@@ -163,12 +163,12 @@ function labels(scale, view, width) {
   return { ticks, gaps };
 }
 
-/** All ticks, whether there is room for their texts or not. */
+/** All ticks, including those without room for a label. */
 function ticksIn(scale, view, width) {
   return scale.ticks(Math.max(2, Math.floor(width / 80)), ...view);
 }
 
-/** A row of the waterfall: the span's name at its depth, its bars on the track. */
+/** A row of the waterfall: the span's name, indented by depth, and its bars. */
 function SpanRow({ item, index, active, selected, scale, view, width, now, onToggle, onSelect, onZoom }) {
   const { span, depth, open } = item;
   const parent = span.children.length > 0;

@@ -7,8 +7,8 @@ from pydantic import BaseModel
 
 from libs.contracts import asyncapi
 from libs.contracts.errors import ErrorInfo
-from libs.contracts.events.artifacts import ArtifactUploaded
 from libs.contracts.messages import CommandRejected, Message, public_name
+from libs.contracts.resources.artifacts import ArtifactUploaded
 from libs.contracts.topics import TopicKind
 from services.gateway.entrypoints.rest.client_messages import MODELS
 from services.gateway.entrypoints.rest.session_socket import route

@@ -14,12 +14,15 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, TypeAdapter
 from pydantic.json_schema import models_json_schema
 
+from libs.contracts.asyncapi import published_messages
 from libs.contracts.error_catalogue import ERRORS
 from libs.contracts.errors import ErrorKind
 from libs.contracts.identifiers import CORRELATION_ID_PATTERN
+from libs.contracts.messages import public_name
+from libs.contracts.resources.turns import ExecuteReply
 from libs.service_defaults.errors import RETRIED, STATUSES
 from services.gateway.entrypoints.door.callers import SCHEMES
-from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema
+from services.gateway.entrypoints.door.described import ALWAYS, RequestBody, Schema, stream_event
 from services.gateway.entrypoints.door.queries import QueryModel
 from services.gateway.entrypoints.door.routes import bodies_of
 from services.gateway.entrypoints.rest.reference import texts
@@ -70,8 +73,24 @@ def document(app: FastAPI) -> dict[str, Any]:
             operations.append(operation)
             for body in bodies_of(route):
                 models.update(dict.fromkeys(_models_of(body.body_schema)))
+    events = _turn_events()
+    models.update(dict.fromkeys(events.values()))
     described["components"] = _components(described["components"], list(models), _share_parameters(operations))
+    described["components"]["schemas"]["TurnStreamEvent"] = {
+        "description": "One event of a turn's stream. `id` is the place right after it, for `Last-Event-ID`.",
+        "oneOf": [stream_event({"const": name}, model) for name, model in events.items()],
+    }
     return described
+
+
+def _turn_events() -> dict[str, type[BaseModel]]:
+    """The payloads of the events of turns, by the names that streams give the events."""
+    models = {public_name(name): model for name, (model, _) in published_messages().items()}
+    return {
+        name: ExecuteReply if issubclass(model, ExecuteReply) else model
+        for name, model in models.items()
+        if name.startswith("turn.")
+    }
 
 
 def _without_head(route: APIRoute) -> APIRoute:
@@ -203,11 +222,15 @@ def _error(status: int) -> dict[str, Any]:
         headers.append("Retry-After")
     if kind is ErrorKind.AUTHENTICATION:
         headers.append("WWW-Authenticate")
-    example: dict[str, Any] = {"type": kind.value, "message": ERRORS[kind].meaning, "correlation_id": "order-4711"}
-    of_status = ((each, entry) for each, entry in ERRORS.items() if entry.status == status)
-    explained = (f"`{each}`: {entry.meaning} {entry.advice}" for each, entry in of_status)
+    entries = {kind: entry for kind, entry in ERRORS.items() if entry.status == status}
+    explained = (f"`{each}`: {entry.meaning} {entry.advice}" for each, entry in entries.items())
+    examples = {each.value: {"value": _example(each)} for each in entries}
     return {
         "description": "\n\n".join([f"{HTTPStatus(status).phrase}.", *explained]),
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
-        "content": {"application/json": {"schema": _schema(ErrorBody), "example": {"error": example}}},
+        "content": {"application/json": {"schema": _schema(ErrorBody), "examples": examples}},
     }
+
+
+def _example(kind: ErrorKind) -> dict[str, Any]:
+    return {"error": {"type": kind.value, "message": ERRORS[kind].meaning, "correlation_id": "order-4711"}}

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Final
 
-from libs.contracts.api.artifacts import Artifact
 from libs.contracts.errors import ServiceError
 from libs.contracts.identifiers import is_id
+from libs.contracts.resources.artifacts import Artifact
 from services.runtime.domain.artifacts import SessionArtifacts
 from services.runtime.domain.conversation import JsonObject, numbered
 from services.runtime.domain.tables import described

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
-from libs.contracts.api.artifacts import Artifact
+from libs.contracts.resources.artifacts import Artifact
 from libs.fairness import FairSemaphore, QueueFull
 from services.runtime.adapters.tools.artifacts.artifact_reading import ARTIFACT, artifact_lookup
 from services.runtime.domain.artifacts import SessionArtifacts

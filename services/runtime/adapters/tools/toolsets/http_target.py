@@ -8,7 +8,7 @@ from typing import Final
 import aiohttp
 import orjson
 
-from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.resources.toolsets import ConnectedTool
 from libs.json_text import without_half_escapes
 from libs.outbound import FetchFailed, FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.models.failures import retry_after_seconds

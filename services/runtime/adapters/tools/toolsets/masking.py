@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import structlog
 
-from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
 from libs.contracts.errors import ErrorDetail
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
 from services.runtime.adapters.tools.toolsets.secrets import Mask, ToolsetSecrets
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolContext, ToolFailed, ToolOutput

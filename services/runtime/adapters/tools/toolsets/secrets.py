@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote, quote_plus
 
-from libs.contracts.api.toolsets import SECRET_REFERENCE, secret_place
+from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.toolsets import SECRET_REFERENCE
 from libs.secrets import SecretCipher, SecretUnreadable
 from services.runtime.domain.tools import ToolFailed
 from services.runtime.domain.toolsets import Toolset

@@ -14,7 +14,8 @@ from urllib.parse import quote, unquote
 import pytest
 import structlog
 
-from libs.contracts.api.toolsets import ConnectedTool, secret_place
+from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.toolsets import ConnectedTool
 from libs.outbound import GuardedResolver, is_public
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.http.connector import HttpConnector

@@ -2,7 +2,8 @@
 
 import base64
 
-from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool, secret_place
+from libs.contracts.resources.secrets import secret_place
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, LeftOutTool
 from libs.secrets import SecretCipher
 from services.runtime.adapters.tools.toolsets.masking import MaskedConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets

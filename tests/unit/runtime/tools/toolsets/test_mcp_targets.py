@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.resources.toolsets import ConnectedTool
 from libs.outbound import GuardedResolver, is_public
 from services.runtime.adapters.tools.toolsets.mcp.connector import McpConnector
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets

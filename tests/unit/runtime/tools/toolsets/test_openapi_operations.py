@@ -7,7 +7,7 @@ import jsonschema_rs
 import pytest
 
 from libs.confined import JobRefused
-from libs.contracts.api.toolsets import ConnectedTool
+from libs.contracts.resources.toolsets import ConnectedTool
 from services.runtime.adapters.tools.toolsets.openapi.document import Target, parse_document
 from services.runtime.adapters.tools.toolsets.openapi.operations import compile_operations
 from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding, render

@@ -4,8 +4,8 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools, HttpTool
 from libs.contracts.errors import validation_message
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools, HttpTool
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import UnusableUrl, parse_url
 from services.runtime.adapters.tools.toolsets.http.templates import RequestTemplate

@@ -20,7 +20,7 @@ from mcp.types import (
 from mcp.types import Tool as McpToolDescription
 from pydantic import TypeAdapter, ValidationError
 
-from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
+from libs.contracts.resources.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
 from libs.json_schema import SchemaInvalid, compile_schema
 from libs.outbound import GuardedResolver
 from services.runtime.adapters.tools.toolsets.mcp.answers import LEFT_OUT, LISTED

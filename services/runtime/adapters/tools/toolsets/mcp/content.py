@@ -16,8 +16,8 @@ from mcp.types import (
     TextResourceContents,
 )
 
-from libs.contracts.api.file_types import TYPES
 from libs.contracts.errors import ServiceError
+from libs.contracts.file_types import TYPES
 from libs.json_text import NotJson, read_json, write_json
 from services.runtime.adapters.tools.toolsets.mcp.answers import CUT
 from services.runtime.domain.artifacts import SessionArtifacts

@@ -4,7 +4,7 @@ import asyncio
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
-from libs.contracts.api.toolsets import ConnectedTool, DiscoveredTools
+from libs.contracts.resources.toolsets import ConnectedTool, DiscoveredTools
 from libs.outbound import GuardedResolver
 from services.runtime.adapters.tools.toolsets.secrets import ToolsetSecrets
 from services.runtime.domain.artifacts import SessionArtifacts

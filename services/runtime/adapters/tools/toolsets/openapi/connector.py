@@ -4,7 +4,7 @@ import asyncio
 from typing import Any, Final
 
 from libs.confined import JobRefused, OutOfMemory, ProcessKilled, run_confined
-from libs.contracts.api.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
+from libs.contracts.resources.toolsets import MAX_DOCUMENT_BYTES, ConnectedTool, DiscoveredTools
 from libs.outbound import FetchLimits, FetchRefused, GuardedHttp, GuardedResolver
 from services.runtime.adapters.tools.answer_text import decoded
 from services.runtime.adapters.tools.toolsets.http_target import HttpTarget, TargetRequest

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from libs.confined import JobRefused, answer_job
-from libs.contracts.api.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
+from libs.contracts.resources.toolsets import MAX_TOOLS, ConnectedTool, DiscoveredTools, LeftOutTool
 from services.runtime.adapters.tools.toolsets.openapi.arguments import LONGEST_DESCRIPTION, Arguments
 from services.runtime.adapters.tools.toolsets.openapi.document import Document, Operation, Target, parse_document
 from services.runtime.adapters.tools.toolsets.openapi.rendering import OperationBinding

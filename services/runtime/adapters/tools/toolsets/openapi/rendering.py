@@ -7,7 +7,7 @@ from urllib.parse import quote, urlencode
 
 from pydantic import BaseModel
 
-from libs.contracts.api.toolsets import SECRET_REFERENCE
+from libs.contracts.resources.toolsets import SECRET_REFERENCE
 from services.runtime.domain.conversation import JsonObject
 from services.runtime.domain.tools import ToolFailed
 

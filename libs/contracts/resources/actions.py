@@ -1,0 +1,75 @@
+"""Actions: answers from outside that waiting turns need."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from libs.contracts.messages import Command
+from libs.contracts.models import StrictModel, WireModel
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.turns import RequiredAction, Turn, TurnEvent
+from libs.contracts.timestamps import Timestamp
+
+
+class OpenAction(RequiredAction):
+    """An action of ``GET /actions/``, with the turn that waits for it."""
+
+    session_id: str
+    turn_id: str
+    created_at: Timestamp
+
+
+class ActionPage(WireModel, ListPage):
+    actions: list[OpenAction]
+
+
+class ResolveActionBody(StrictModel):
+    """``POST …/actions/{action_id}/``: exactly one of ``decision``, ``output`` and ``error``.
+
+    ``decision`` answers an approval, with an optional ``reason`` for a denial; ``output`` (a text or any JSON, null as
+    well) and ``error`` answer a call that the caller ran.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "approval": {"decision": "approve"},
+        "denial": {"decision": "deny", "reason": "Refunds above 100 need a second opinion."},
+        "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
+        "failure of a tool of the caller": {"error": "The printer is out of paper."},
+    }
+
+    decision: Literal["approve", "deny"] | None = None
+    reason: str | None = Field(default=None, max_length=10_000)
+    output: Any = None
+    error: str | None = Field(default=None, min_length=1)
+
+    @model_validator(mode="after")
+    def _is_one_answer(self) -> "ResolveActionBody":
+        given = [name for name in ("decision", "output", "error") if getattr(self, name) is not None]
+        if len(given) > 1 or not (given or "output" in self.model_fields_set):
+            raise ValueError("give exactly one of decision, output and error")
+        if self.reason is not None and self.decision != "deny":
+            raise ValueError("a reason is for a denial")
+        return self
+
+
+class ResolveActionAccepted(TurnEvent, type="aes.runtime.resolve_action.accepted.v1"):
+    """The answer to an action was taken, or had been before. ``turn`` is the turn's state after it."""
+
+    turn: Turn
+
+
+class ResolveAction(
+    Command, type="aes.runtime.resolve_action.v1", outcomes=(ResolveActionAccepted,), subject="turn_id"
+):
+    """Answer an open action of a waiting turn: an approval by ``decision``, a tool's result by ``output`` or ``error``.
+
+    Without ``decision`` and ``error`` it is an ``output``, which may be null.
+    """
+
+    session_id: str
+    turn_id: str
+    action_id: str
+    decision: Literal["approve", "deny"] | None = None
+    reason: str | None = None
+    output: Any = None
+    error: str | None = None

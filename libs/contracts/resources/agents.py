@@ -1,0 +1,220 @@
+"""Agents: configurations of models, tools and knowledge, and their versions."""
+
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.errors import ErrorDetail
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import JsonObject, Name, SearchMode, StrictModel
+from libs.contracts.timestamps import Timestamp
+
+AgentType = Literal["llm_agent", "react_agent"]
+
+
+class LlmConfig(StrictModel):
+    """Model settings. ``model`` is ``provider:name``; ``temperature`` 0 to 2."""
+
+    model: str = Field(default="builtin:extractive", min_length=1, max_length=200)
+    temperature: float | None = Field(default=None, ge=0, le=2)
+    max_tokens: int | None = Field(default=None, ge=1, le=1_000_000)
+    top_p: float | None = Field(default=None, gt=0, le=1)
+    max_steps: int | None = Field(default=None, ge=1, le=50)
+    """Model calls that a ``react_agent`` may make in one turn."""
+
+
+class KnowledgeBaseLink(StrictModel):
+    """A knowledge base that an agent draws on, with how to search it."""
+
+    id: str = Field(min_length=1, max_length=200)
+    top_k: int = Field(default=5, ge=1, le=50)
+    mode: SearchMode = "hybrid"
+    min_score: float | None = Field(default=None, ge=0, le=1)
+
+
+Text = Annotated[str, Field(max_length=200_000)]
+Approval = Literal["never", "always"]
+CallSeconds = Annotated[float, Field(ge=1, le=600)]
+"""The longest time for one call of a tool."""
+CallRetries = Annotated[int, Field(ge=0, le=5)]
+"""Repeats of a call that is safe to repeat, after connection errors, time-outs, 429 and 5xx."""
+
+
+class ToolPolicy(StrictModel):
+    """Settings for an agent's calls of some tools; what is left out stays as the tool has it.
+
+    Of two approvals, the tool's and the policy's, the stricter one holds.
+    """
+
+    approval: Approval | None = None
+    timeout_seconds: CallSeconds | None = None
+    retries: CallRetries | None = None
+
+
+ToolPattern = Annotated[str, Field(min_length=1, max_length=200)]
+"""A tool's name, ``<toolset>.*``, or ``*`` for every tool."""
+
+
+class ClientTool(StrictModel):
+    """A tool that the caller runs: its calls are actions of the turn. ``parameters``: the JSON Schema of an object."""
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z0-9_-]+$")
+    description: str = Field(default="", max_length=10_000)
+    parameters: JsonObject = {}
+
+
+ToolPolicies = Annotated[dict[ToolPattern, ToolPolicy], Field(max_length=64)]
+MOST_CLIENT_TOOLS: Final = 128
+"""As many functions as OpenAI takes."""
+ClientTools = Annotated[list[ClientTool], Field(max_length=MOST_CLIENT_TOOLS)]
+
+
+class AgentConfiguration(StrictModel):
+    """The type, instructions, model, tools and knowledge of an agent.
+
+    ``tools``: names of built-in tools, ``<toolset>.<tool>``, or ``<toolset>.*`` for all of a toolset.
+    """
+
+    name: Name
+    agent_type: AgentType
+    system_prompt: Text = ""
+    llm_config: LlmConfig = LlmConfig()
+    tools: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(default=[], max_length=64)
+    knowledge_bases: list[Annotated[str, Field(min_length=1, max_length=200)] | KnowledgeBaseLink] = Field(
+        default=[], max_length=64
+    )
+    tool_policies: ToolPolicies = {}
+    client_tools: ClientTools = []
+    output_schema: JsonObject | None = None
+    """JSON Schema of the reply's ``output``."""
+
+
+class ValidationReport(BaseModel):
+    """The findings of a validation; ``config_hash`` only for a valid configuration."""
+
+    valid: bool
+    errors: list[ErrorDetail] = []
+    warnings: list[ErrorDetail] = []
+    config_hash: str | None = None
+
+
+class AgentSettings(StrictModel):
+    """Settings of a stored agent beside its configuration."""
+
+    is_public: bool = False
+    is_shared: bool = False
+    origin_url: str | None = Field(default=None, max_length=2000)
+    allowed_origins: list[Annotated[str, Field(min_length=1, max_length=300)]] = Field(default=[], max_length=50)
+    entry_point: str = Field(default="", max_length=500)
+
+
+class CreateAgentBody(AgentConfiguration, AgentSettings):
+    """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "conversation": {
+            "name": "Support",
+            "agent_type": "llm_agent",
+            "system_prompt": "You answer questions about our product, briefly and kindly.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
+        },
+        "reasoning with tools": {
+            "name": "Researcher",
+            "agent_type": "react_agent",
+            "system_prompt": "You work step by step and use tools for what they can do better than you.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0, "max_steps": 8},
+            "tools": ["calculator", "current_time"],
+        },
+    }
+
+
+class UpdateAgentBody(StrictModel):
+    """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other instructions": {"system_prompt": "You answer in one sentence."},
+        "shared with the company": {"is_shared": True},
+    }
+
+    name: Name | None = None
+    agent_type: AgentType | None = None
+    system_prompt: Text | None = None
+    llm_config: LlmConfig | None = None
+    tools: list[Annotated[str, Field(min_length=1, max_length=200)]] | None = Field(default=None, max_length=64)
+    knowledge_bases: list[Annotated[str, Field(min_length=1, max_length=200)] | KnowledgeBaseLink] | None = Field(
+        default=None, max_length=64
+    )
+    tool_policies: ToolPolicies | None = None
+    client_tools: ClientTools | None = None
+    output_schema: JsonObject | None = None
+    is_public: bool | None = None
+    is_shared: bool | None = None
+    origin_url: str | None = Field(default=None, max_length=2000)
+    allowed_origins: list[Annotated[str, Field(min_length=1, max_length=300)]] | None = Field(
+        default=None, max_length=50
+    )
+    entry_point: str | None = Field(default=None, max_length=500)
+
+
+class Agent(BaseModel):
+    """A stored agent. ``owner`` and ``company`` are identifiers."""
+
+    id: str
+    agent_key: str
+    name: str
+    architecture: str
+    entry_point: str
+    is_public: bool
+    is_shared: bool
+    origin_url: str | None
+    allowed_origins: list[str] = []
+    owner: str
+    company: str
+    system_config: dict[str, Any]
+    version_number: str
+    config_hash: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class AgentVersion(BaseModel):
+    """One immutable version of an agent's configuration."""
+
+    version_number: str
+    config_hash: str
+    system_config: dict[str, Any]
+    created_by: str
+    created_at: Timestamp
+
+
+class AgentCreated(Event, type="aes.registry.agent.created.v1"):
+    agent: Agent
+
+
+class AgentUpdated(Event, type="aes.registry.agent.updated.v1"):
+    """An agent has changed. ``version_number`` is a new one when its configuration has changed."""
+
+    agent: Agent
+
+
+class AgentDeleted(Event, type="aes.registry.agent.deleted.v1"):
+    agent_id: str
+    agent_key: str
+
+
+class CreateAgent(Command, type="aes.registry.create_agent.v1", outcomes=(AgentCreated,)):
+    """Store an agent; ``agent`` is a ``CreateAgentBody``."""
+
+    agent_id: str
+    agent: dict[str, Any]
+
+
+class UpdateAgent(Command, type="aes.registry.update_agent.v1", outcomes=(AgentUpdated,), subject="agent_id"):
+    """Fields left out of ``changes`` (an ``UpdateAgentBody``) stay as they are."""
+
+    agent_id: str
+    changes: dict[str, Any]
+
+
+class DeleteAgent(Command, type="aes.registry.delete_agent.v1", outcomes=(AgentDeleted,), subject="agent_id"):
+    agent_id: str

@@ -1,0 +1,131 @@
+"""Collections: groups of files."""
+
+from typing import Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import Name, StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.files import FileIds, FileResult
+from libs.contracts.timestamps import Timestamp
+
+CollectionStatus = Literal["pending", "running", "completed", "failed"]
+
+
+class CreateCollectionBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"documents": {"name": "Handbooks", "description": "What customers ask about"}}
+
+    name: Name
+    description: str = Field(default="", max_length=10_000)
+
+
+class UpdateCollectionBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"another name": {"name": "Manuals"}}
+
+    name: Name | None = None
+    description: str | None = Field(default=None, max_length=10_000)
+
+
+class Collection(BaseModel):
+    """A group of files. ``status`` follows the parsing of its files; ``total_size`` in bytes."""
+
+    id: str
+    name: str
+    description: str
+    status: CollectionStatus
+    progress: int
+    data_source_count: int
+    total_size: int
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class CollectionPage(ListPage):
+    collections: list[Collection]
+
+
+class CollectionFilesBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one file": {"file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]}}
+    file_ids: FileIds
+
+
+class CollectionFilesReply(BaseModel):
+    success: bool
+    added: int
+    failed: int
+    results: list[FileResult]
+
+
+class AvailableCollection(BaseModel):
+    id: str
+    name: str
+    description: str
+    created_at: Timestamp
+    datasource_count: int
+
+
+class AvailableCollections(BaseModel):
+    success: bool
+    collections: list[AvailableCollection]
+    count: int
+
+
+class CollectionCreated(Event, type="aes.ingestion.collection.created.v1"):
+    collection: Collection
+
+
+class CollectionUpdated(Event, type="aes.ingestion.collection.updated.v1"):
+    """Name, description, counts, status or progress changed."""
+
+    collection: Collection
+
+
+class CollectionFilesAdded(Event, type="aes.ingestion.collection.files_added.v1"):
+    collection_id: str
+    reply: CollectionFilesReply
+
+
+class CollectionFileRemoved(Event, type="aes.ingestion.collection.file_removed.v1"):
+    collection_id: str
+    file_id: str
+
+
+class CollectionDeleted(Event, type="aes.ingestion.collection.deleted.v1"):
+    collection_id: str
+
+
+class CreateCollection(Command, type="aes.ingestion.create_collection.v1", outcomes=(CollectionCreated,)):
+    collection_id: str
+    name: str
+    description: str = ""
+
+
+class UpdateCollection(
+    Command, type="aes.ingestion.update_collection.v1", outcomes=(CollectionUpdated,), subject="collection_id"
+):
+    collection_id: str
+    name: str | None = None
+    description: str | None = None
+
+
+class DeleteCollection(
+    Command, type="aes.ingestion.delete_collection.v1", outcomes=(CollectionDeleted,), subject="collection_id"
+):
+    """Delete a collection. Its files remain."""
+
+    collection_id: str
+
+
+class AddCollectionFiles(
+    Command, type="aes.ingestion.add_collection_files.v1", outcomes=(CollectionFilesAdded,), subject="collection_id"
+):
+    collection_id: str
+    file_ids: list[str]
+
+
+class RemoveCollectionFile(
+    Command, type="aes.ingestion.remove_collection_file.v1", outcomes=(CollectionFileRemoved,), subject="collection_id"
+):
+    collection_id: str
+    file_id: str

@@ -1,0 +1,150 @@
+"""Files of a company."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import Id, StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.timestamps import Timestamp
+
+FileStatus = Literal["active", "inactive"]
+BulkOperation = Literal["delete", "update_tags", "change_status"]
+FileIds = Annotated[list[Id], Field(min_length=1, max_length=1000)]
+Tag = Annotated[str, Field(min_length=1, max_length=100)]
+
+
+class File(BaseModel):
+    """A stored document of a company. ``size`` in bytes; ``sha256`` names the bytes, stored once per company."""
+
+    id: str
+    name: str
+    content_type: str
+    size: int
+    sha256: str
+    status: FileStatus
+    tags: list[str]
+    collection_ids: list[str]
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class FilePage(ListPage):
+    files: list[File]
+
+
+class FileText(BaseModel):
+    """A part of the text that was read from a file: it begins at ``offset`` of ``characters``."""
+
+    file_id: str
+    text: str
+    offset: int
+    characters: int
+
+
+class UploadedFiles(BaseModel):
+    """The reply to an upload of several files."""
+
+    success: bool
+    files: list[File]
+
+
+class BulkParameters(StrictModel):
+    """``tags`` for ``update_tags`` (they replace), ``status`` for ``change_status``."""
+
+    tags: list[Tag] | None = Field(default=None, max_length=100)
+    status: FileStatus | None = None
+
+
+class BulkBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other tags": {
+            "operation": "update_tags",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "parameters": {"tags": ["handbook"]},
+        },
+        "leave out of retrieval": {
+            "operation": "change_status",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "parameters": {"status": "inactive"},
+        },
+        "delete": {"operation": "delete", "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]},
+    }
+
+    operation: BulkOperation
+    file_ids: FileIds
+    parameters: BulkParameters = BulkParameters()
+
+    @model_validator(mode="after")
+    def _parameters_fit(self) -> "BulkBody":
+        needed = {"update_tags": "tags", "change_status": "status"}.get(self.operation)
+        given = self.parameters.model_dump(exclude_none=True)
+        if needed and needed not in given:
+            raise ValueError(f"{self.operation} needs parameters.{needed}")
+        unused = sorted(given.keys() - {needed})
+        if unused:
+            raise ValueError(f"{self.operation} takes no parameters.{unused[0]}")
+        return self
+
+
+class FileResult(BaseModel):
+    """The result for one file of a bulk request; ``error`` when ``status`` is ``failed``."""
+
+    file_id: str
+    status: str
+    error: ErrorInfo | None = None
+
+
+class BulkReply(BaseModel):
+    """``processed`` counts the successes; ``success`` is false only when there was none."""
+
+    success: bool
+    processed: int
+    failed: int
+    results: list[FileResult]
+
+
+class FileUploaded(Event, type="aes.ingestion.file.uploaded.v1"):
+    file: File
+
+
+class FileUpdated(Event, type="aes.ingestion.file.updated.v1"):
+    """Tags or status of a file changed."""
+
+    file: File
+
+
+class FileDeleted(Event, type="aes.ingestion.file.deleted.v1"):
+    file_id: str
+
+
+class FilesChanged(Event, type="aes.ingestion.file.bulk_changed.v1"):
+    """The outcome of a bulk operation, file by file."""
+
+    operation: str
+    reply: BulkReply
+
+
+class DeleteFile(Command, type="aes.ingestion.delete_file.v1", outcomes=(FileDeleted,), subject="file_id"):
+    file_id: str
+
+
+class CopyArtifact(Command, type="aes.ingestion.copy_artifact.v1", outcomes=(FileUploaded,)):
+    """Copy an artifact to a new file with this id. Its bytes are fetched from the artifacts service."""
+
+    file_id: str
+    artifact_id: str
+    session_id: str
+    name: str
+    content_type: str
+
+
+class ChangeFiles(Command, type="aes.ingestion.change_files.v1", outcomes=(FilesChanged,)):
+    """Apply one operation to many files. Each file succeeds or fails on its own."""
+
+    operation: str
+    file_ids: list[str]
+    tags: list[str] | None = None
+    status: str | None = None

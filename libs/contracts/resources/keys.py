@@ -1,0 +1,18 @@
+"""API keys."""
+
+from libs.contracts.messages import Event
+
+
+class ApiKeyCreated(Event, type="aes.gateway.api_key.created.v1"):
+    """``replaces``: the key that it was made from by a rotation, which ends after its grace."""
+
+    key_id: str
+    prefix: str
+    user_id: str
+    replaces: str | None = None
+
+
+class ApiKeyRevoked(Event, type="aes.gateway.api_key.revoked.v1"):
+    """A key was revoked. Every gateway replica removes it from its cache."""
+
+    key_id: str

@@ -1,0 +1,300 @@
+"""Knowledge bases, their ingestion and their search."""
+
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from libs.contracts.citations import Citation
+from libs.contracts.errors import ErrorInfo
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import Id, Name, SearchMode, StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.files import FileStatus
+from libs.contracts.timestamps import Timestamp
+
+Engine = Literal["pgvector", "weaviate"]
+KnowledgeBaseStatus = Literal["pending", "running", "completed", "failed"]
+Phase = Literal["queued", "parsing", "chunking", "embedding", "indexing"]
+Strategy = Literal["recursive", "fixed_size", "sentence", "paragraph", "page", "markdown", "row"]
+SplitBy = Literal["token", "word", "sentence", "passage", "page", "line", "character"]
+
+
+class ChunkingStrategy(StrictModel):
+    """Splits documents into chunks. ``chunk_size`` and ``chunk_overlap`` count units of ``split_by``.
+
+    An overlap that is not given is an eighth of the size, 64 at most.
+    """
+
+    strategy: Strategy = "recursive"
+    chunk_size: int = Field(default=512, ge=1, le=100_000)
+    chunk_overlap: int = Field(
+        default_factory=lambda known: min(64, known.get("chunk_size", 512) // 8), ge=0, le=50_000
+    )
+    split_by: SplitBy = "token"
+    recursive_separators: list[Annotated[str, Field(min_length=1, max_length=100)]] = Field(
+        default=["\n\n", "\n", ". ", " "], max_length=20
+    )
+
+    @model_validator(mode="after")
+    def _overlap_fits(self) -> "ChunkingStrategy":
+        if self.chunk_overlap >= self.chunk_size and self.chunk_overlap > 0:
+            raise ValueError("chunk_overlap must be smaller than chunk_size")
+        return self
+
+
+class EmbeddingConfig(StrictModel):
+    """``provider`` is ``wordllama`` (in process) or ``openai`` (any OpenAI-compatible server)."""
+
+    provider: str = Field(default="wordllama", min_length=1, max_length=100)
+    model: str = Field(default="", max_length=200)
+    dimensions: int | None = Field(default=None, ge=1, le=16_000)
+
+
+class CreateKnowledgeBaseBody(StrictModel):
+    """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a collection": {"name": "Handbooks", "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        "with settings": {
+            "name": "Handbooks",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "processing_engine": "pgvector",
+            "chunking_strategy": {"strategy": "sentence", "chunk_size": 200, "chunk_overlap": 20, "split_by": "word"},
+            "embedding_config": {"provider": "wordllama"},
+        },
+    }
+
+    name: Name
+    description: str = Field(default="", max_length=10_000)
+    collection_ids: list[Id] = Field(default=[], max_length=1000)
+    file_ids: list[Id] = Field(default=[], max_length=1000)
+    processing_engine: Engine | None = None
+    chunking_strategy: ChunkingStrategy = ChunkingStrategy()
+    embedding_config: EmbeddingConfig = EmbeddingConfig()
+    llm_config: dict[str, Any] = {}
+    ingest: bool = True
+
+
+class UpdateKnowledgeBaseBody(StrictModel):
+    """Replaces the given fields; other content or settings take effect with the next ingestion."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
+
+    name: Name | None = None
+    description: str | None = Field(default=None, max_length=10_000)
+    collection_ids: list[Id] | None = Field(default=None, max_length=1000)
+    file_ids: list[Id] | None = Field(default=None, max_length=1000)
+    processing_engine: Engine | None = None
+    chunking_strategy: ChunkingStrategy | None = None
+    embedding_config: EmbeddingConfig | None = None
+    llm_config: dict[str, Any] | None = None
+
+
+class Datasource(BaseModel):
+    id: str
+    name: str
+    type: Literal["file-upload"] = "file-upload"
+    status: FileStatus = "active"
+
+
+class DatasourceSnapshot(BaseModel):
+    id: str
+    name: str
+    type: Literal["file-upload"] = "file-upload"
+    ingestion_status: str
+
+
+class DatasourceError(BaseModel):
+    """Why a datasource could not be ingested. ``retryable``: another ingestion may succeed."""
+
+    code: str
+    message: str
+    phase: str
+    attempt: int
+    retryable: bool
+
+
+class KnowledgeBase(BaseModel):
+    """Documents made searchable. ``success_rate`` in percent; ``processing_metadata`` is empty when completed."""
+
+    id: str
+    name: str
+    description: str
+    processing_engine: str
+    dataset_name: str
+    normalized_dataset_name: str
+    status: KnowledgeBaseStatus
+    progress: int
+    collection_ids: list[str]
+    file_ids: list[str]
+    datasources: list[Datasource]
+    datasource_count: int
+    total_datasources: int
+    ingested_datasources: list[Datasource]
+    failed_datasources: list[Datasource]
+    datasource_errors: dict[str, DatasourceError]
+    datasource_snapshots: dict[str, DatasourceSnapshot]
+    success_rate: float
+    chunking_strategy: dict[str, Any]
+    embedding_config: dict[str, Any]
+    llm_config: dict[str, Any]
+    processing_metadata: dict[str, Any]
+    created_by_name: str
+    company_name: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class KnowledgeBasePage(ListPage):
+    knowledge_bases: list[KnowledgeBase]
+
+
+class KnowledgeBaseState(BaseModel):
+    """``check_status``: ``status_updated`` tells whether the status changed since this caller last asked."""
+
+    success: bool = True
+    message: str
+    knowledge_base: KnowledgeBase
+    status_updated: bool
+
+
+class SearchFilters(StrictModel):
+    collection_ids: list[Id] = Field(default=[], max_length=100)
+    file_ids: list[Id] = Field(default=[], max_length=1000)
+    tags: list[str] = Field(default=[], max_length=100)
+
+
+class SearchBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "hybrid": {"query": "How much is a ticket?"},
+        "by words, in one collection": {
+            "query": "ticket price",
+            "mode": "keyword",
+            "top_k": 3,
+            "filters": {"collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        },
+    }
+
+    query: Annotated[str, Field(min_length=1, max_length=10_000)]
+    mode: SearchMode = "hybrid"
+    top_k: int = Field(default=5, ge=1, le=100)
+    min_score: float | None = Field(default=None, ge=0, le=1)
+    filters: SearchFilters = SearchFilters()
+
+
+class SearchReply(BaseModel):
+    """Passages, best first; ``score`` 0 to 1."""
+
+    success: bool = True
+    query: str
+    mode: SearchMode
+    results: list[Citation]
+
+
+class DatasourcePage(ListPage):
+    datasources: list[DatasourceSnapshot]
+
+
+class KnowledgeBaseCreated(Event, type="aes.ingestion.knowledge_base.created.v1"):
+    knowledge_base: KnowledgeBase
+
+
+class KnowledgeBaseUpdated(Event, type="aes.ingestion.knowledge_base.updated.v1"):
+    knowledge_base: KnowledgeBase
+
+
+class KnowledgeBaseDeleted(Event, type="aes.ingestion.knowledge_base.deleted.v1"):
+    """The knowledge base and its indexes are deleted. Collections and files remain."""
+
+    knowledge_base_id: str
+
+
+class RunEvent(Event):
+    """An event of one ingestion of a knowledge base; its subject is the knowledge base."""
+
+    knowledge_base_id: str
+    ingestion_id: str
+
+
+class IngestionQueued(RunEvent, type="aes.ingestion.knowledge_base.ingestion.queued.v1"):
+    """The ingestion is queued. ``total_datasources`` may grow while its files are being listed."""
+
+    total_datasources: int
+    knowledge_base: KnowledgeBase | None = None
+
+
+class IngestionProgress(RunEvent, type="aes.ingestion.knowledge_base.ingestion.progress.v1"):
+    """The progress of an ingestion, at most once a second.
+
+    ``metadata`` has ``phase``, ``total_chunks``, ``processed_chunks`` and ``message``.
+    """
+
+    progress: int
+    finished_datasources: int
+    total_datasources: int
+    metadata: dict[str, Any] = {}
+
+
+class DatasourceFailed(RunEvent, type="aes.ingestion.knowledge_base.datasource.failed.v1"):
+    file_id: str
+    file_name: str
+    error: DatasourceError
+
+
+class IngestionCompleted(RunEvent, type="aes.ingestion.knowledge_base.ingestion.completed.v1"):
+    datasource_count: int
+    chunk_count: int
+
+
+class IngestionFailed(RunEvent, type="aes.ingestion.knowledge_base.ingestion.failed.v1"):
+    """At least one datasource failed; what was ingested is searchable.
+
+    An error of type ``conflict_error`` means that it was abandoned: an ingestion with other settings replaced it, or
+    the knowledge base was deleted.
+    """
+
+    datasource_count: int
+    failed_count: int
+    error: ErrorInfo
+
+
+class CreateKnowledgeBase(Command, type="aes.ingestion.create_knowledge_base.v1", outcomes=(KnowledgeBaseCreated,)):
+    """``settings`` is a ``CreateKnowledgeBaseBody``."""
+
+    knowledge_base_id: str
+    settings: dict[str, Any]
+
+
+class UpdateKnowledgeBase(
+    Command,
+    type="aes.ingestion.update_knowledge_base.v1",
+    outcomes=(KnowledgeBaseUpdated,),
+    subject="knowledge_base_id",
+):
+    """``changes`` is an ``UpdateKnowledgeBaseBody``; fields left out stay as they are.
+
+    ``add_file_ids`` and ``remove_file_ids`` change the list, whatever is in it by then. ``ingest`` begins an ingestion.
+    """
+
+    knowledge_base_id: str
+    changes: dict[str, Any]
+    add_file_ids: list[str] = []
+    remove_file_ids: list[str] = []
+    ingest: bool = False
+
+
+class DeleteKnowledgeBase(
+    Command,
+    type="aes.ingestion.delete_knowledge_base.v1",
+    outcomes=(KnowledgeBaseDeleted,),
+    subject="knowledge_base_id",
+):
+    knowledge_base_id: str
+
+
+class IngestKnowledgeBase(
+    Command, type="aes.ingestion.ingest_knowledge_base.v1", outcomes=(IngestionQueued,), subject="knowledge_base_id"
+):
+    """Index new, changed and failed files; remove files that are no longer in the knowledge base."""
+
+    knowledge_base_id: str

@@ -1,0 +1,153 @@
+"""Messages of a session, and the blocks of their content."""
+
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, Field, model_validator
+
+from libs.contracts.models import JsonObject, StrictModel, WireModel, is_none
+from libs.contracts.pages import ListPage
+from libs.contracts.timestamps import Timestamp
+
+
+class TextBlock(StrictModel):
+    type: Literal["text"]
+    text: Annotated[str, Field(min_length=1)]
+
+
+ImageDetail = Literal["auto", "low", "high", "original"]
+"""The resolution at which a model looks at an image. Providers without such a choice ignore it."""
+
+
+class ImageUrl(StrictModel):
+    url: Annotated[str, Field(min_length=1, max_length=4000)]
+    detail: ImageDetail | None = Field(default=None, exclude_if=is_none)
+
+
+class ImageUrlBlock(StrictModel):
+    """An image on the web; ``data:`` URLs are refused."""
+
+    type: Literal["image_url"]
+    image_url: ImageUrl
+
+
+class ArtifactSource(StrictModel):
+    artifact_id: Annotated[str, Field(min_length=1, max_length=200)]
+
+
+class FileBlock(StrictModel):
+    """An artifact of this session, by id."""
+
+    type: Literal["file"]
+    source: ArtifactSource
+    detail: ImageDetail | None = Field(default=None, exclude_if=is_none)
+
+
+class ImageBlock(StrictModel):
+    """An image artifact of this session, by the URL returned on upload."""
+
+    type: Literal["image"]
+    url: Annotated[str, Field(min_length=1, max_length=4000)]
+    detail: ImageDetail | None = Field(default=None, exclude_if=is_none)
+
+
+ContentBlock = Annotated[TextBlock | ImageUrlBlock | FileBlock | ImageBlock, Field(discriminator="type")]
+
+
+def _not_blank(text: str) -> str:
+    if not text.strip():
+        raise ValueError("the text is nothing but white space")
+    return text
+
+
+def _no_blank_blocks(blocks: list[ContentBlock]) -> list[ContentBlock]:
+    for block in blocks:
+        if isinstance(block, TextBlock):
+            _not_blank(block.text)
+    return blocks
+
+
+MessageText = Annotated[str, Field(min_length=1, json_schema_extra={"pattern": r"\S"}), AfterValidator(_not_blank)]
+_MOST_BLOCKS: Final = Field(min_length=1, max_length=100)
+MessageBlocks = Annotated[list[ContentBlock], _MOST_BLOCKS, AfterValidator(_no_blank_blocks)]
+
+
+class RequestedToolCall(WireModel):
+    """A tool call that the model asked for and that has not been made."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class SaidFile(FileBlock):
+    """Internal: a file of the session in a message of its history, with what its artifact's record says of it."""
+
+    name: str
+    content_type: str
+    processing_strategy: str
+
+
+class HistoryMessage(WireModel):
+    """A message that a session begins with.
+
+    An assistant's message may ask for ``tool_calls``; a tool's message is the result of ``tool_call_id``, a call that a
+    message before it asks for.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: str | list[Annotated[TextBlock | ImageUrlBlock | SaidFile, Field(discriminator="type")]]
+    tool_calls: list[RequestedToolCall] = []
+    tool_call_id: str | None = None
+
+
+class GivenToolCall(StrictModel):
+    """A tool call of a given message. ``id``: unique in the conversation."""
+
+    id: str = Field(min_length=1, max_length=200)
+    name: str = Field(min_length=1, max_length=200)
+    arguments: JsonObject
+
+
+class GivenMessage(StrictModel):
+    """A message of a conversation that took place elsewhere.
+
+    An assistant's message may have ``tool_calls``; a tool's message is the result of the call ``tool_call_id`` of a
+    message before it.
+    """
+
+    role: Literal["user", "assistant", "tool"]
+    content: str | Annotated[list[Annotated[TextBlock | ImageUrlBlock, Field(discriminator="type")]], _MOST_BLOCKS]
+    tool_calls: Annotated[list[GivenToolCall], Field(max_length=128)] = []
+    tool_call_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _fits_its_role(self) -> "GivenMessage":
+        if self.tool_calls and self.role != "assistant":
+            raise ValueError("only messages of the assistant have tool_calls")
+        if (self.tool_call_id is None) is (self.role == "tool"):
+            raise ValueError("a tool's message has a tool_call_id, and no other has one")
+        return self
+
+
+class GivenHistory(StrictModel):
+    """The conversation that a session begins with, oldest message first."""
+
+    messages: list[GivenMessage] = Field(default=[], max_length=2_000)
+
+
+class Message(WireModel):
+    """A message of the history: ``content`` is the text blocks joined, ``content_blocks`` the blocks themselves.
+
+    A ``tool``'s message is the result of a call, in histories that come from elsewhere; its ``content`` is the output.
+    """
+
+    id: str
+    role: Literal["user", "assistant", "tool"]
+    content: str
+    timestamp: Timestamp
+    content_blocks: list[dict[str, Any]] = []
+    turn_id: str | None = None
+
+
+class MessagePage(WireModel, ListPage):
+    messages: list[Message]

@@ -1,0 +1,56 @@
+"""Secrets: values that the headers of toolsets refer to."""
+
+from typing import Any, ClassVar
+
+from pydantic import BaseModel, Field
+
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.timestamps import Timestamp
+
+
+def secret_place(company_id: str, name: str) -> str:
+    """The place that a secret's ciphertext is bound to (``libs.secrets``)."""
+    return f"secrets/{company_id}/{name}"
+
+
+class PutSecretBody(StrictModel):
+    """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the token of the ticket office"}}
+
+    value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
+
+
+class Secret(BaseModel):
+    """A secret without its value, which nobody gets to see again."""
+
+    name: str
+    created_at: Timestamp
+    updated_at: Timestamp
+
+
+class SecretPage(ListPage):
+    secrets: list[Secret]
+
+
+class SecretStored(Event, type="aes.registry.secret.stored.v1"):
+    """A secret is new or has a new value, which no message carries."""
+
+    secret: Secret
+
+
+class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
+    name: str
+
+
+class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
+    """Store a secret, or another value for it; ``ciphertext`` in base64, bound to ``secret_place``."""
+
+    name: str
+    ciphertext: str
+
+
+class DeleteSecret(Command, type="aes.registry.delete_secret.v1", outcomes=(SecretDeleted,)):
+    name: str

@@ -1,0 +1,191 @@
+"""Sessions: conversations with an agent."""
+
+import operator
+from typing import Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, Field, model_validator
+
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import StrictModel, WireModel, is_none
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.agents import AgentConfiguration
+from libs.contracts.resources.messages import GivenHistory, HistoryMessage, Message
+from libs.contracts.timestamps import Timestamp
+
+SessionStatus = Literal["active", "deleting"]
+
+
+class AgentReference(StrictModel):
+    """A stored agent named by exactly one of its id and its key (``POST /sessions/``)."""
+
+    agent_id: str | None = Field(default=None, min_length=1, max_length=200)
+    agent_key: str | None = Field(default=None, min_length=1, max_length=300)
+
+
+class ForkSessionBody(StrictModel):
+    """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "the whole history": {},
+        "up to a turn": {"up_to_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+        "before a turn": {"before_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+    }
+
+    up_to_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
+    before_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+    @model_validator(mode="after")
+    def _names_one_turn(self) -> "ForkSessionBody":
+        if self.up_to_turn_id is not None and self.before_turn_id is not None:
+            raise ValueError("a fork goes up to a turn or ends before one, not both")
+        return self
+
+
+class SessionCreatedReply(BaseModel):
+    success: bool = True
+    session_id: str
+    config_hash: str
+
+
+class Session(BaseModel):
+    """A conversation with the agent it was created with. ``forked_from``: the session whose history it began with.
+
+    ``metadata``: pairs that another protocol's client gave it; left out when there are none.
+    """
+
+    session_id: str
+    config_hash: str
+    created_at: Timestamp
+    status: SessionStatus
+    agent_config: dict[str, Any]
+    agent_id: str | None = None
+    owner_id: str = ""
+    forked_from: str | None = None
+    metadata: dict[str, str] | None = Field(default=None, exclude_if=is_none)
+
+
+class SessionPage(ListPage):
+    sessions: list[Session]
+
+
+class ConfiguredSession(AgentConfiguration, GivenHistory):
+    """``POST /sessions/`` with an agent of its own."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a configuration": {
+            "name": "Support",
+            "agent_type": "llm_agent",
+            "system_prompt": "You answer questions about our product, briefly and kindly.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
+        }
+    }
+
+
+class ReferencedSession(AgentReference, GivenHistory):
+    """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a stored agent": {"agent_key": "support"},
+        "with a conversation from elsewhere": {
+            "agent_key": "support",
+            "messages": [
+                {"role": "user", "content": "Does the ferry to Vardo run today?"},
+                {"role": "assistant", "content": "Yes, at 16:10 from the north quay."},
+            ],
+        },
+    }
+
+
+CreateSessionBody = ConfiguredSession | ReferencedSession
+
+
+class SessionCreated(Event, type="aes.runtime.session.created.v1"):
+    """A conversation is open. ``forked_from``: the session whose history it begins with.
+
+    A session that its first turn began has an event without a causation id. ``listed`` is left out unless it is false:
+    such a session is found by its id alone.
+    """
+
+    session_id: str
+    config_hash: str
+    agent_id: str | None = None
+    owner_id: str = ""
+    forked_from: str | None = None
+    listed: bool = Field(default=True, exclude_if=bool)
+
+
+class SessionUpdated(Event, type="aes.runtime.session.updated.v1"):
+    """The session's metadata was replaced, its agent set, or ``messages`` were added to its history between turns."""
+
+    session_id: str
+    messages: list[Message] = Field(default=[], exclude_if=operator.not_)
+
+
+class SessionDeleted(Event, type="aes.runtime.session.deleted.v1"):
+    """The session and its history are deleted. Consumers delete the data that they keep about the session."""
+
+    session_id: str
+
+
+class SessionBeginning(WireModel):
+    """A session's agent, by a validated, normalised configuration that the session keeps, and what it begins with.
+
+    ``messages`` are said before its first turn. A session that is not ``listed`` is found by its id alone. One that has
+    ``expires_after`` is deleted that many seconds after it was created, once none of its turns is queued or runs.
+    """
+
+    agent_config: dict[str, Any]
+    config_hash: str
+    agent_id: str | None = None
+    messages: list[HistoryMessage] = []
+    listed: bool = True
+    expires_after: int | None = Field(default=None, ge=1)
+    metadata: dict[str, str] = {}
+
+
+NO_AGENT: Final = ""
+"""The ``config_hash`` of a session whose agent is still to be set (``UpdateSession``)."""
+
+
+class CreateSession(
+    Command, SessionBeginning, type="aes.runtime.create_session.v1", outcomes=(SessionCreated,), subject="session_id"
+):
+    """Open a conversation."""
+
+    session_id: str
+
+
+class UpdateSession(Command, type="aes.runtime.update_session.v1", outcomes=(SessionUpdated,), subject="session_id"):
+    """Replace a session's ``metadata``, or set the ``agent`` of one that was opened without and has no turns."""
+
+    session_id: str
+    metadata: dict[str, str] | None = None
+    agent: SessionBeginning | None = None
+
+
+class AddMessages(Command, type="aes.runtime.add_messages.v1", outcomes=(SessionUpdated,), subject="session_id"):
+    """Add to a session's history between its turns, before what is said next: refused while a turn is under way."""
+
+    session_id: str
+    messages: list[HistoryMessage]
+
+
+class ForkSession(Command, type="aes.runtime.fork_session.v1", outcomes=(SessionCreated,)):
+    """Open a session with the agent of another one and a copy of its completed turns, up to one of them or before it.
+
+    ``session_id`` is the new session's; without a turn all completed ones are copied. ``listed`` and ``expires_after``
+    as of a ``SessionBeginning``.
+    """
+
+    session_id: str
+    source_session_id: str
+    up_to_turn_id: str | None = None
+    before_turn_id: str | None = None
+    listed: bool = True
+    expires_after: int | None = Field(default=None, ge=1)
+
+
+class DeleteSession(Command, type="aes.runtime.delete_session.v1", outcomes=(SessionDeleted,), subject="session_id"):
+    """End a session: refuse turns, cancel the running one, remove the history."""
+
+    session_id: str

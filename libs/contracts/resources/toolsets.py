@@ -1,0 +1,354 @@
+"""Toolsets of custom tools."""
+
+import re
+from typing import Annotated, Any, ClassVar, Final, Literal
+
+from pydantic import BaseModel, Field, RootModel
+
+from libs.contracts.errors import ErrorDetail
+from libs.contracts.messages import Command, Event
+from libs.contracts.models import JsonObject, StrictModel
+from libs.contracts.pages import ListPage
+from libs.contracts.resources.agents import Approval, CallRetries, CallSeconds
+from libs.contracts.timestamps import Timestamp
+
+MAX_DOCUMENT_BYTES: Final = 2_000_000
+MAX_TOOLS: Final = 500
+DEFAULT_SECONDS: Final = 30.0
+DEFAULT_RETRIES: Final = 2
+SECRET_REFERENCE: Final = re.compile(r"\$\{secret:([A-Za-z][A-Za-z0-9_-]{0,63})\}")
+"""``${secret:NAME}`` in the value of a header."""
+
+ToolsetType = Literal["mcp", "openapi", "http"]
+ToolsetName = Annotated[str, Field(min_length=1, max_length=40, pattern=r"^[a-z][a-z0-9_-]{0,39}$")]
+ToolName = Annotated[str, Field(min_length=1, max_length=150)]
+HeaderName = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^[!#$%&'*+.^_`|~0-9A-Za-z-]+$")]
+HeaderValue = Annotated[str, Field(max_length=8_000, pattern=r"^[^\x00-\x08\x0a-\x1f\x7f]*$")]
+Headers = Annotated[dict[HeaderName, HeaderValue], Field(max_length=50)]
+Url = Annotated[str, Field(min_length=1, max_length=4_000, pattern=r"^[Hh][Tt][Tt][Pp][Ss]?://[^\s/?#]+[^\s]*$")]
+Description = Annotated[str, Field(max_length=10_000)]
+
+
+class _CallSettings(BaseModel):
+    safe_to_repeat: bool | None = None
+    approval: Approval | None = None
+    timeout_seconds: CallSeconds | None = None
+    retries: CallRetries | None = None
+
+
+class CallSettings(_CallSettings, StrictModel):
+    """Settings for calls of a tool; what is left out has the default of its tool.
+
+    ``safe_to_repeat``: by default GET, or what MCP's ``idempotentHint`` and ``readOnlyHint`` say.
+    """
+
+
+class _Body(CallSettings):
+    """``description`` is for people. The call settings are those of every tool of the toolset that has none itself.
+
+    ``tool_settings``: those of single tools, by their name.
+    """
+
+    name: ToolsetName
+    description: Description = ""
+    tool_settings: dict[ToolName, CallSettings] = Field(default={}, max_length=MAX_TOOLS)
+
+
+class McpToolsetBody(_Body):
+    """An MCP server over streamable HTTP; with ``allowed_tools``, only these of its tools."""
+
+    type: Literal["mcp"]
+    url: Url
+    headers: Headers = {}
+    allowed_tools: list[ToolName] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+
+
+class OpenApiToolsetBody(_Body):
+    """Operations of an OpenAPI document (3.0 or 3.1), given or fetched; with ``operations``, only those.
+
+    ``operations``: ``operationId``, or method and path such as ``GET /tickets/{id}``.
+    """
+
+    type: Literal["openapi"]
+    document: JsonObject | str | None = None
+    document_url: Url | None = None
+    base_url: Url | None = None
+    operations: list[ToolName] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+    headers: Headers = {}
+
+
+class HttpTool(CallSettings):
+    """One HTTP request, with ``{argument}`` placeholders in ``url``, ``query`` and ``body``.
+
+    A placeholder that is a whole JSON value keeps its argument's type.
+    """
+
+    name: str = Field(min_length=1, max_length=64, pattern=r"^[A-Za-z][A-Za-z0-9_-]*$")
+    description: Description = ""
+    parameters: JsonObject = {}
+    method: Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
+    url: Url
+    headers: Headers = {}
+    query: dict[str, Any] = Field(default={}, max_length=100)
+    body: Any = None
+
+
+class HttpToolsetBody(_Body):
+    """Requests to HTTP services, described one by one."""
+
+    type: Literal["http"]
+    tools: list[HttpTool] = Field(min_length=1, max_length=MAX_TOOLS)
+
+
+ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
+
+
+class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
+    """``POST /toolsets/``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an MCP server": {
+            "name": "tickets",
+            "type": "mcp",
+            "url": "https://tickets.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${secret:TICKETS_TOKEN}"},
+        },
+        "an OpenAPI document": {
+            "name": "harbour",
+            "type": "openapi",
+            "document_url": "https://harbour.example.com/openapi.json",
+            "operations": ["listBerths", "GET /ships/{id}"],
+        },
+        "HTTP requests": {
+            "name": "fares",
+            "type": "http",
+            "tools": [
+                {
+                    "name": "fare",
+                    "description": "The fare of a crossing.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"crossing": {"type": "string"}, "cars": {"type": "integer"}},
+                        "required": ["crossing"],
+                    },
+                    "method": "GET",
+                    "url": "https://fares.example.com/crossings/{crossing}",
+                    "query": {"cars": "{cars}"},
+                }
+            ],
+        },
+    }
+
+
+class UpdateToolsetBody(CallSettings):
+    """``PATCH /toolsets/{name}/``: whatever is given replaces what stands; null removes what may be left out.
+
+    Name and type stay. A ``document`` replaces a ``document_url``, and the other way round.
+    """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "fewer tools": {"allowed_tools": ["find_tickets"]},
+        "an approval": {"tool_settings": {"close_ticket": {"approval": "always"}}},
+    }
+
+    description: Description | None = None
+    tool_settings: dict[ToolName, CallSettings] | None = Field(default=None, max_length=MAX_TOOLS)
+    url: Url | None = None
+    headers: Headers | None = None
+    allowed_tools: list[ToolName] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+    document: JsonObject | str | None = None
+    document_url: Url | None = None
+    base_url: Url | None = None
+    operations: list[ToolName] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+    tools: list[HttpTool] | None = Field(default=None, min_length=1, max_length=MAX_TOOLS)
+
+
+class ToolsetTool(BaseModel):
+    """A tool of a toolset, with the settings that hold for its calls."""
+
+    name: str
+    description: str = ""
+    parameters: JsonObject = {}
+    safe_to_repeat: bool = False
+    approval: Approval = "never"
+    timeout_seconds: float = DEFAULT_SECONDS
+    retries: int = DEFAULT_RETRIES
+
+
+class ConnectedTool(ToolsetTool):
+    """Internal: a tool as its connector in the runtime makes it and gets it again.
+
+    ``binding``: what the connector needs for the call beside the toolset's configuration, such as the request that an
+    operation of an OpenAPI document was compiled to. Nobody else looks into it.
+    """
+
+    binding: JsonObject | None = None
+
+
+class ConnectedToolset(BaseModel):
+    """Internal: one version of a toolset as the runtime gets it (``GET /internal/toolsets``, discovery, try-out).
+
+    ``config`` has the fields of the toolset's body beside name and type. ``document`` is among them for discovery
+    only: for calls it is left out, the tools have bindings. ``secrets``: base64 of the ciphertexts of the secrets that
+    its headers refer to, by name, bound to ``secret_place``; one that does not exist is missing.
+    """
+
+    name: str
+    version: int
+    type: ToolsetType
+    config: JsonObject
+    tools: list[ConnectedTool] = []
+    secrets: dict[str, str] = {}
+
+
+class ConnectedToolsets(BaseModel):
+    """Internal: those of the asked toolsets that exist."""
+
+    toolsets: list[ConnectedToolset]
+
+
+class LeftOutTool(BaseModel):
+    """Internal: a tool of a target that cannot be used; its name may be what is wrong with it."""
+
+    name: str
+    reason: str
+
+    @classmethod
+    def of(cls, name: str, reason: str) -> "LeftOutTool":
+        return cls(name=name[:200], reason=reason[:500])
+
+
+class DiscoveredTools(BaseModel):
+    """Internal: the tools that a toolset's target offers, or that its description compiles to.
+
+    Their settings are the defaults of the target; the registry lays those of the toolset over them.
+    """
+
+    tools: list[ConnectedTool]
+    left_out: list[LeftOutTool] = []
+
+
+class TryToolCall(BaseModel):
+    """Internal: one call of a tool, outside of any turn, made at most once. ``call_id`` is its idempotency key."""
+
+    toolset: ConnectedToolset
+    tool: str
+    arguments: JsonObject = {}
+    call_id: str = ""
+
+
+class CallToolBody(StrictModel):
+    """``POST /toolsets/{name}/tools/{tool}/call/``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
+
+    arguments: JsonObject = {}
+
+
+class CallToolReply(BaseModel):
+    """The result of a call; ``output`` is the text that a model would get."""
+
+    status: Literal["completed", "failed"]
+    output: str
+    seconds: float
+
+
+class _Toolset(_CallSettings):
+    """A version of a toolset. ``refreshed_at``: when its tools were last asked for.
+
+    ``warnings`` name tools that its target offers and that cannot be used, which were left out then.
+    """
+
+    name: str
+    description: str
+    tool_settings: dict[str, JsonObject]
+    version: int
+    created_at: Timestamp
+    updated_at: Timestamp
+    refreshed_at: Timestamp
+    warnings: list[ErrorDetail] = []
+
+
+class McpToolset(_Toolset):
+    type: Literal["mcp"]
+    url: str
+    headers: dict[str, str]
+    allowed_tools: list[str] | None
+    tools: list[ToolsetTool]
+
+
+class OpenApiToolset(_Toolset):
+    """``document`` is in the answer to ``GET /toolsets/{name}/`` alone: it may be large."""
+
+    type: Literal["openapi"]
+    document: JsonObject | str | None = None
+    document_url: str | None
+    base_url: str | None
+    operations: list[str] | None
+    headers: dict[str, str]
+    tools: list[ToolsetTool]
+
+
+class HttpToolsetTool(ToolsetTool):
+    """A tool together with the request that it makes."""
+
+    method: str
+    url: str
+    headers: dict[str, str]
+    query: dict[str, Any]
+    body: Any = None
+
+
+class HttpToolset(_Toolset):
+    type: Literal["http"]
+    tools: list[HttpToolsetTool]
+
+
+Toolset = Annotated[McpToolset | OpenApiToolset | HttpToolset, Field(discriminator="type")]
+
+
+class ToolsetPage(ListPage):
+    toolsets: list[Toolset]
+
+
+class ToolsetCreated(Event, type="aes.registry.toolset.created.v1"):
+    toolset: Toolset
+
+
+class ToolsetUpdated(Event, type="aes.registry.toolset.updated.v1"):
+    """A toolset has changed. ``version`` is a new one unless the change changed nothing."""
+
+    toolset: Toolset
+
+
+class ToolsetRefreshed(Event, type="aes.registry.toolset.refreshed.v1"):
+    """A toolset's tools were asked for again. ``version`` is a new one when they are others."""
+
+    toolset: Toolset
+
+
+class ToolsetDeleted(Event, type="aes.registry.toolset.deleted.v1"):
+    name: str
+
+
+class CreateToolset(Command, type="aes.registry.create_toolset.v1", outcomes=(ToolsetCreated,)):
+    """Ask for the tools of a toolset and store both; ``toolset`` is a ``CreateToolsetBody``."""
+
+    toolset: dict[str, Any]
+
+
+class UpdateToolset(Command, type="aes.registry.update_toolset.v1", outcomes=(ToolsetUpdated,)):
+    """Fields left out of ``changes`` (an ``UpdateToolsetBody``) stay as they are."""
+
+    name: str
+    changes: dict[str, Any]
+
+
+class RefreshToolset(Command, type="aes.registry.refresh_toolset.v1", outcomes=(ToolsetRefreshed,)):
+    """Ask for the tools of a toolset again."""
+
+    name: str
+
+
+class DeleteToolset(Command, type="aes.registry.delete_toolset.v1", outcomes=(ToolsetDeleted,)):
+    name: str

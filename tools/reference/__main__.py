@@ -1,0 +1,17 @@
+"""Writes every generated page of the documentation."""
+
+import sys
+from pathlib import Path
+
+
+def main() -> None:
+    # Commands of `aes` import the client, which is a package of its own.
+    sys.path.append(str(Path(__file__).parents[2] / "clients" / "python"))
+    from tools.reference.pages import pages
+
+    for file, text in pages().items():
+        file.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""docs/reference/command-line.md, from the commands of `aes`."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import typer
+
+from cli.app import COMMANDS, app
+from tools.reference.markdown import MARK, names, table
+
+_VARIABLE: Final = re.compile(r"(?<!`)\bAES_[A-Z_<>…]+")
+_HEAD: Final = """# Command line
+
+`./aes` is the command in a clone of the repository. Its first run installs what it needs.
+[Configuration](configuration.md#the-aes-command-and-the-embedded-stack) lists its environment variables.
+
+With `--json`, a command prints JSON for programs. It exits with 0 on success, 1 on failure and 2 on wrong usage. Every
+command has `--help`.
+"""
+
+
+def page() -> str:
+    listed = (
+        (f"[`{name}`](#aes-{name})", entry.help + (" Only in a clone." if entry.needs != "cli" else ""))
+        for name, entry in COMMANDS.items()
+    )
+    sections = [_section(words, command) for words, command in commands()]
+    return "\n".join([MARK, _HEAD, table(("command", "what it does"), listed), *sections])
+
+
+def commands() -> Iterator[tuple[str, Any]]:
+    """Every command and group of commands, with the words that call it."""
+    group: Any = typer.main.get_command(app)
+    for name in COMMANDS:
+        yield from _with_inner(f"aes {name}", group.get_command(None, name))
+
+
+def _with_inner(words: str, command: Any) -> Iterator[tuple[str, Any]]:
+    yield words, command
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _with_inner(f"{words} {name}", inner)
+
+
+def _section(words: str, command: Any) -> str:
+    level = "##" if words.count(" ") == 1 else "###"
+    lines = [f"{level} {words}\n", f"{_marked(command.help)}\n"]
+    if not hasattr(command, "commands"):
+        lines.append(f"```text\n{_usage(words, command.params)}\n```\n")
+    if rows := [_row(each) for each in command.params if not each.hidden and each.name != "help"]:
+        lines.append(table(("argument or option", "default", "meaning"), rows))
+    return "\n".join(lines)
+
+
+def _usage(words: str, parameters: list[Any]) -> str:
+    parts = [f"{each.opts[0]} {_value(each)}" for each in parameters if _is_option(each) and each.required]
+    if any(_is_option(each) and not each.required for each in parameters):
+        parts.append("[OPTIONS]")
+    arguments = [each for each in parameters if not _is_option(each)]
+    parts += [_value(each) if each.required else f"[{_value(each)}]" for each in arguments]
+    return " ".join([words, *parts])
+
+
+def _is_option(parameter: Any) -> bool:
+    return str(parameter.opts[0]).startswith("-")
+
+
+def _value(parameter: Any) -> str:
+    words = parameter.name.upper().split("_")
+    word = str(parameter.metavar or (words[-1] if _is_option(parameter) else "-".join(words)))
+    return word if parameter.nargs == 1 else f"{word.removesuffix('…')}…"
+
+
+def _row(parameter: Any) -> tuple[str, str, str]:
+    if not _is_option(parameter):
+        name = f"`{_value(parameter)}`"
+    elif parameter.is_flag:
+        name = names([*parameter.opts, *parameter.secondary_opts])
+    else:
+        name = names(f"{option} {_value(parameter)}" for option in parameter.opts)
+    return name, _default(parameter), _marked(parameter.help or "").replace("|", "\\|")
+
+
+def _marked(text: str) -> str:
+    """Variables as code: otherwise Markdown would read `<SERVICE>` in a name as a tag."""
+    return _VARIABLE.sub(r"`\g<0>`", text)
+
+
+def _default(parameter: Any) -> str:
+    if parameter.required:
+        return "required"
+    variable = f"`{parameter.envvar}`" if parameter.envvar else ""
+    if _is_option(parameter) and parameter.is_flag:
+        return "off"
+    if isinstance(parameter.show_default, str):
+        shown = parameter.show_default
+    elif parameter.default in (None, "") or parameter.show_default is False or callable(parameter.default):
+        shown = ""
+    else:
+        shown = f"`{parameter.default}`"
+    return ", else ".join(filter(None, (variable, shown))) or "none"

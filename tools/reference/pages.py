@@ -1,0 +1,30 @@
+"""The list of the generated pages."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Final
+
+from tools.reference import command_line, configuration, errors, events, metrics, routes, tables
+from tools.reference.markdown import filled
+
+DOCS: Final = Path(__file__).parents[2] / "docs"
+_PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
+    "operate/data.md": tables.parts,
+    "operate/metrics.md": metrics.parts,
+    "reference/configuration.md": configuration.parts,
+    "reference/errors.md": errors.parts,
+}
+"""Pages written by hand, but for some tables."""
+_WHOLE: Final[Mapping[str, Callable[[], str]]] = {
+    "reference/command-line.md": command_line.page,
+    "reference/routes.md": routes.page,
+}
+
+
+def pages() -> dict[Path, str]:
+    """The texts that all generated pages should have."""
+    return {
+        **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
+        **{DOCS / name: page() for name, page in _WHOLE.items()},
+        **{DOCS / "reference/events" / name: page for name, page in events.pages().items()},
+    }
