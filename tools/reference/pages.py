@@ -17,7 +17,6 @@ _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
 """Pages written by hand, but for some tables."""
 _WHOLE: Final[Mapping[str, Callable[[], str]]] = {
     "reference/command-line.md": command_line.page,
-    "reference/routes.md": routes.page,
 }
 
 
@@ -27,4 +26,5 @@ def pages() -> dict[Path, str]:
         **{DOCS / name: filled((DOCS / name).read_text(), parts()) for name, parts in _PARTS.items()},
         **{DOCS / name: page() for name, page in _WHOLE.items()},
         **{DOCS / "reference/events" / name: page for name, page in events.pages().items()},
+        **{DOCS / "reference" / name: page for name, page in routes.pages().items()},
     }
