@@ -62,7 +62,7 @@ class Toolsets:
         """Raises ``Conflict`` for a name that is taken, and as ``_find`` does."""
         name = command.toolset.get("name")
         if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
-            raise Conflict(f"There is a toolset named {name!r} already")
+            raise Conflict(f"A toolset named {name!r} already exists.")
         return await self._find(command.toolset, context.identity, based_on=0, check_settings=True)
 
     async def create(
@@ -106,7 +106,7 @@ class Toolsets:
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         if toolset.version != found.based_on:
-            raise Conflict("The toolset was changed meanwhile; try again")
+            raise Conflict("The toolset was changed at the same time. Try again.")
         after = toolset.changed(found.body, found.tools, datetime.now(UTC), found.warnings)
         await toolsets.save(toolset, after, context.identity.user_id)
         event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed
@@ -138,7 +138,7 @@ class Toolsets:
             async with self.permits.acquire(caller.company_id):
                 offered = await self.runtime.discover(connected, caller)
         except QueueFull as full:
-            message = f"{full.waiting} targets of your company are waiting to be asked for their tools"
+            message = f"{full.waiting} toolsets of your company are already waiting to be read."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
         _reject([*offer_errors(offered.tools), *unknown])
