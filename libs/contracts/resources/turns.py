@@ -264,7 +264,10 @@ class TurnFailed(TurnEvent, Attribution, type="aes.runtime.turn.failed.v1"):
 
 
 class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"):
-    """``usage`` is that of the model's answers that were recorded until then."""
+    """``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
+
+    ``usage`` is that of the model's answers that were recorded until then.
+    """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "by the caller": {
@@ -319,7 +322,7 @@ class ToolCallCompleted(TurnEvent, type="aes.runtime.turn.tool_call.completed.v1
 
 
 class ToolCallFailed(TurnEvent, type="aes.runtime.turn.tool_call.failed.v1"):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
+    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason``, a text, as the result."""
 
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "a calculation": {

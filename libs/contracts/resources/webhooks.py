@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel
 
+from libs.contracts.error_catalogue import DisabledReason
 from libs.contracts.messages import Command, Event
 from libs.contracts.pages import ListPage
 from libs.contracts.timestamps import Timestamp
@@ -15,15 +16,6 @@ TEST_EVENT: Final = "webhook.test"
 class WebhookStatus(StrEnum):
     ENABLED = "enabled"
     DISABLED = "disabled"
-
-
-class DisabledReason(StrEnum):
-    """Why a webhook gets nothing."""
-
-    REQUESTED = "requested"
-    GONE = "gone"
-    UNREACHABLE = "unreachable"
-    KEY_REVOKED = "key_revoked"
 
 
 class Webhook(BaseModel):
@@ -131,8 +123,7 @@ class WebhookUpdated(Event, type="aes.timeline.webhook.updated.v1"):
 class WebhookDisabled(Event, type="aes.timeline.webhook.disabled.v1"):
     """Nothing is delivered to it any more until somebody enables it.
 
-    ``reason``: ``gone`` (it answered 410), ``unreachable`` (nothing was delivered for five days), ``key_revoked`` (the
-    API key that it was made with) or ``requested``.
+    ``reason`` is ``gone``, ``unreachable``, ``key_revoked`` or ``requested``.
     """
 
     EXAMPLES: ClassVar[dict[str, Any]] = {"unreachable": {"reason": "unreachable"}}

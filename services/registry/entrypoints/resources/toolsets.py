@@ -1,22 +1,45 @@
-"""Toolsets, their tools and secrets over the internal API."""
+"""The ways into toolsets and their tools."""
 
-from typing import Annotated
+from typing import Annotated, Final
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, FastAPI, Query
 
 from libs.contracts.errors import InvalidRequest
-from libs.contracts.resources.secrets import Secret, SecretPage
-from libs.contracts.resources.toolsets import CallToolBody, CallToolReply, ConnectedToolsets, Toolset, ToolsetPage
+from libs.contracts.resources.toolsets import (
+    CallToolBody,
+    CallToolReply,
+    ConnectedToolsets,
+    CreateToolset,
+    DeleteToolset,
+    RefreshToolset,
+    Toolset,
+    ToolsetPage,
+    UpdateToolset,
+)
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
-from services.registry.adapters.postgres.secrets import PostgresSecretReader
 from services.registry.adapters.postgres.toolsets import PostgresToolsetReader
-from services.registry.domain.secret import SecretNotFound
 from services.registry.domain.toolset import require
 from services.registry.use_cases.read_toolsets import ReadToolsets, ToolPage
+from services.registry.use_cases.toolsets import Toolsets
+
+# A command waits for the target's list of tools. The gateway waits longer.
+_DISCOVERY_SECONDS: Final = 20.0
 
 
-def runtime_router(reading: ReadToolsets) -> APIRouter:
-    """Toolsets as the runtime gets them at the beginning of a turn. Nobody else gets ciphertexts."""
+def serve_toolsets(
+    commands: CommandRouter, http: FastAPI, toolsets: Toolsets, reads: PostgresToolsetReader, reading: ReadToolsets
+) -> None:
+    commands.handle_prepared(CreateToolset, toolsets.check_new, toolsets.create, seconds=_DISCOVERY_SECONDS)
+    commands.handle_prepared(UpdateToolset, toolsets.check_change, toolsets.update, seconds=_DISCOVERY_SECONDS)
+    commands.handle_prepared(RefreshToolset, toolsets.check_refresh, toolsets.update, seconds=_DISCOVERY_SECONDS)
+    commands.handle(DeleteToolset, toolsets.delete)
+    http.include_router(for_the_runtime(reading))
+    http.include_router(_reads(reads, reading))
+
+
+def for_the_runtime(reading: ReadToolsets) -> APIRouter:
+    """Returns the route that gives the runtime a turn's toolsets. No other service gets ciphertexts."""
     router = APIRouter()
 
     @router.get("/internal/toolsets")
@@ -25,7 +48,7 @@ def runtime_router(reading: ReadToolsets) -> APIRouter:
         name: Annotated[list[str], Query(min_length=1, max_length=200)],
         version: Annotated[list[int], Query(max_length=200)] = [],  # noqa: B006
     ) -> ConnectedToolsets:
-        """The named ones of the caller's company, in these versions or the current ones."""
+        """Toolsets of the caller's company by name, each in the given version or the current one."""
         if version and len(version) != len(name):
             raise InvalidRequest("Give a version for each name, or none.")
         versions: list[int | None] = [*version] or [None] * len(name)
@@ -35,8 +58,7 @@ def runtime_router(reading: ReadToolsets) -> APIRouter:
     return router
 
 
-def toolsets_router(toolsets: PostgresToolsetReader, secrets: PostgresSecretReader, reading: ReadToolsets) -> APIRouter:
-    """Replies are what the public API answers."""
+def _reads(toolsets: PostgresToolsetReader, reading: ReadToolsets) -> APIRouter:
     router = APIRouter(prefix="/internal/company")
 
     @router.get("/toolsets")
@@ -52,21 +74,9 @@ def toolsets_router(toolsets: PostgresToolsetReader, secrets: PostgresSecretRead
     async def call_tool(name: str, tool: str, body: CallToolBody, who: Caller) -> CallToolReply:
         return await reading.try_tool(who, name, tool, body.arguments)
 
-    @router.get("/secrets")
-    async def list_secrets(who: Caller, limit: Limit = 50, offset: Offset = 0, cursor: Cursor = None) -> SecretPage:
-        page = await secrets.page(who.company_id, limit=limit, offset=offset, cursor=cursor)
-        return SecretPage(secrets=[secret.public() for secret in page.items], **page.facts)
-
-    @router.get("/secrets/{name}")
-    async def get_secret(name: str, who: Caller) -> Secret:
-        secret = await secrets.get(who.company_id, name)
-        if secret is None:
-            raise SecretNotFound()
-        return secret.public()
-
     @router.get("/tools")
     async def list_all_tools(who: Caller, limit: Limit = 50, offset: Offset = 0) -> ToolPage:
-        """The built-in tools and those of the company's toolsets."""
+        """Returns the built-in tools, then those of the company's toolsets."""
         return await reading.tools(who, limit=limit, offset=offset)
 
     return router

@@ -50,7 +50,7 @@ class FoundTools:
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeToolsets:
+class Toolsets:
     """``permits``: targets that are asked at the same time, shared fairly among companies."""
 
     reader: PostgresToolsetReader
@@ -62,10 +62,12 @@ class ChangeToolsets:
         """Raises ``Conflict`` for a name that is taken, and as ``_find`` does."""
         name = command.toolset.get("name")
         if isinstance(name, str) and await self.reader.get(context.identity.company_id, name) is not None:
-            raise Conflict(f"There is a toolset named {name!r} already")
+            raise Conflict(f"A toolset named {name!r} already exists.")
         return await self._find(command.toolset, context.identity, based_on=0, check_settings=True)
 
-    async def add(self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools) -> None:
+    async def create(
+        self, transaction: Transaction, _: CreateToolset, context: CommandContext, found: FoundTools
+    ) -> None:
         """The toolset's id is the command's. Raises ``Conflict``."""
         toolset = new_toolset(
             toolset_id=context.command_id,
@@ -90,7 +92,7 @@ class ChangeToolsets:
         toolset = require(await self.reader.get(context.identity.company_id, command.name))
         return await self._find(toolset.body, context.identity, based_on=toolset.version, check_settings=False)
 
-    async def change(
+    async def update(
         self,
         transaction: Transaction,
         command: UpdateToolset | RefreshToolset,
@@ -104,13 +106,13 @@ class ChangeToolsets:
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
         if toolset.version != found.based_on:
-            raise Conflict("The toolset was changed meanwhile; try again")
+            raise Conflict("The toolset was changed at the same time. Try again.")
         after = toolset.changed(found.body, found.tools, datetime.now(UTC), found.warnings)
         await toolsets.save(toolset, after, context.identity.user_id)
         event = ToolsetUpdated if isinstance(command, UpdateToolset) else ToolsetRefreshed
         transaction.emit(event(toolset=after.public()), subject=after.id)
 
-    async def remove(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
+    async def delete(self, transaction: Transaction, command: DeleteToolset, context: CommandContext) -> None:
         """Agents that name it go on without its tools. Raises ``ToolsetNotFound``."""
         toolsets = PostgresToolsetWriter(transaction)
         toolset = require(await toolsets.lock(context.identity.company_id, command.name))
@@ -136,7 +138,7 @@ class ChangeToolsets:
             async with self.permits.acquire(caller.company_id):
                 offered = await self.runtime.discover(connected, caller)
         except QueueFull as full:
-            message = f"{full.waiting} targets of your company are waiting to be asked for their tools"
+            message = f"{full.waiting} toolsets of your company are already waiting to be read."
             raise RateLimited(message, retry_after=5) from None
         unknown = settings_errors(body, {tool.name for tool in offered.tools}) if check_settings else []
         _reject([*offer_errors(offered.tools), *unknown])

@@ -27,19 +27,19 @@ _KEYS_TO_TRY = 5
 
 
 @dataclass(frozen=True, slots=True)
-class ChangeAgents:
+class Agents:
     reader: PostgresAgentReader
     configurations: Configurations
 
     async def check_new(self, command: CreateAgent, context: CommandContext) -> CreateAgentBody:
         """Raises ``InvalidConfiguration``."""
         if not is_id(command.agent_id):
-            raise InvalidRequest("agent_id is not an id")
+            raise InvalidRequest("agent_id is not an ID.")
         body = parse_or_reject(CreateAgentBody, command.agent)
         await self.configurations.require(body, context.identity)
         return body
 
-    async def add(
+    async def create(
         self, transaction: Transaction, command: CreateAgent, context: CommandContext, body: CreateAgentBody
     ) -> None:
         """Stores the agent under the first free key. Raises ``Conflict`` when its id is taken."""
@@ -51,7 +51,7 @@ class ChangeAgents:
             if await agents.add(agent):
                 transaction.emit(AgentCreated(agent=agent.public()), subject=agent.id, owner_id=agent.visible_only_to)
                 return
-        raise Conflict("No free key was found for an agent of this name: choose another name.")
+        raise Conflict("No key is free for an agent with this name. Choose another name.")
 
     async def check_change(self, command: UpdateAgent, context: CommandContext) -> UpdateAgentBody:
         """Checks the parts that change, and only these: a tool that has gone since does not prevent a new name.
@@ -64,7 +64,7 @@ class ChangeAgents:
         await self.configurations.require(after.configuration(), context.identity, changes.model_fields_set)
         return changes
 
-    async def change(
+    async def update(
         self, transaction: Transaction, command: UpdateAgent, context: CommandContext, changes: UpdateAgentBody
     ) -> None:
         """Changes the agent as it stands now, which may be newer than the one that was checked."""
@@ -75,7 +75,7 @@ class ChangeAgents:
             await agents.save(agent, after, context.identity.user_id)
         transaction.emit(AgentUpdated(agent=after.public()), subject=agent.id, owner_id=after.visible_only_to)
 
-    async def remove(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
+    async def delete(self, transaction: Transaction, command: DeleteAgent, context: CommandContext) -> None:
         """Sessions keep their configuration. Raises ``AgentNotFound`` or ``PermissionDenied``."""
         agents = PostgresAgentWriter(transaction)
         agent = require_writable(await agents.lock(command.agent_id), context.identity)

@@ -1,15 +1,24 @@
-"""Agents and configurations over the internal API; the replies are what the public API answers."""
+"""The ways into agents and configurations."""
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Body, Query
+from fastapi import APIRouter, Body, FastAPI, Query
 
 from libs.contracts.errors import NotFound
 from libs.contracts.pages import ListPage
-from libs.contracts.resources.agents import Agent, AgentVersion, ValidationReport
+from libs.contracts.resources.agents import (
+    Agent,
+    AgentVersion,
+    CreateAgent,
+    DeleteAgent,
+    UpdateAgent,
+    ValidationReport,
+)
+from libs.eventing import CommandRouter
 from libs.service_defaults import Caller, Cursor, Limit, Offset
 from services.registry.domain.agent import AgentNotFound, require_visible
 from services.registry.domain.ports import AgentReader
+from services.registry.use_cases.agents import Agents
 from services.registry.use_cases.configurations import Configurations, NormalizedConfiguration
 
 Document = Annotated[Any, Body()]
@@ -21,7 +30,17 @@ class AgentVersionPage(ListPage):
     versions: list[AgentVersion]
 
 
-def agents_router(agents: AgentReader) -> APIRouter:
+def serve_agents(
+    commands: CommandRouter, http: FastAPI, agents: Agents, reads: AgentReader, configurations: Configurations
+) -> None:
+    commands.handle_prepared(CreateAgent, agents.check_new, agents.create)
+    commands.handle_prepared(UpdateAgent, agents.check_change, agents.update)
+    commands.handle(DeleteAgent, agents.delete)
+    http.include_router(_reads(reads))
+    http.include_router(_checks(configurations))
+
+
+def _reads(agents: AgentReader) -> APIRouter:
     router = APIRouter(prefix="/internal/agents")
 
     @router.get("")
@@ -66,7 +85,7 @@ def agents_router(agents: AgentReader) -> APIRouter:
     return router
 
 
-def configurations_router(configurations: Configurations) -> APIRouter:
+def _checks(configurations: Configurations) -> APIRouter:
     router = APIRouter(prefix="/internal/agents")
 
     @router.post("/validate")
