@@ -6,7 +6,7 @@ The subject and the causation id of a turn's events are the turn's id, which is 
 import operator
 from typing import Annotated, Any, ClassVar, Final, Literal
 
-from pydantic import Field
+from pydantic import BaseModel, Field
 
 from libs.contracts.citations import Citation
 from libs.contracts.errors import ErrorInfo
@@ -193,6 +193,13 @@ class TurnPage(ListPage):
     """Internal: turns with an agent."""
 
     turns: list[Turn]
+
+
+class TurnCancelledReply(BaseModel):
+    success: bool = True
+    turn_id: str
+    session_id: str
+    status: str
 
 
 class WatchedTurn(WireModel):
