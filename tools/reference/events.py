@@ -2,10 +2,11 @@
 
 from typing import Any, Final
 
-from libs.contracts.asyncapi import document, examples_of
+from libs.contracts.asyncapi import document
 from libs.contracts.messages import Command, CommandRejected, Event, public_name
 from libs.contracts.registry import published_messages
 from libs.contracts.topics import TOPICS, Topic, TopicKind
+from libs.contracts.wire_examples import examples_of
 from tools.reference.markdown import MARK, json_block, table
 
 _OBJECTS: Final = "objects.md"
