@@ -387,7 +387,7 @@ class TurnCancelled(TurnEvent, Attribution, type="aes.runtime.turn.cancelled.v1"
     EXAMPLES: ClassVar[dict[str, Any]] = {
         "by the caller": {
             **Attribution.EXAMPLES["of a user's key"],
-            "reason": "cancelled by the caller",
+            "reason": "requested",
             "usage": Usage.EXAMPLES["of two model calls"],
         }
     }
