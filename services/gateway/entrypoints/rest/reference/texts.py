@@ -37,6 +37,7 @@ TAGS: Final = {
     "Catalogues": "What agents can be built from.",
     "Toolsets": "Tools of your own, and the secrets that their headers need.",
     "Webhooks": "Addresses of yours that events are sent to.",
+    "Usage": "What turns consumed and cost, and budgets.",
     "Access": "API keys, tokens, connections and the caller.",
     "Operations": "Health, lag and dead letters, for operators.",
 }
