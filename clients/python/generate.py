@@ -31,6 +31,8 @@ _BY_HAND: Final = frozenset(
     | {"files.upload", "sessions.create", "sessions.execute", "sessions.fork", "sessions.list", "toolsets.call"}
     | {"turns.stream", "usage.get"}
 )
+_EXTENDED: Final = frozenset({"knowledge_bases"})
+"""Resources whose class has more methods than operations."""
 _KNOWN: Final = {"sessions": ["session_id"], "turns": ["session_id", "turn_id"], "artifacts": ["session_id"]}
 """Parameters that an object keeps for all of its methods."""
 _RENAMED: Final = {"from": "begin", "to": "end"}
@@ -52,6 +54,7 @@ _HEAD: Final = (
     "from aes_client.flows import Emit, Emitting",
     "from aes_client.requests import TRANSFER_SECONDS, Request, content, given, nothing, one, path_of",
     "from aes_client.resource import R, Resource, iteration, operation",
+    "from aes_client.retries import RetryPolicy",
     "if TYPE_CHECKING:",
     "    from typing_extensions import Required, Unpack",
     "    from aes_client import params",
@@ -95,6 +98,9 @@ def _attribute(types: _Types, model: str, schema: Schema, field: str) -> str:
     annotation, default = types.of(described, model + _camel(field)), described.get("default")
     if field in schema.get("required", ()):
         return f"{name}: {annotation}" if name == field else f"{name}: {annotation} = Field(alias={field!r})"
+    if "const" in described:
+        # The only value so far; one that has to be there tells classes apart.
+        annotation = "str"
     # The default of an object is that of its fields.
     value = f"Field(default_factory=lambda: {annotation}())" if isinstance(default, dict) and default else repr(default)
     return f"{name}: {annotation} = {value}"
@@ -133,6 +139,7 @@ def _operations(document: Schema) -> str:
         by_resource.setdefault(resource, {})[verb] = _method(document, method, path, described)
     classes: list[str] = []
     reads: list[str] = []
+    client = "def __init__(self, runner: R, policy: RetryPolicy) -> None:\n    super().__init__(runner, policy)\n"
     for resource, methods in by_resource.items():
         plain = [text for verb, text in methods.items() if f"{resource}.{verb}" not in _BY_HAND]
         if methods.keys() < {"get", "list"} and plain:
@@ -140,7 +147,10 @@ def _operations(document: Schema) -> str:
         elif plain:
             known = [f"{name}: str\n" for name in _KNOWN.get(resource, ())]
             classes.append(_class(_camel(resource), "Resource[R]", {}, [*known, *plain]))
-    return "\n".join([_class("SingleReads", "Resource[R]", {}, reads), *classes])
+            if len(plain) == len(methods) and resource not in _EXTENDED:
+                client += f"    self.{resource} = {_camel(resource)}(runner, policy)\n"
+    doc = {"description": "The resources whose operations are all plain; those that can only be read are methods."}
+    return "\n".join([*classes, _class("Service", "Resource[R]", doc, [client, *reads])])
 
 
 def _method(document: Schema, method: str, path: str, described: Schema) -> str:
@@ -223,10 +233,6 @@ class _Types:
         self._is_answer = is_answer
         self._inline = inline
         self._aliases: dict[str, str] = {}
-        discriminators = [each["discriminator"] for each in _parts(schemas) if "discriminator" in each]
-        self._told_apart = {
-            _name(model) + _camel(each["propertyName"]) for each in discriminators for model in each["mapping"].values()
-        }
 
     def aliases(self) -> str:
         """The names of the enumerations that were rendered."""
@@ -248,8 +254,7 @@ class _Types:
         if "enum" in schema:
             return self._enumeration(place, schema["enum"])
         if "const" in schema:
-            # Of answers it is the value of a discriminator, or the only one so far.
-            return f"Literal[{schema['const']!r}]" if not self._is_answer or place in self._told_apart else "str"
+            return f"Literal[{schema['const']!r}]"
         if schema.get("type") == "array":
             return f"list[{self.of(schema['items'], place)}]"
         if schema.get("type") == "object":

@@ -11,37 +11,12 @@ from aes_client import models as answers
 from aes_client.flows import Emit, Emitting
 from aes_client.requests import TRANSFER_SECONDS, Request, content, given, nothing, one, path_of
 from aes_client.resource import R, Resource, iteration, operation
+from aes_client.retries import RetryPolicy
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from aes_client import params
-
-
-class SingleReads(Resource[R]):
-    @iteration
-    def models(self) -> Emitting[dict[str, Any]]:
-        """List the models that agents can use.
-
-        Needs the scope `agents:read`.
-        """
-        yield from self._pages("/models/", "models", dict[str, Any], {})
-
-    @iteration
-    def tools(self) -> Emitting[dict[str, Any]]:
-        """List the tools that agents can use.
-
-        Needs the scope `agents:read`.
-        """
-        yield from self._pages("/tools/", "tools", dict[str, Any], {})
-
-    @operation
-    def me(self) -> Request[answers.Me]:
-        """Get the caller.
-
-        With a public key what pages may do with it: whose it is they are not told, nor the company's limits.
-        """
-        return Request("GET", "/me/", one(answers.Me))
 
 
 class Sessions(Resource[R]):
@@ -1096,3 +1071,45 @@ class DeadLetters(Resource[R]):
             path_of("/operations/dead-letters/{dead_letter_id}/replay/", dead_letter_id),
             one(answers.ReplayResult),
         )
+
+
+class Service(Resource[R]):
+    """The resources whose operations are all plain; those that can only be read are methods."""
+
+    def __init__(self, runner: R, policy: RetryPolicy) -> None:
+        super().__init__(runner, policy)
+        self.agents = Agents(runner, policy)
+        self.collections = Collections(runner, policy)
+        self.secrets = Secrets(runner, policy)
+        self.api_keys = ApiKeys(runner, policy)
+        self.tokens = Tokens(runner, policy)
+        self.connections = Connections(runner, policy)
+        self.webhooks = Webhooks(runner, policy)
+        self.budgets = Budgets(runner, policy)
+        self.retention = Retention(runner, policy)
+        self.operations = Operations(runner, policy)
+        self.dead_letters = DeadLetters(runner, policy)
+
+    @iteration
+    def models(self) -> Emitting[dict[str, Any]]:
+        """List the models that agents can use.
+
+        Needs the scope `agents:read`.
+        """
+        yield from self._pages("/models/", "models", dict[str, Any], {})
+
+    @iteration
+    def tools(self) -> Emitting[dict[str, Any]]:
+        """List the tools that agents can use.
+
+        Needs the scope `agents:read`.
+        """
+        yield from self._pages("/tools/", "tools", dict[str, Any], {})
+
+    @operation
+    def me(self) -> Request[answers.Me]:
+        """Get the caller.
+
+        With a public key what pages may do with it: whose it is they are not told, nor the company's limits.
+        """
+        return Request("GET", "/me/", one(answers.Me))
