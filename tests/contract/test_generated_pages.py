@@ -2,8 +2,8 @@ import json
 
 from jsonschema import Draft202012Validator
 
-from libs.contracts.asyncapi import published_messages
 from libs.contracts.messages import Command
+from libs.contracts.registry import published_messages
 from tests.contract.public_api.documents import served
 from tools.reference import events
 from tools.reference.markdown import MARK

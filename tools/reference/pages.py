@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import command_line, configuration, events, metrics, routes, tables
+from tools.reference import command_line, configuration, errors, events, metrics, routes, tables
 from tools.reference.markdown import filled
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -12,6 +12,7 @@ _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
     "operate/data.md": tables.parts,
     "operate/metrics.md": metrics.parts,
     "reference/configuration.md": configuration.parts,
+    "reference/errors.md": errors.parts,
 }
 """Pages written by hand, but for some tables."""
 _WHOLE: Final[Mapping[str, Callable[[], str]]] = {
