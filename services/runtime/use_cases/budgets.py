@@ -27,7 +27,7 @@ class Budgets:
     open_budgets: OpenBudgets
 
     async def create(self, transaction: Transaction, command: CreateBudget, context: CommandContext) -> None:
-        """Raises Conflict when the company has too many."""
+        """Creates a budget. Raises Conflict if the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
         if await writer.count(company_id) >= MAX_BUDGETS:
             raise Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first.")

@@ -1,4 +1,4 @@
-"""The caller runs a client tool and gives its result."""
+"""The caller runs a client tool and returns its result."""
 
 from libs.contracts.identity import Scope
 from libs.contracts.resources.actions import ResolveAction
