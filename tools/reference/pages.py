@@ -4,11 +4,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Final
 
-from tools.reference import command_line, configuration, events, routes
+from tools.reference import command_line, configuration, events, metrics, routes, tables
 from tools.reference.markdown import filled
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
 _PARTS: Final[Mapping[str, Callable[[], dict[str, str]]]] = {
+    "operate/data.md": tables.parts,
+    "operate/metrics.md": metrics.parts,
     "reference/configuration.md": configuration.parts,
 }
 """Pages written by hand, but for some tables."""

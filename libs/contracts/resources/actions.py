@@ -1,6 +1,6 @@
 """Actions: answers from outside that waiting turns need."""
 
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -29,6 +29,13 @@ class ResolveActionBody(StrictModel):
     ``decision`` answers an approval, with an optional ``reason`` for a denial; ``output`` (a text or any JSON, null as
     well) and ``error`` answer a call that the caller ran.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "approval": {"decision": "approve"},
+        "denial": {"decision": "deny", "reason": "Refunds above 100 need a second opinion."},
+        "result of a tool of the caller": {"output": {"seat": "12A", "price": 49.5}},
+        "failure of a tool of the caller": {"error": "The printer is out of paper."},
+    }
 
     decision: Literal["approve", "deny"] | None = None
     reason: str | None = Field(default=None, max_length=10_000)

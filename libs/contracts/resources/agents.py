@@ -1,6 +1,6 @@
 """Agents: configurations of models, tools and knowledge, and their versions."""
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field
 
@@ -111,9 +111,30 @@ class AgentSettings(StrictModel):
 class CreateAgentBody(AgentConfiguration, AgentSettings):
     """``POST /agent/``: the configuration itself, plus the settings of a stored agent."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "conversation": {
+            "name": "Support",
+            "agent_type": "llm_agent",
+            "system_prompt": "You answer questions about our product, briefly and kindly.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
+        },
+        "reasoning with tools": {
+            "name": "Researcher",
+            "agent_type": "react_agent",
+            "system_prompt": "You work step by step and use tools for what they can do better than you.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0, "max_steps": 8},
+            "tools": ["calculator", "current_time"],
+        },
+    }
+
 
 class UpdateAgentBody(StrictModel):
     """``PATCH /agent/{id}/``: whatever is given replaces what stands. ``output_schema: null`` removes it."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other instructions": {"system_prompt": "You answer in one sentence."},
+        "shared with the company": {"is_shared": True},
+    }
 
     name: Name | None = None
     agent_type: AgentType | None = None

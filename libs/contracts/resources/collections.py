@@ -1,6 +1,6 @@
 """Collections: groups of files."""
 
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
@@ -14,11 +14,15 @@ CollectionStatus = Literal["pending", "running", "completed", "failed"]
 
 
 class CreateCollectionBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"documents": {"name": "Handbooks", "description": "What customers ask about"}}
+
     name: Name
     description: str = Field(default="", max_length=10_000)
 
 
 class UpdateCollectionBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"another name": {"name": "Manuals"}}
+
     name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)
 
@@ -42,6 +46,7 @@ class CollectionPage(ListPage):
 
 
 class CollectionFilesBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"one file": {"file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]}}
     file_ids: FileIds
 
 

@@ -1,6 +1,6 @@
 """Files of a company."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -59,6 +59,20 @@ class BulkParameters(StrictModel):
 
 
 class BulkBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other tags": {
+            "operation": "update_tags",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "parameters": {"tags": ["handbook"]},
+        },
+        "leave out of retrieval": {
+            "operation": "change_status",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "parameters": {"status": "inactive"},
+        },
+        "delete": {"operation": "delete", "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"]},
+    }
+
     operation: BulkOperation
     file_ids: FileIds
     parameters: BulkParameters = BulkParameters()

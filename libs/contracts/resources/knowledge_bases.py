@@ -1,6 +1,6 @@
 """Knowledge bases, their ingestion and their search."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -53,6 +53,17 @@ class EmbeddingConfig(StrictModel):
 class CreateKnowledgeBaseBody(StrictModel):
     """``ingest: false`` keeps the first ingestion for later. ``processing_engine`` defaults to the installation's."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of a collection": {"name": "Handbooks", "collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        "with settings": {
+            "name": "Handbooks",
+            "file_ids": ["01980f4f-6f42-727a-9394-8192a3b4c5da"],
+            "processing_engine": "pgvector",
+            "chunking_strategy": {"strategy": "sentence", "chunk_size": 200, "chunk_overlap": 20, "split_by": "word"},
+            "embedding_config": {"provider": "wordllama"},
+        },
+    }
+
     name: Name
     description: str = Field(default="", max_length=10_000)
     collection_ids: list[Id] = Field(default=[], max_length=1000)
@@ -66,6 +77,8 @@ class CreateKnowledgeBaseBody(StrictModel):
 
 class UpdateKnowledgeBaseBody(StrictModel):
     """Replaces the given fields; other content or settings take effect with the next ingestion."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"another description": {"description": "Everything for customers"}}
 
     name: Name | None = None
     description: str | None = Field(default=None, max_length=10_000)
@@ -152,6 +165,16 @@ class SearchFilters(StrictModel):
 
 
 class SearchBody(StrictModel):
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "hybrid": {"query": "How much is a ticket?"},
+        "by words, in one collection": {
+            "query": "ticket price",
+            "mode": "keyword",
+            "top_k": 3,
+            "filters": {"collection_ids": ["01980f4f-7a53-738b-a4a5-92a3b4c5d6eb"]},
+        },
+    }
+
     query: Annotated[str, Field(min_length=1, max_length=10_000)]
     mode: SearchMode = "hybrid"
     top_k: int = Field(default=5, ge=1, le=100)

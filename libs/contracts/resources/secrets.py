@@ -1,5 +1,7 @@
 """Secrets: values that the headers of toolsets refer to."""
 
+from typing import Any, ClassVar
+
 from pydantic import BaseModel, Field
 
 from libs.contracts.messages import Command, Event
@@ -15,6 +17,8 @@ def secret_place(company_id: str, name: str) -> str:
 
 class PutSecretBody(StrictModel):
     """``PUT /secrets/{name}/``. The value goes into headers of requests, so it is printable ASCII."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"a token": {"value": "the token of the ticket office"}}
 
     value: str = Field(min_length=1, max_length=8_000, pattern=r"^[\x20-\x7e]+$", repr=False)
 

@@ -1,7 +1,7 @@
 """Sessions: conversations with an agent."""
 
 import operator
-from typing import Any, Final, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, model_validator
 
@@ -24,6 +24,12 @@ class AgentReference(StrictModel):
 
 class ForkSessionBody(StrictModel):
     """``POST /sessions/{session_id}/fork/``. Without a turn, of which it takes one, the whole history is copied."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "the whole history": {},
+        "up to a turn": {"up_to_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+        "before a turn": {"before_turn_id": "01980f52-1b42-7c25-9d3e-2b3c4d5e6f06"},
+    }
 
     up_to_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
     before_turn_id: str | None = Field(default=None, min_length=1, max_length=200)
@@ -65,9 +71,29 @@ class SessionPage(ListPage):
 class ConfiguredSession(AgentConfiguration, GivenHistory):
     """``POST /sessions/`` with an agent of its own."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a configuration": {
+            "name": "Support",
+            "agent_type": "llm_agent",
+            "system_prompt": "You answer questions about our product, briefly and kindly.",
+            "llm_config": {"model": "builtin:extractive", "temperature": 0.2},
+        }
+    }
+
 
 class ReferencedSession(AgentReference, GivenHistory):
     """``POST /sessions/`` with a stored agent, named by exactly one of its id and its key."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "with a stored agent": {"agent_key": "support"},
+        "with a conversation from elsewhere": {
+            "agent_key": "support",
+            "messages": [
+                {"role": "user", "content": "Does the ferry to Vardo run today?"},
+                {"role": "assistant", "content": "Yes, at 16:10 from the north quay."},
+            ],
+        },
+    }
 
 
 CreateSessionBody = ConfiguredSession | ReferencedSession

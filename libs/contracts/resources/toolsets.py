@@ -1,7 +1,7 @@
 """Toolsets of custom tools."""
 
 import re
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import BaseModel, Field, RootModel
 
@@ -106,12 +106,50 @@ ToolsetBody = McpToolsetBody | OpenApiToolsetBody | HttpToolsetBody
 class CreateToolsetBody(RootModel[Annotated[ToolsetBody, Field(discriminator="type")]]):
     """``POST /toolsets/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "an MCP server": {
+            "name": "tickets",
+            "type": "mcp",
+            "url": "https://tickets.example.com/mcp",
+            "headers": {"Authorization": "Bearer ${secret:TICKETS_TOKEN}"},
+        },
+        "an OpenAPI document": {
+            "name": "harbour",
+            "type": "openapi",
+            "document_url": "https://harbour.example.com/openapi.json",
+            "operations": ["listBerths", "GET /ships/{id}"],
+        },
+        "HTTP requests": {
+            "name": "fares",
+            "type": "http",
+            "tools": [
+                {
+                    "name": "fare",
+                    "description": "The fare of a crossing.",
+                    "parameters": {
+                        "type": "object",
+                        "properties": {"crossing": {"type": "string"}, "cars": {"type": "integer"}},
+                        "required": ["crossing"],
+                    },
+                    "method": "GET",
+                    "url": "https://fares.example.com/crossings/{crossing}",
+                    "query": {"cars": "{cars}"},
+                }
+            ],
+        },
+    }
+
 
 class UpdateToolsetBody(CallSettings):
     """``PATCH /toolsets/{name}/``: whatever is given replaces what stands; null removes what may be left out.
 
     Name and type stay. A ``document`` replaces a ``document_url``, and the other way round.
     """
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "fewer tools": {"allowed_tools": ["find_tickets"]},
+        "an approval": {"tool_settings": {"close_ticket": {"approval": "always"}}},
+    }
 
     description: Description | None = None
     tool_settings: dict[ToolName, CallSettings] | None = Field(default=None, max_length=MAX_TOOLS)
@@ -201,6 +239,8 @@ class TryToolCall(BaseModel):
 
 class CallToolBody(StrictModel):
     """``POST /toolsets/{name}/tools/{tool}/call/``."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"arguments": {"arguments": {"crossing": "Kiel-Oslo", "cars": 1}}}
 
     arguments: JsonObject = {}
 

@@ -3,7 +3,9 @@
 The subject and the causation id of a turn's events are the turn's id, which is that of its command.
 """
 
-from typing import Annotated, Any, Final, Literal
+import operator
+from functools import partial
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
 
@@ -75,6 +77,20 @@ class ExecuteBody(StrictModel):
     Models refuse texts of white space only.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "text": {"content": "What is 17 * 23?", "correlation_id": "order-4711"},
+        "with options": {
+            "content": "Which ferries leave today?",
+            "options": {"instructions": "Answer in one sentence.", "temperature": 0, "stop": ["\n\n"]},
+        },
+        "blocks": {
+            "content": [
+                {"type": "text", "text": "What is on this picture?"},
+                {"type": "image_url", "image_url": {"url": "https://example.com/picture.png"}},
+            ]
+        },
+    }
+
     content: MessageText | MessageBlocks
     correlation_id: str | None = Field(default=None, pattern=CORRELATION_ID_PATTERN)
     options: TurnOptions | None = None
@@ -120,10 +136,6 @@ class ToolCallRecord(WireModel):
 FinishReason = Literal["stop", "length", "content_filter", "tool_calls"]
 
 
-def _is_stop(reason: str) -> bool:
-    return reason == "stop"
-
-
 class Reply(WireModel):
     """``output``: the value that ``content`` is the JSON of, when the turn has an output schema; else left out."""
 
@@ -151,7 +163,7 @@ class ExecuteReply(Attribution):
     usage: Usage
     config_hash: str
     warnings: list[str] = []
-    finish_reason: FinishReason = Field(default="stop", exclude_if=_is_stop)
+    finish_reason: FinishReason = Field(default="stop", exclude_if=partial(operator.eq, "stop"))
 
 
 class RequiredAction(WireModel):
@@ -215,7 +227,7 @@ class Turn(WireModel):
     error: ErrorInfo | None = None
     required_actions: list[RequiredAction] = []
     blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
-    toolsets: list[TurnToolset] = Field(default=[], exclude_if=lambda toolsets: not toolsets)
+    toolsets: list[TurnToolset] = Field(default=[], exclude_if=operator.not_)
     """Toolsets whose tools the agent has; left out when there are none, and before the first step is recorded."""
     options: dict[str, Any] | None = Field(default=None, exclude_if=is_none)
     """Options as they were given (``TurnOptions``); left out when there were none."""
@@ -254,7 +266,7 @@ class TurnQueued(TurnEvent, type="aes.runtime.turn.queued.v1"):
 
     position: int
     user_message_id: str
-    blocked_by: BlockedBy | None = Field(default=None, exclude_if=lambda turn: turn is None)
+    blocked_by: BlockedBy | None = Field(default=None, exclude_if=is_none)
 
 
 class TurnStarted(TurnEvent, type="aes.runtime.turn.started.v1"):

@@ -55,7 +55,7 @@ class CreateItems(StrictModel):
 @router.post("")
 async def create_conversation(
     caller: Writer,
-    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, {}, required=False))],
+    body: Annotated[CreateConversation, Depends(ParsedBodyWithImages(CreateConversation, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -78,7 +78,7 @@ async def get_conversation(conversation_id: str, caller: Reader, door: DoorDep) 
 async def change_conversation(
     conversation_id: str,
     caller: Writer,
-    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation, {}))],
+    body: Annotated[ChangeConversation, Depends(ParsedBody(ChangeConversation))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -120,7 +120,7 @@ async def get_item(conversation_id: str, item_id: str, caller: Reader, door: Doo
 async def create_items(
     conversation_id: str,
     _: Writer,
-    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems, {}))],
+    body: Annotated[CreateItems, Depends(ParsedBodyWithImages(CreateItems))],
     __: Unfiltered,
     write: IdempotentWrite,
     door: DoorDep,

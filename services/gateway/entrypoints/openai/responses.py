@@ -42,7 +42,7 @@ _LONGEST_WAIT: Final = 600.0
 async def create_response(
     request: Request,
     caller: Executor,
-    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse, {}))],
+    body: Annotated[CreateResponse, Depends(ParsedBodyWithImages(CreateResponse))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

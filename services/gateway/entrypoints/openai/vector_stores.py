@@ -53,7 +53,7 @@ FilesCursor = Annotated[StoreFilesQuery, Query()]
 @router.post("")
 async def create_store(
     _: Writer,
-    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, {}, required=False))],
+    body: Annotated[CreateStore, Depends(ParsedBody(CreateStore, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -81,7 +81,7 @@ async def get_store(store_id: str, caller: Reader, upstream: Upstream) -> Respon
 async def update_store(
     store_id: str,
     _: Writer,
-    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore, {}))],
+    body: Annotated[UpdateStore, Depends(ParsedBody(UpdateStore))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -100,7 +100,7 @@ async def delete_store(store_id: str, _: Writer, write: IdempotentWrite, door: D
 async def search_store(
     store_id: str,
     caller: Reader,
-    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore, {}))],
+    body: Annotated[SearchStore, Depends(ParsedBody(SearchStore))],
     upstream: Upstream,
 ) -> Response:
     path = f"{_BASE}/{id_of(store_id, 'vector store')}/search"
@@ -113,7 +113,7 @@ async def search_store(
 async def attach_file(
     store_id: str,
     _: Writer,
-    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile, {}))],
+    body: Annotated[AttachFile, Depends(ParsedBody(AttachFile))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:
@@ -159,7 +159,7 @@ async def detach_file(
 async def attach_files(
     store_id: str,
     _: Writer,
-    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles, {}))],
+    body: Annotated[AttachFiles, Depends(ParsedBody(AttachFiles))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

@@ -1,7 +1,7 @@
 """Bodies that only the gateway knows: credentials, the caller, and shapes for the reference."""
 
 from datetime import UTC
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -56,6 +56,14 @@ SortedScopes = Annotated[list[str], BeforeValidator(sorted)]
 class CreateKeyBody(StrictModel):
     """``POST /api-keys/``. Without ``scopes`` the key may do what its maker may."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "reader": {
+            "name": "dashboard",
+            "scopes": ["agents:read", "sessions:read"],
+            "expires_at": "2031-01-31T00:00:00Z",
+        }
+    }
+
     name: str = Field(default="", max_length=200)
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
     expires_at: Moment | None = Field(default=None, description="In the future; 90 days from now when left out.")
@@ -70,6 +78,8 @@ class CreateKeyBody(StrictModel):
 class RotateKeyBody(StrictModel):
     """``POST /api-keys/{id}/rotate/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
     expires_at: Moment | None = Field(
         default=None, description="Of the new key; it lives as long as the old one when left out."
     )
@@ -81,6 +91,8 @@ class RotateKeyBody(StrictModel):
 
 class TokenBody(StrictModel):
     """``POST /auth/token/``. Without ``scopes`` the token may do what its key may."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {"to read artifacts": {"scopes": ["artifacts:read"], "expires_in": 900}}
 
     scopes: list[ScopeName] | None = Field(default=None, min_length=1, max_length=50)
     expires_in: int = Field(default=LONGEST_TOKEN_SECONDS, ge=60, le=LONGEST_TOKEN_SECONDS, description="Seconds.")
@@ -98,6 +110,15 @@ class TokenReply(BaseModel):
 
 class CreateConnectionBody(StrictModel):
     """``POST /connections/``: a public key for one agent, named by its id or its key."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "help on a web site": {
+            "name": "help widget",
+            "agent_key": "support",
+            "allowed_origins": ["https://www.example.com"],
+            "quota": 120,
+        }
+    }
 
     name: str = Field(default="", max_length=200, description="The agent's name when left out.")
     agent_id: str | None = Field(default=None, min_length=1, max_length=200)

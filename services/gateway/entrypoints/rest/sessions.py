@@ -12,8 +12,10 @@ from libs.contracts.identifiers import id_of
 from libs.contracts.identity import Scope
 from libs.contracts.resources.messages import GivenHistory, HistoryMessage
 from libs.contracts.resources.sessions import (
+    ConfiguredSession,
     CreateSessionBody,
     ForkSessionBody,
+    ReferencedSession,
     Session,
     SessionCreated,
     SessionCreatedReply,
@@ -29,11 +31,13 @@ from services.gateway.entrypoints.door.findings import invalid
 from services.gateway.entrypoints.door.queries import Page
 from services.gateway.entrypoints.door.routes import public_router
 from services.gateway.entrypoints.door.writes import IdempotentWrite
-from services.gateway.entrypoints.rest import examples
 
 router = public_router("/sessions", "Sessions")
 _SHOWN_TO_PUBLIC: Final = ("name", "agent_type")
-Wanted = Annotated[dict[str, Any], Depends(ParsedObject(TypeAdapter(CreateSessionBody), examples.SESSIONS))]
+Wanted = Annotated[
+    dict[str, Any],
+    Depends(ParsedObject(TypeAdapter(CreateSessionBody), ConfiguredSession.EXAMPLES | ReferencedSession.EXAMPLES)),
+]
 
 
 @router.post(
@@ -108,7 +112,7 @@ async def get_session(
 async def fork_session(
     session_id: str,
     _: Annotated[Principal, Security(by_api_key, scopes=[Scope.SESSIONS_WRITE, Scope.SESSIONS_READ])],
-    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, examples.FORKS, required=False))],
+    body: Annotated[ForkSessionBody, Depends(ParsedBody(ForkSessionBody, required=False))],
     write: IdempotentWrite,
     door: DoorDep,
 ) -> Response:

@@ -2,7 +2,7 @@
 
 import re
 from functools import cache
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -48,6 +48,15 @@ Status = Literal["enabled", "disabled"]
 class CreateWebhookBody(StrictModel):
     """``POST /webhooks/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "ends of turns": {
+            "url": "https://example.com/hooks/agents",
+            "event_types": ["turn.completed", "turn.failed"],
+            "description": "Tickets",
+        },
+        "everything": {"url": "https://example.com/hooks/audit", "event_types": ["*"]},
+    }
+
     url: Url
     event_types: EventTypes
     description: str = Field(default="", max_length=1000)
@@ -56,6 +65,11 @@ class CreateWebhookBody(StrictModel):
 
 class UpdateWebhookBody(StrictModel):
     """``PATCH /webhooks/{id}/``. What is left out stays as it is."""
+
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
+        "enabled again": {"status": "enabled"},
+    }
 
     url: Url | None = None
     event_types: EventTypes | None = None
@@ -68,21 +82,8 @@ class UpdateWebhookBody(StrictModel):
 class RotateWebhookBody(StrictModel):
     """``POST /webhooks/{id}/rotate/``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {"an hour of both": {"grace_seconds": 3600}}
+
     grace_seconds: int = Field(
         default=_DAY, ge=0, le=30 * _DAY, description="How long the secret before it signs along."
     )
-
-
-WEBHOOKS: Final[dict[str, Any]] = {
-    "ends of turns": {
-        "url": "https://example.com/hooks/agents",
-        "event_types": ["turn.completed", "turn.failed"],
-        "description": "Tickets",
-    },
-    "everything": {"url": "https://example.com/hooks/audit", "event_types": ["*"]},
-}
-CHANGES: Final[dict[str, Any]] = {
-    "other events": {"event_types": ["turn.*", "knowledge_base.ingestion.completed"]},
-    "enabled again": {"status": "enabled"},
-}
-ROTATION: Final = {"an hour of both": {"grace_seconds": 3600}}
