@@ -1,4 +1,4 @@
-"""Indexes the documents of sessions."""
+"""Indexes session documents."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -35,7 +35,10 @@ _log: Final = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class IndexArtifacts:
-    """One index per company and settings: sessions are many and small, and a search names the documents it looks at."""
+    """Indexes documents into one index per company and settings.
+
+    Sessions are many and small, and a search names its documents.
+    """
 
     jobs: PostgresArtifactJobs
     source: HttpArtifactSource
@@ -47,7 +50,7 @@ class IndexArtifacts:
     at_once: int
 
     async def __call__(self) -> int:
-        """Indexes documents until none waits, some at once; returns how many it claimed."""
+        """Indexes documents, several in parallel, until none is waiting; returns the number of claimed ones."""
         return await LeasedWork(
             claim=lambda places: self.jobs.claim(places, _LEASE_SECONDS),
             renew=lambda jobs: self.jobs.renew([job.token for job in jobs], _LEASE_SECONDS),
@@ -58,14 +61,14 @@ class IndexArtifacts:
         )()
 
     async def _process(self, job: ArtifactJob) -> None:
-        """Never raises: documents indexed at the same time go on."""
+        """Never raises, so that parallel documents continue."""
         structlog.contextvars.bind_contextvars(correlation_id=job.correlation_id)
         with _span(job):
             ending = await self._ending(job)
             try:
                 await retry_until_available(ending)
             except Exception:
-                # The lease runs out, and the attempt counts.
+                # The lease expires, and the attempt counts.
                 _log.exception("artifact.not_ended", artifact_id=job.artifact_id)
 
     async def _ending(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
@@ -113,7 +116,7 @@ class IndexArtifacts:
         await self.store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self.engines[place.engine]
         if place.index_id not in await engine.existing([place.index_id]):
-            # Created again, a lost index would exist without the other documents.
+            # If recreated, a lost index would exist without the other documents.
             if lost := await self.jobs.lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
@@ -145,14 +148,14 @@ class IndexArtifacts:
 
 @dataclass(frozen=True, slots=True)
 class RemoveDeletedArtifacts:
-    """Takes deleted documents out of their index and the object store."""
+    """Removes deleted documents from their index and the object store."""
 
     jobs: PostgresArtifactJobs
     store: ObjectStore
     engines: Engines
 
     async def __call__(self) -> int:
-        """Returns how many documents were removed; 0 when an engine or the store cannot do it now."""
+        """Returns the number of removed documents; 0 if an engine or the store is unavailable."""
         removed, staying = [], []
         for artifact_id, place in await self.jobs.leaving(_REMOVED_AT_ONCE):
             try:
@@ -163,7 +166,7 @@ class RemoveDeletedArtifacts:
                 if isinstance(problem, EngineConflict) or is_outage(problem):
                     _log.warning("artifacts.removal_postponed", problem=repr(problem))
                     break
-                # Others are not to wait for this one.
+                # One failure must not delay the others.
                 _log.exception("artifact.not_removed", artifact_id=artifact_id)
                 staying.append(artifact_id)
         await self.jobs.left(removed)
@@ -172,7 +175,7 @@ class RemoveDeletedArtifacts:
 
 
 async def _nothing() -> None:
-    """The result is recorded already, or the document was deleted."""
+    """The result is already recorded, or the document was deleted."""
 
 
 def _is_outage(problem: Exception) -> bool:

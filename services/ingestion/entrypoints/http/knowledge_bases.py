@@ -1,4 +1,4 @@
-"""Reads and searches of knowledge bases over the internal API; the replies are those of the public API."""
+"""Reads and searches of knowledge bases over the internal API, with the public API's responses."""
 
 from typing import Final
 
