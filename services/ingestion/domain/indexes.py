@@ -32,5 +32,5 @@ class DocumentIndexes(Protocol):
     async def in_use(self) -> Sequence[IndexPlace]:
         """Indexes with searchable documents."""
 
-    async def lost(self, place: IndexPlace) -> int:
+    async def requeue_lost(self, place: IndexPlace) -> int:
         """Queues the index's documents again, which aren't searchable until then. Returns their number."""

@@ -24,7 +24,7 @@ class DispatchWork:
     async def __call__(self) -> int:
         """Returns the amount of due work, at most ``BATCH``. Raises the queue's errors. Safe to repeat."""
         await self._requeue()
-        due = await self._queue.due(BATCH)
+        due = await self._queue.take_due(BATCH)
         if due:
             self._unsent = await self._sender.send(due)
         if self._unsent:

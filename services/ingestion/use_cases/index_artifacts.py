@@ -104,20 +104,20 @@ class IndexArtifacts:
         return partial(self.jobs.postpone, job, seconds, counts=counts)
 
     async def _index(self, job: ArtifactJob) -> Callable[[], Awaitable[None]]:
-        await self.jobs.advanced(job, _BEGUN)
+        await self.jobs.report_progress(job, _BEGUN)
         async with self.source.as_file(job.session_id, job.artifact_id, job.company_id) as path:
             document = await self.reader.parse(path, job.name, job.content_type, company_id=job.company_id)
-        await self.jobs.advanced(job, _PARSED)
+        await self.jobs.report_progress(job, _PARSED)
         settings = await self.resolver.resolve(None, ChunkingStrategy(), EmbeddingConfig())
         chunks = await self._indexed_chunks(job, document, settings)
         place = IndexPlace(settings.engine, f"artifacts-{job.company_id}-{settings.hash()[:12]}")
-        if not await self.jobs.placing(job, place):
+        if not await self.jobs.record_place(job, place):
             return _nothing
         await self.store.put(artifact_text_key(job.artifact_id), one_piece(document.to_bytes()))
         engine = self.engines[place.engine]
         if place.index_id not in await engine.existing([place.index_id]):
             # If recreated, a lost index would exist without the other documents.
-            if lost := await self.jobs.lost(place):
+            if lost := await self.jobs.requeue_lost(place):
                 _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=lost)
             await engine.create_index(place.index_id, settings.dimensions)
         waiting = iter(chunks)
@@ -157,7 +157,7 @@ class RemoveDeletedArtifacts:
     async def __call__(self) -> int:
         """Returns the number of removed documents; 0 if an engine or the store is unavailable."""
         removed, staying = [], []
-        for artifact_id, place in await self.jobs.leaving(_REMOVED_AT_ONCE):
+        for artifact_id, place in await self.jobs.pending_removal(_REMOVED_AT_ONCE):
             try:
                 await self.engines[place.engine].delete_files(place.index_id, [artifact_id])
                 await self.store.delete(artifact_text_key(artifact_id))
@@ -169,7 +169,7 @@ class RemoveDeletedArtifacts:
                 # One failure must not delay the others.
                 _log.exception("artifact.not_removed", artifact_id=artifact_id)
                 staying.append(artifact_id)
-        await self.jobs.left(removed)
+        await self.jobs.removed(removed)
         await self.jobs.postpone_removal(staying)
         return len(removed)
 

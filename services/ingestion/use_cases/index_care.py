@@ -137,7 +137,7 @@ class InspectArtifactIndexes:
         confirmed, self._suspected = lost & self._suspected, lost - self._suspected
         count = 0
         for place in confirmed:
-            count += (documents := await self._indexes.lost(place))
+            count += (documents := await self._indexes.requeue_lost(place))
             _log.warning("index.lost", index_id=place.index_id, engine=place.engine, documents=documents)
         return count
 

@@ -24,7 +24,7 @@ class PublishCollectionChanges:
         for start in range(0, len(changed), _BATCH):
             async with self._outbox.transaction() as transaction:
                 publisher = PostgresCollectionPublisher(transaction)
-                for update in await publisher.pending(changed[start : start + _BATCH]):
+                for update in await publisher.record_changed(changed[start : start + _BATCH]):
                     context = MessageContext(update.collection.company_id, update.correlation_id)
                     event = CollectionUpdated(collection=update.collection.public())
                     transaction.emit(event, subject=update.collection.id, context=context)

@@ -149,7 +149,7 @@ class NewBudget:
 class BudgetWriter(Protocol):
     """Changes budgets within a transaction that the caller commits."""
 
-    async def count(self, company_id: str) -> int:
+    async def lock_and_count(self, company_id: str) -> int:
         """Counts the company's budgets and locks out concurrent additions."""
 
     async def add(self, budget: NewBudget) -> BudgetState: ...

@@ -29,7 +29,7 @@ class Budgets:
     async def create(self, transaction: Transaction, command: CreateBudget, context: CommandContext) -> None:
         """Creates a budget. Raises Conflict if the company has too many."""
         writer, company_id = self.open_budgets(transaction), context.identity.company_id
-        if await writer.count(company_id) >= MAX_BUDGETS:
+        if await writer.lock_and_count(company_id) >= MAX_BUDGETS:
             raise Conflict(f"The company has {MAX_BUDGETS} budgets already: delete one first.")
         budget = await writer.add(
             NewBudget(

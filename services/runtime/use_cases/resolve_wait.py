@@ -87,7 +87,7 @@ async def _resolve(
     transaction: Transaction, waits: WaitWriter, turn: LockedTurn, wait: LockedWait, answer: Answer, by: str
 ) -> bool:
     """Resolves one wait; returns whether the turn resumes."""
-    result = KINDS[wait.kind].told(wait, answer)
+    result = KINDS[wait.kind].result(wait, answer)
     step = None if result is None else Step(wait.step, result)
     resolved = TurnActionResolved(
         session_id=turn.session_id,

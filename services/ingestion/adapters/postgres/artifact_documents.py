@@ -123,11 +123,11 @@ class PostgresArtifactJobs:
             {**_of(job), "seconds": seconds, "given_back": 0 if counts else 1},
         )
 
-    async def advanced(self, job: ArtifactJob, progress: int) -> None:
+    async def report_progress(self, job: ArtifactJob, progress: int) -> None:
         """Emits the progress in percent."""
         await self._change(job, "changed_at = now()", ArtifactIndexing(**_ids(job), progress=progress))
 
-    async def placing(self, job: ArtifactJob, place: IndexPlace) -> bool:
+    async def record_place(self, job: ArtifactJob, place: IndexPlace) -> bool:
         """Records the index that chunks will be written to; False if the document was deleted."""
         return await self._change(
             job, "engine = %(engine)s, index_id = %(index)s", engine=place.engine, index=place.index_id
@@ -137,7 +137,7 @@ class PostgresArtifactJobs:
         found = await self._database.execute(_IN_USE)
         return [IndexPlace(row[0], row[1]) for row in found]
 
-    async def lost(self, place: IndexPlace) -> int:
+    async def requeue_lost(self, place: IndexPlace) -> int:
         """Queues all documents of a lost index again, behind waiting ones; returns their number."""
         async with self._database.connection() as connection:
             changed = await connection.execute(
@@ -159,7 +159,7 @@ class PostgresArtifactJobs:
         event = ArtifactIndexingFailed(**_ids(job), error=error)
         await self._ended(job, "failed", event)
 
-    async def leaving(self, limit: int) -> list[tuple[str, IndexPlace]]:
+    async def pending_removal(self, limit: int) -> list[tuple[str, IndexPlace]]:
         """Deleted documents whose chunks may still be indexed."""
         # A worker that is still writing the document holds a lease.
         found = await self._database.execute(
@@ -171,7 +171,7 @@ class PostgresArtifactJobs:
         )
         return [(row[0], IndexPlace(row[1], row[2])) for row in found]
 
-    async def left(self, artifact_ids: Sequence[str]) -> None:
+    async def removed(self, artifact_ids: Sequence[str]) -> None:
         """Records that the chunks and texts of these documents are removed."""
         await self._change_all(artifact_ids, "engine = NULL, index_id = NULL")
 

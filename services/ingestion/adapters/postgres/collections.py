@@ -181,7 +181,7 @@ class PostgresCollectionPublisher:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
-    async def pending(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
+    async def record_changed(self, collection_ids: Sequence[str]) -> list[PendingUpdate]:
         """Records the collections' published state; returns those that differ from their last event.
 
         Skips collections locked by another transaction.

@@ -167,7 +167,7 @@ class PostgresKnowledgeBaseReader:
             )  # fmt: skip
         return page.map(lambda row: _source_of(tuple(row.values())))
 
-    async def seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
+    async def mark_seen(self, knowledge_base_id: str, user_id: str, status_version: int) -> bool:
         """Records the status that a user has seen; False if it has changed since the last time."""
         async with self._database.transaction() as connection:
             seen = await fetch_value(

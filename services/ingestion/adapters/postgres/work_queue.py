@@ -152,7 +152,7 @@ class PostgresWorkQueue:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    async def due(self, limit: int) -> list[Due]:
+    async def take_due(self, limit: int) -> list[Due]:
         """Returns unsent work and marks it as sent."""
         if not await self._database.value(_IS_ANY_DUE):
             return []

@@ -113,7 +113,7 @@ class PostgresBudgetWriter:
     def __init__(self, transaction: Transaction) -> None:
         self._connection = transaction.connection
 
-    async def count(self, company_id: str) -> int:
+    async def lock_and_count(self, company_id: str) -> int:
         await self._connection.execute(_TAKE_TURNS, (company_id,))
         return int(await fetch_value(self._connection, _COUNT, (company_id,)))
 

@@ -98,7 +98,7 @@ class WaitKind(ABC):
         """Parses an answer. Raises ValidationFailed for another kind's answer."""
 
     @abstractmethod
-    def told(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
+    def result(self, wait: LockedWait, answer: Answer) -> ToolResult | None:
         """The result for the model; None if the call is made now."""
 
     def payload(self, call: ToolCall) -> JsonObject:
