@@ -18,21 +18,21 @@ if TYPE_CHECKING:
     from aes_client.models import OpenAction
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
-ActionId = Annotated[str, typer.Argument(help="Id of the action, as `aes actions list` shows it.")]
+ActionId = Annotated[str, typer.Argument(help="ID of the action, from `aes actions list`.")]
 _WIDEST_CALL = 100
 
 
 @app.command("list")
 def list_open(
-    kind: Annotated[str | None, typer.Option("--kind", help="Only approval, or tool_result.")] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Only of this session.")] = None,
+    kind: Annotated[str | None, typer.Option("--kind", help="Filter by kind: approval or tool_result.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Filter by session ID.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
     """List the open actions of your sessions, oldest first."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
-        # What no kind is called, the service says.
+        # The service names the valid kinds.
         found = list(client.actions.list(kind=kind, session_id=session))  # type: ignore[arg-type]
     rows = [(each.action_id, each.kind, _moment(each.expires_at), _call(each)) for each in found]
     show_table(json_output, {"actions": found}, ("id", "kind", "expires", "call"), rows)
@@ -40,14 +40,14 @@ def list_open(
 
 @app.command()
 def approve(action_id: ActionId, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Allow a call. It is made with exactly the arguments that were shown."""
+    """Approve a call, which runs with exactly the arguments shown."""
     _answer(action_id, {"decision": "approve"}, json_output, base_url, api_key)
 
 
 @app.command()
 def deny(
     action_id: ActionId,
-    reason: Annotated[str | None, typer.Option("--reason", help="The reason that the model gets.")] = None,
+    reason: Annotated[str | None, typer.Option("--reason", help="Reason, passed to the model.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
@@ -60,14 +60,14 @@ def deny(
 @app.command()
 def answer(
     action_id: ActionId,
-    output: Annotated[str | None, typer.Option("--output", help="The result of the call, a text.")] = None,
-    output_json: Annotated[str | None, typer.Option("--output-json", help="The result of the call, as JSON.")] = None,
-    error: Annotated[str | None, typer.Option("--error", help="Why the call has failed.")] = None,
+    output: Annotated[str | None, typer.Option("--output", help="Result of the call, as text.")] = None,
+    output_json: Annotated[str | None, typer.Option("--output-json", help="Result of the call, as JSON.")] = None,
+    error: Annotated[str | None, typer.Option("--error", help="Why the call failed.")] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Give the result of a call that the caller runs: one of --output, --output-json and --error."""
+    """Submit the result of a call that you run: --output, --output-json or --error."""
     with failures_explained(json_output):
         given = _result_of(output, output_json, error)
     _answer(action_id, given, json_output, base_url, api_key)
@@ -83,7 +83,7 @@ def _result_of(output: str | None, output_json: str | None, error: str | None) -
         except ValueError as problem:
             raise StackError(f"--output-json isn't valid JSON: {problem}") from problem
     if len(given) != 1:
-        wanted = "A result is one of --output, --output-json and --error."
+        wanted = "Give exactly one of --output, --output-json and --error."
         raise StackError(wanted, 'For example: ./aes actions answer ACTION_ID --output "Seat 12A"')
     return given[0]
 
@@ -92,23 +92,23 @@ def _answer(action_id: str, body: dict[str, Any], json_output: bool, base_url: s
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         action = _find(client, action_id)
         if action.kind == "tool_result" and "decision" in body:
-            what = f"The action {action_id!r} needs the result of a call, not a decision."
-            raise StackError(what, f"Give it with: ./aes actions answer {action_id} --output TEXT")
+            what = f"Action {action_id!r} needs the result of a call, not a decision."
+            raise StackError(what, f"Submit it with: ./aes actions answer {action_id} --output TEXT")
         if action.kind == "approval" and "decision" not in body:
-            what = f"The action {action_id!r} needs a decision, not a result."
+            what = f"Action {action_id!r} needs a decision, not a result."
             raise StackError(
                 what, f"Decide with: ./aes actions approve {action_id}, or: ./aes actions deny {action_id}"
             )
         turn = client.actions.resolve(action, **body)
     left = len(turn.required_actions)
-    show(json_output, turn, f"The turn {turn.turn_id} {f'waits for {left} more' if left else 'goes on'}.")
+    show(json_output, turn, f"Turn {turn.turn_id} {f'waits for {left} more' if left else 'continues'}.")
 
 
 def _find(client: Client, action_id: str) -> OpenAction:
     for action in client.actions.list():
         if action.action_id == action_id:
             return action
-    raise StackError(f"There is no open action {action_id!r}.", "See what is open with: ./aes actions list")
+    raise StackError(f"No open action {action_id!r}.", "List open actions with: ./aes actions list")
 
 
 def _call(action: OpenAction) -> str:

@@ -1,4 +1,4 @@
-"""`aes companies` and `aes users`, and what they and `aes keys` share: all of them work in the gateway's database."""
+"""`aes companies` and `aes users`, and what they share with `aes keys`: all work on the gateway's database."""
 
 from collections.abc import Awaitable, Callable
 from dataclasses import asdict
@@ -19,17 +19,17 @@ DatabaseUrl = Annotated[
     typer.Option(
         "--database-url",
         envvar="AES_GATEWAY_DATABASE_URL",
-        help="Database of the gateway; else that of the embedded stack.",
+        help="Gateway database URL. Defaults to the embedded stack's.",
     ),
 ]
-Company = Annotated[str, typer.Option("--company", help="Name or id of the company.")]
+Company = Annotated[str, typer.Option("--company", help="Company name or ID.")]
 companies = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 users = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _GATEWAY = ServiceDatabase("gateway", administration)
 
 
 def run(work: Callable[[Administration], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-    """Ends the command with a readable message when the work fails."""
+    """Turns errors into a readable message and exits."""
     return _GATEWAY.run(work, database_url, as_json)
 
 
@@ -46,9 +46,9 @@ def as_json(entity: Any) -> dict[str, Any]:
 
 @companies.command("create")
 def create_company(
-    name: Annotated[str, typer.Argument(help="A name that no other company has.")],
+    name: Annotated[str, typer.Argument(help="Unique company name.")],
     rate_limit: Annotated[
-        int, typer.Option("--rate-limit", min=0, help="Requests a minute of each key; 0 for no limit.")
+        int, typer.Option("--rate-limit", min=0, help="Requests per minute and key; 0 for no limit.")
     ] = 600,
     database_url: DatabaseUrl = None,
     json_output: Json = False,
@@ -71,7 +71,7 @@ def list_companies(database_url: DatabaseUrl = None, json_output: Json = False) 
 
 @users.command("create")
 def create_user(
-    name: Annotated[str, typer.Argument(help="A name that nobody else in the company has.")],
+    name: Annotated[str, typer.Argument(help="Name, unique within the company.")],
     company: Company,
     database_url: DatabaseUrl = None,
     json_output: Json = False,

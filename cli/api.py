@@ -1,4 +1,4 @@
-"""The Python client as commands use it: its failures say what to do, and a wrong address is one at once."""
+"""The Python client for commands: errors include a remedy, and a wrong address fails fast."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -12,25 +12,25 @@ from aes_client import AesError, ApiError, Client, ConnectionFailed, RetryPolicy
 from cli.connection import Connection
 from deploy.local.errors import StackError
 
-_ADDRESS = "Is that the right address? For the embedded stack see what runs with: ./aes status"
+_ADDRESS = "Check the address. For the embedded stack, run: ./aes status"
 _REMEDIES = {
-    "invalid_request_error": "Correct what the message names, and try again.",
-    "validation_error": "Correct what the message names, and try again.",
-    "authentication_error": "Check the key: --api-key or AES_API_KEY, else the one that `./aes up` printed.",
-    "permission_error": "Use a key that has it. What yours has is in: GET /api/v1/me/",
-    "not_found_error": "Check the address and the ids.",
+    "invalid_request_error": "Fix the value named above and try again.",
+    "validation_error": "Fix the value named above and try again.",
+    "authentication_error": "Check --api-key or AES_API_KEY; by default it's the key that `./aes up` printed.",
+    "permission_error": "Use a key that has it. GET /api/v1/me/ lists the scopes of yours.",
+    "not_found_error": "Check the address and the IDs.",
     "rate_limit_error": "Wait a moment and try again.",
     "budget_exceeded": "See the budgets with: ./aes budgets list",
-    "model_error": "Check the model's name, its provider's key and your account there; more in: ./aes logs runtime",
-    "service_unavailable": "A part of the service is down or starting. See: ./aes status",
-    "timeout_error": "The service is busy or a part of it is down. See: ./aes status",
+    "model_error": "Check the model's name, the provider's key and your account there. Details: ./aes logs runtime",
+    "service_unavailable": "Part of the service is down or starting. See: ./aes status",
+    "timeout_error": "The service is busy or partly down. See: ./aes status",
     "internal_error": "See: ./aes logs gateway",
 }
 
 
 @dataclass(frozen=True)
 class _RetriesOnceAnswered(RetryPolicy):
-    """Gives up at once while nothing has ever answered: that is a wrong address, and no outage."""
+    """Fails fast until the first response: without one, the address is probably wrong."""
 
     answered: Event = field(default_factory=Event)
 
@@ -52,7 +52,7 @@ def open_client(
         except AesError as error:
             raise explained(error, connection.base_url) from error
         except ValueError as error:
-            # An argument that no request can be made of, such as an empty id.
+            # An argument that can't be sent, such as an empty ID.
             raise StackError(f"{error}.") from error
 
 
@@ -65,7 +65,7 @@ def explained(error: AesError, address: str = "the service") -> StackError:
     if isinstance(error, ApiError):
         lines = [error.message]
         for number, detail in enumerate(error.details):
-            # The first one is in the message.
+            # The message includes the first one.
             if number == 0 and detail.message in error.message and not detail.hint:
                 continue
             hint = f" ({detail.hint})" if detail.hint else ""

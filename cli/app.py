@@ -1,4 +1,4 @@
-"""The table of `aes` commands, whose modules are imported when they are called."""
+"""The table of `aes` commands. Modules are imported when their command is called."""
 
 import logging
 from dataclasses import dataclass
@@ -17,15 +17,15 @@ _ROOT = Path(__file__).parents[1]
 
 @dataclass(frozen=True)
 class Entry:
-    """A command or a group of commands: the `typer.Typer` named `app` of a module, or the one named after a colon.
+    """A command or group: the `typer.Typer` named `app` in a module, or the one named after a colon.
 
-    ``help`` is what `aes --help` says, and what a group says of itself.
+    ``help`` is the line in `aes --help`, and a group's own description.
     """
 
     place: str
     help: str
     needs: str = "cli"
-    """The folder of the project that the command works on. Images have no tests and no benchmarks."""
+    """The repository folder that the command needs. Images have no tests and no benchmarks."""
 
     @property
     def can_run(self) -> bool:
@@ -39,37 +39,35 @@ class Entry:
 
 
 COMMANDS = {
-    "demo": Entry("cli.demo.command", "Run agents over documents for real, from nothing to the timeline."),
-    "up": Entry("cli.up", "Start the embedded stack, or say that it runs."),
+    "demo": Entry("cli.demo.command", "Try agents on sample documents, from setup to timeline."),
+    "up": Entry("cli.up", "Start the embedded stack."),
     "down": Entry("cli.down", "Stop the embedded stack."),
-    "status": Entry("cli.status", "Show what runs, where, and whether it is ready."),
-    "restart": Entry("cli.restart", "Restart services, one process after the other."),
+    "status": Entry("cli.status", "Show the embedded stack's processes and their state."),
+    "restart": Entry("cli.restart", "Restart services, one process at a time."),
     "logs": Entry("cli.logs", "Show the logs of the embedded stack."),
-    "doctor": Entry("cli.doctor.command", "Examine the installation and say what to do."),
+    "doctor": Entry("cli.doctor.command", "Diagnose the installation."),
     "check": Entry("tools.check", "Run the linters, the type check and the import rules.", needs="tests"),
     "companies": Entry("cli.administration:companies", "Manage the companies that use the service."),
     "users": Entry("cli.administration:users", "Manage the users of a company."),
     "keys": Entry("cli.keys", "Manage API keys."),
-    "secrets": Entry("cli.secrets", "Encrypt stored secrets under the newest key."),
-    "kb": Entry("cli.kb", "Make knowledge bases of folders, list and search them."),
+    "secrets": Entry("cli.secrets", "Re-encrypt stored secrets."),
+    "kb": Entry("cli.kb", "Create, list and search knowledge bases."),
     "events": Entry("cli.events", "Follow the company's timeline."),
-    "usage": Entry("cli.usage", "Show what turns took."),
-    "budgets": Entry("cli.budgets", "Limit what turns may take."),
-    "prices": Entry("cli.prices", "Manage the prices of models."),
-    "actions": Entry("cli.actions", "See and answer what turns are waiting for."),
-    "dlq": Entry("cli.dlq", "See and replay messages that could not be processed."),
-    "bench": Entry(
-        "benchmarks.command", "Measure turns, fairness, growth, rest, ingestion and search.", needs="benchmarks"
-    ),
+    "usage": Entry("cli.usage", "Show usage of turns."),
+    "budgets": Entry("cli.budgets", "Manage budgets."),
+    "prices": Entry("cli.prices", "Manage model prices."),
+    "actions": Entry("cli.actions", "List and answer actions that turns wait for."),
+    "dlq": Entry("cli.dlq", "Inspect and replay dead-lettered messages."),
+    "bench": Entry("benchmarks.command", "Run benchmarks.", needs="benchmarks"),
     "test": Entry("tools.test", "Run the tests; --all adds the slow ones.", needs="tests"),
-    "backup": Entry("cli.backup", "Write all databases and objects into a folder, while everything runs."),
-    "restore": Entry("cli.restore", "Put a backup into empty databases and object stores."),
-    "topics": Entry("cli.topics", "Manage the topics on the bus."),
+    "backup": Entry("cli.backup", "Back up databases and objects, online."),
+    "restore": Entry("cli.restore", "Restore a backup into empty databases and object stores."),
+    "topics": Entry("cli.topics", "Manage Kafka topics."),
 }
 
 
 class LazyCommands(TyperGroup):
-    """Lists the table without importing anything it names."""
+    """Lists commands without importing their modules."""
 
     _listing = False
 
@@ -91,8 +89,8 @@ class LazyCommands(TyperGroup):
             fail_unknown(ctx, args[0], COMMANDS)
         if not (entry := COMMANDS[args[0]]).can_run:
             ctx.fail(
-                f"'aes {args[0]}' is for development: it needs the folder {entry.needs}/, which only a clone of the "
-                "repository has. Clone it and run ./aes there."
+                f"'aes {args[0]}' is for development: it needs the folder {entry.needs}/ from a clone of the "
+                "repository. Clone it and run ./aes there."
             )
         return super().resolve_command(ctx, args)
 
@@ -133,7 +131,7 @@ def aes(
         bool, typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """The Agent Execution Service: creates, validates and runs AI agents."""
-    # Commands print their own failures, once and with a remedy.
+    """The Agent Execution Service: create, validate and run AI agents."""
+    # Commands print their own errors.
     for client in ("aiokafka", "psycopg.pool"):
         logging.getLogger(client).setLevel(logging.CRITICAL)

@@ -1,4 +1,4 @@
-"""Files of a backup: dumps, objects, their lists, and the manifest. It is written last and marks a complete backup."""
+"""Files of a backup: dumps, objects, inventories and the manifest, whose presence marks a complete backup."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from libs.objects import Written
 
 AT_ONCE = 16
 _FORMAT = 1
-_REMEDY = "Restore another backup."
+_REMEDY = "Use another backup."
 _NAMED = 20
 
 
@@ -29,7 +29,7 @@ class Manifest:
     started_at: str
     finished_at: str = ""
     migrations: dict[str, str] = field(default_factory=dict)
-    """Migration revision of each service's database; a release needs to know it to restore the backup."""
+    """Migration revision of each service's database; restoring requires a release that knows them."""
     dumps: dict[str, Written] = field(default_factory=dict)
     """Checksums of the dumps by service."""
     objects: dict[str, int] = field(default_factory=dict)
@@ -52,18 +52,18 @@ class Manifest:
         except FileNotFoundError:
             raise StackError(f"{folder} isn't a complete backup: manifest.json is missing.") from None
         except ValueError as problem:
-            raise StackError(f"{file} is damaged: {problem}", _REMEDY) from problem
+            raise StackError(f"{file} is corrupt: {problem}", _REMEDY) from problem
 
     @classmethod
     def _parsed(cls, text: str, folder: Path) -> "Manifest":
         document = json.loads(text)
         version = document.get("format") if isinstance(document, dict) else None
         if type(version) is not int or version < 1:
-            raise ValueError("it names no format")
+            raise ValueError("it has no format number")
         if version != _FORMAT:
             raise StackError(
-                f"{folder} is a backup of format {version}, and only format {_FORMAT} is read.",
-                "Restore it with the release that wrote it.",
+                f"{folder} has backup format {version}. This release reads only format {_FORMAT}.",
+                "Restore it with the release that created it.",
             )
         try:
             manifest = TypeAdapter(cls).validate_json(text, strict=True)
@@ -72,11 +72,11 @@ class Manifest:
             raise ValueError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}") from None
         datetime.fromisoformat(manifest.started_at)
         if not (manifest.migrations and manifest.finished_at):
-            raise ValueError("it is not complete")
+            raise ValueError("it is incomplete")
         if manifest.dumps.keys() != manifest.migrations.keys():
-            raise ValueError("not every database has a dump")
+            raise ValueError("a database has no dump")
         if manifest.inventories.keys() != manifest.objects.keys():
-            raise ValueError("not every service's objects are listed")
+            raise ValueError("a service's objects aren't listed")
         return manifest
 
 
@@ -89,7 +89,7 @@ def objects_directory(folder: Path, service: str) -> Path:
 
 
 def inventory_file(folder: Path, service: str) -> Path:
-    """The list of a service's objects: one JSON line per object."""
+    """A service's inventory: one JSON line per object."""
     return folder / "objects" / f"{service}.jsonl"
 
 
@@ -105,7 +105,7 @@ def read_inventory(file: Path) -> dict[str, Written]:
         with file.open() as opened:
             return {line.pop("key"): Written(**line) for line in map(json.loads, opened)}
     except (ValueError, KeyError, TypeError, AttributeError) as problem:
-        raise StackError(f"{file} is damaged: {problem}") from problem
+        raise StackError(f"{file} is corrupt: {problem}") from problem
 
 
 def checksum(file: Path) -> Written:
@@ -115,7 +115,7 @@ def checksum(file: Path) -> Written:
 
 
 def checked(folder: Path) -> Manifest:
-    """Checks manifest and dumps. Raises StackError for one that is missing or damaged."""
+    """Checks manifest and dumps. Raises StackError if one is missing or corrupt."""
     manifest = Manifest.read(folder)
     for service in manifest.migrations:
         _check(dump_file(folder, service), manifest.dumps[service])
@@ -123,22 +123,22 @@ def checked(folder: Path) -> Manifest:
 
 
 def checked_objects(folder: Path, manifest: Manifest) -> dict[str, dict[str, Written]]:
-    """Checks every object of every service. Raises StackError with the names of missing and damaged ones."""
+    """Checks every object of every service. Raises StackError that names missing and corrupt ones."""
     found = {}
     for service, expected in manifest.inventories.items():
         file = inventory_file(folder, service)
         _check(file, expected)
         found[service] = read_inventory(file)
-        if problems := _damaged(objects_directory(folder, service), found[service], service):
+        if problems := _corrupt(objects_directory(folder, service), found[service], service):
             more = f" and {len(problems) - _NAMED} more" if len(problems) > _NAMED else ""
-            named = f"{len(problems)} are not as they were written: {', '.join(problems[:_NAMED])}{more}"
-            raise StackError(f"Of {len(found[service])} objects of {service} {named}.", _REMEDY)
+            named = f"{len(problems)} are missing or corrupt: {', '.join(problems[:_NAMED])}{more}"
+            raise StackError(f"Of {len(found[service])} objects of {service}, {named}.", _REMEDY)
     return found
 
 
 @contextmanager
 def counting(what: str, total: int) -> Iterator[Callable[[], None]]:
-    """Shows progress on a terminal and a line at the end; yields what counts one more, from any thread."""
+    """Shows progress on a terminal and a final line. Yields a function that counts one more, from any thread."""
     console = Console(stderr=True, highlight=False)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=console, disable=not console.is_terminal, transient=True) as progress:
@@ -151,24 +151,24 @@ def _check(file: Path, expected: Written) -> None:
     if not file.is_file():
         raise StackError(f"{file} is missing.", _REMEDY)
     if checksum(file) != expected:
-        raise StackError(f"{file} is damaged: its size or checksum is not that of the manifest.", _REMEDY)
+        raise StackError(f"{file} is corrupt: its size or checksum differs from the manifest's.", _REMEDY)
 
 
-def _damaged(directory: Path, wanted: Mapping[str, Written], service: str) -> list[str]:
-    """Describes the objects of the directory that are missing or damaged."""
+def _corrupt(directory: Path, wanted: Mapping[str, Written], service: str) -> list[str]:
+    """Describes missing and corrupt objects in the folder."""
 
     def problem(key: str) -> str:
         file = directory / key
         try:
             if file.stat().st_size != wanted[key].size:
-                return "of another size"
-            return "" if checksum(file) == wanted[key] else "damaged"
+                return "has another size"
+            return "" if checksum(file) == wanted[key] else "corrupt"
         except FileNotFoundError:
             return "missing"
         except OSError as error:
-            return f"cannot be read: {error.strerror}"
+            return f"can't be read: {error.strerror}"
         finally:
             count()
 
-    with counting(f"Objects of {service} checked", len(wanted)) as count, ThreadPoolExecutor(AT_ONCE) as pool:
+    with counting(f"Checked objects of {service}", len(wanted)) as count, ThreadPoolExecutor(AT_ONCE) as pool:
         return [f"{key} ({found})" for key, found in zip(wanted, pool.map(problem, wanted), strict=True) if found]

@@ -34,47 +34,47 @@ from libs.objects import Entry, ObjectMissing, ObjectStore, Written, open_store
 
 T = TypeVar("T")
 app = typer.Typer(add_completion=False)
-# A consumer comes before its producer: events published in between are sent again after a restore.
+# Consumers come before their producers, whose events from in between are published again after a restore.
 ORDER: Final = ("timeline", "artifacts", "ingestion", "runtime", "registry", "gateway")
 _UNFINISHED: Final = "unfinished"
 _NOW: Final = "SELECT to_char(now() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')"
-# Reading an object occupies one thread and writing it another, which waits for the first.
+# Copying an object occupies two threads: one that reads, and one that writes and waits for the first.
 _THREADS: Final = 2 * AT_ONCE + 4
 
 
 @app.command()
 def backup(
-    folder: Annotated[Path, typer.Argument(help="Where to write it. A folder that has one is brought up to date.")],
+    folder: Annotated[Path, typer.Argument(help="Target folder. An existing backup there is updated.")],
     json_output: Json = False,
 ) -> None:
-    """Write all databases and objects into a folder while everything runs.
+    """Back up all databases and objects into a folder, while everything runs.
 
-    Of the installation that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else of the embedded stack.
+    Backs up the installation in AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or the embedded stack.
     """
     with failures_explained(json_output), _for_the_owner_alone():
         manifest = _back_up(in_order(running_installation()), folder)
     document = {"folder": str(folder), "bytes": manifest.bytes, "objects": manifest.objects}
     kept = f"{sum(manifest.objects.values())} objects and {len(manifest.migrations)} databases"
-    show(json_output, document, f"{kept} are in {folder}.")
+    show(json_output, document, f"Backed up {kept} to {folder}.")
 
 
 def in_order(found: Installation) -> Installation:
-    """With its databases in ``ORDER``. Raises StackError when there are none."""
+    """The installation, its databases in ``ORDER``. Raises StackError if it has none."""
     databases = {service: found.databases[service] for service in ORDER if service in found.databases}
     if not databases:
-        raise StackError("No database is named.", "Set AES_<SERVICE>_DATABASE_URL of every service.")
+        raise StackError("No database configured.", "Set AES_<SERVICE>_DATABASE_URL for every service.")
     return replace(found, databases=databases)
 
 
 def value(service: str, url: str, statement: LiteralString) -> object:
-    """The only value of a statement's only row. Raises StackError."""
+    """Returns the single value of a one-row result. Raises StackError."""
     with database_errors_explained(service, url), psycopg.connect(url, autocommit=True, connect_timeout=10) as opened:
         row = opened.execute(statement).fetchone()
     return row[0] if row else None
 
 
 async def side_by_side(entries: Iterable[T], work: Callable[[T], Awaitable[None]]) -> None:
-    """Works on several objects at once. The first failure ends all: the others are cancelled with the loop."""
+    """Handles several objects at a time. The first failure cancels the others."""
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_THREADS))
     waiting = iter(entries)
 
@@ -94,7 +94,7 @@ def store_errors_explained() -> Iterator[None]:
 
 
 def _back_up(installation: Installation, folder: Path) -> Manifest:
-    """Writes dumps and inventories beside those of an earlier backup, which they replace when all is written."""
+    """Writes dumps and inventories next to those of an earlier backup, and replaces these at the end."""
     new = folder / _UNFINISHED
     shutil.rmtree(new, ignore_errors=True)
     for part in ("databases", "objects"):
@@ -106,7 +106,7 @@ def _back_up(installation: Installation, folder: Path) -> Manifest:
         manifest = Manifest(started_at=str(value(*first, _NOW)))
         for service, url in installation.databases.items():
             _write_database(service, url, new, manifest)
-        # Objects come after the rows: bytes are written before the row that names them, and outlive it.
+        # Objects come after rows: an object is written before the row that names it, and deleted after it.
         for service, url in installation.objects.items():
             _write_objects(service, url, folder, new, manifest)
         manifest.finished_at = str(value(*first, _NOW))
@@ -142,9 +142,9 @@ def _write_objects(service: str, url: str, folder: Path, new: Path, manifest: Ma
 async def _copied(
     service: str, source: ObjectStore, directory: Path, known: Mapping[str, Written]
 ) -> dict[str, Written]:
-    """Copies the objects that the directory lacks or has damaged; returns every object of the source.
+    """Copies objects that the folder lacks or whose copies are corrupt. Returns every object of the source.
 
-    ``known``: those that an earlier backup wrote there.
+    ``known``: objects that an earlier backup wrote.
     """
     target = open_store(f"file:{directory}")
     await target.start()
@@ -155,13 +155,13 @@ async def _copied(
         key, copied, written = entry.key, there.get(entry.key), None
         if copied is not None and copied.size == entry.size and copied.written_at >= entry.written_at:
             written = await asyncio.to_thread(checksum, directory / key)
-        # A copy that was damaged since is made again.
+        # Copy a corrupt object again.
         if written is None or known.get(key, written) != written:
             try:
                 async with aclosing(await source.open(key)) as pieces:
                     written = await target.put(key, pieces)
             except ObjectMissing:
-                # The object was deleted meanwhile, and so was, or will be, the row that names it.
+                # The object was deleted in the meantime; its row was, too, or will be.
                 return
         found[key] = written
         count()
@@ -174,7 +174,7 @@ async def _copied(
 
 @contextmanager
 def _for_the_owner_alone() -> Iterator[None]:
-    """Makes every file written meanwhile, by programs too, readable by this user only."""
+    """Makes every new file, including those of child processes, readable only by this user."""
     before = os.umask(0o077)
     try:
         yield

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from aes_client.models import Budget
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
-BudgetId = Annotated[str, typer.Argument(help="Id of the budget, as `aes budgets list` shows it.")]
-Cost = Annotated[str | None, typer.Option("--cost", help="Most that turns may cost, such as 12.50.")]
-Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Most tokens, input and output together.")]
-Warn = Annotated[int | None, typer.Option("--warn", min=1, max=99, help="Percent at which there is an event.")]
+BudgetId = Annotated[str, typer.Argument(help="ID of the budget, from `aes budgets list`.")]
+Cost = Annotated[str | None, typer.Option("--cost", help="Limit on cost, such as 12.50.")]
+Tokens = Annotated[int | None, typer.Option("--tokens", min=1, help="Limit on tokens, input plus output.")]
+Warn = Annotated[int | None, typer.Option("--warn", min=1, max=99, help="Percentage that triggers a warning event.")]
 
 
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """List the company's budgets with what is used of them."""
+    """List the company's budgets and their use."""
     with _client(json_output, base_url, api_key) as client:
         found = list(client.budgets.list())
     rows = [(each.id, _whose(each), each.period, _use(each), _day(each)) for each in found]
@@ -37,14 +37,14 @@ def create(
     period: Annotated[str, typer.Option("--period", help="day, month or total.")],
     cost: Cost = None,
     tokens: Tokens = None,
-    user: Annotated[str | None, typer.Option("--user", help="Id of a user; else it is the company's.")] = None,
-    key: Annotated[str | None, typer.Option("--key", help="Id of an API key.")] = None,
+    user: Annotated[str | None, typer.Option("--user", help="User ID. Defaults to the whole company.")] = None,
+    key: Annotated[str | None, typer.Option("--key", help="API key ID.")] = None,
     warn: Warn = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Make a budget, in --cost or in --tokens."""
+    """Create a budget, in --cost or in --tokens."""
     body = _given(period=period, cost=cost, tokens=tokens, user_id=user, key_id=key, warning_percent=warn)
     with _client(json_output, base_url, api_key) as client:
         _show(client.budgets.create(**body), json_output)
@@ -60,7 +60,7 @@ def change(
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Change the limit of a budget, or its warning. What was used of it stays."""
+    """Change a budget's limit or warning. Its use so far stays."""
     with _client(json_output, base_url, api_key) as client:
         changes = _given(cost=cost, tokens=tokens, warning_percent=warn)
         _show(client.budgets.update(budget_id, **changes), json_output)
@@ -71,7 +71,7 @@ def delete(budget_id: BudgetId, json_output: Json = False, base_url: BaseUrl = N
     """Delete a budget."""
     with _client(json_output, base_url, api_key) as client:
         client.budgets.delete(budget_id)
-    show(json_output, {"id": budget_id, "deleted": True}, "The budget is deleted.")
+    show(json_output, {"id": budget_id, "deleted": True}, "Deleted the budget.")
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def _given(**fields: Any) -> Any:
 
 
 def _show(budget: Budget, json_output: bool) -> None:
-    used = f"{_use(budget)} used in this period ({budget.period})"
+    used = f"{_use(budget)} used this period ({budget.period})"
     show(json_output, budget, f"Budget {budget.id} of {_whose(budget)}: {used}.")
 
 

@@ -1,4 +1,4 @@
-"""Groups of commands, which answer an unknown one with similar ones."""
+"""Command groups that suggest similar names for an unknown command."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -18,4 +18,4 @@ class Commands(TyperGroup):
 def fail_unknown(ctx: Context, name: str, known: Iterable[str]) -> NoReturn:
     similar = " or ".join(get_close_matches(name, list(known)))
     hint = f" Did you mean {similar}?" if similar else ""
-    ctx.fail(f"There is no command {name!r}.{hint}")
+    ctx.fail(f"Unknown command {name!r}.{hint}")

@@ -20,11 +20,13 @@ if TYPE_CHECKING:
 
 BaseUrl = Annotated[
     str | None,
-    typer.Option("--base-url", envvar="AES_BASE_URL", help="Address of the service; else the stack's."),
+    typer.Option("--base-url", envvar="AES_BASE_URL", help="Service URL. Defaults to the local stack's."),
 ]
 ApiKey = Annotated[
     str | None,
-    typer.Option("--api-key", envvar="AES_API_KEY", help="API key; on this machine else the development company's."),
+    typer.Option(
+        "--api-key", envvar="AES_API_KEY", help="API key. Defaults to the local stack's key for loopback addresses."
+    ),
 ]
 _THIS_MACHINE = ("127.0.0.1", "localhost", "::1")
 
@@ -39,11 +41,11 @@ class Connection:
     def client(
         self, *, retries: int = 7, timeout: float = 150, headers: Mapping[str, str] | None = None
     ) -> Iterator[Client]:
-        """Yields a client of the service. Raises StackError in place of the client's errors.
+        """Yields a client of the service. Raises StackError instead of the client's errors.
 
-        ``timeout``: seconds for one attempt; the service answers a write when its owner has carried it out.
+        ``timeout``: seconds per attempt; the service answers a write once its owner has completed it.
         """
-        # The client takes longer to import than most commands to run.
+        # Importing the client takes longer than most commands.
         from cli.api import open_client
 
         with open_client(self, retries=retries, timeout=timeout, headers=headers or {}) as client:
@@ -51,7 +53,7 @@ class Connection:
 
 
 def connect(base_url: str | None, api_key: str | None) -> Connection:
-    """Completes the given address and key from the running stack. Raises StackError when one is missing."""
+    """Fills in address and key from the running stack. Raises StackError if one is missing."""
     home = Home.from_environment()
     if base_url is None:
         from deploy.local.state import StackState
@@ -59,8 +61,8 @@ def connect(base_url: str | None, api_key: str | None) -> Connection:
         state = StackState.read(home.state_file)
         if not (state.is_supervised() and state.phase == "running"):
             raise StackError(
-                "No address given and the embedded stack does not run.",
-                "Start it with: ./aes up, or name a service with --base-url or AES_BASE_URL.",
+                "No address given, and the embedded stack isn't running.",
+                "Start it with ./aes up, or set --base-url or AES_BASE_URL.",
             )
         base_url = state.base_url
     host = _host(base_url)
@@ -69,7 +71,7 @@ def connect(base_url: str | None, api_key: str | None) -> Connection:
     if api_key is None and host in _THIS_MACHINE:
         api_key = known_key(home)
     if api_key is None:
-        raise StackError(f"No API key given for {base_url}.", "Name one with --api-key or AES_API_KEY.")
+        raise StackError(f"No API key given for {base_url}.", "Set --api-key or AES_API_KEY.")
     return Connection(base_url.rstrip("/"), api_key)
 
 
@@ -80,4 +82,4 @@ def _host(base_url: str) -> str:
             return parts.hostname
     except ValueError:
         pass
-    raise StackError(f"Invalid service URL {base_url!r}.", "Give one such as http://127.0.0.1:8080.")
+    raise StackError(f"Invalid service URL {base_url!r}.", "Use a URL such as http://127.0.0.1:8080.")

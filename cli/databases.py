@@ -1,4 +1,4 @@
-"""Databases of services as operators' commands use them: which one, and what its errors mean."""
+"""Databases of services for operators' commands: opens one and explains its errors."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
@@ -25,7 +25,7 @@ class ServiceDatabase(Generic[A]):
     open: Callable[[str], AbstractAsyncContextManager[A]]
 
     def run(self, work: Callable[[A], Awaitable[T]], database_url: str | None, as_json: bool) -> T:
-        """Ends the command with a readable message when the work fails."""
+        """Turns errors into a readable message and exits."""
         with failures_explained(as_json):
             url = database_url or url_of(self.service, find_installation())
             with database_errors_explained(self.service, url):
@@ -37,16 +37,16 @@ class ServiceDatabase(Generic[A]):
 
 
 def url_of(service: str, installation: Installation) -> str:
-    """Raises StackError when the installation names none."""
+    """Raises StackError if the installation has none."""
     url = installation.databases.get(service)
     if url is None:
-        raise StackError(f"The database of the {service} is not named.", f"Set {_variable(service)}.")
+        raise StackError(f"The {service}'s database isn't configured.", f"Set {_variable(service)}.")
     return url
 
 
 @contextmanager
 def database_errors_explained(service: str, url: str) -> Iterator[None]:
-    """Raises StackError in place of what the work in a service's database raises."""
+    """Raises StackError instead of the errors of work on a service's database."""
     try:
         yield
     except StoreUnavailable:
@@ -55,10 +55,10 @@ def database_errors_explained(service: str, url: str) -> Iterator[None]:
         raise StackError(error.message) from None
     except psycopg.errors.UndefinedTable:
         raise StackError(
-            f"The database is not the {service}'s, or not migrated.", f"Run: python -m services.{service} migrate"
+            f"This isn't the {service}'s database, or it isn't migrated.", f"Run: python -m services.{service} migrate"
         ) from None
     except psycopg.Error as problem:
-        # Without a code it is the driver's own, which may repeat the address and the password in it.
+        # An error without a code is the driver's own, which may repeat the address with its password.
         if problem.sqlstate is None or isinstance(problem, psycopg.OperationalError):
             raise _unreachable(service, url) from None
         raise StackError(f"The {service}'s database: {problem}") from problem
@@ -66,20 +66,20 @@ def database_errors_explained(service: str, url: str) -> Iterator[None]:
 
 def _unreachable(service: str, url: str) -> StackError:
     return StackError(
-        f"The {service}'s database cannot be reached: {connection_problem(url)}.",
-        f"Start the stack with: ./aes up, or name a database with {_variable(service)}.",
+        f"Couldn't reach the {service}'s database: {connection_problem(url)}.",
+        f"Start the stack with ./aes up, or set {_variable(service)}.",
     )
 
 
 def connection_problem(url: str) -> str:
-    """Why no connection can be made, without the address, which has a password in it."""
+    """Why the connection failed, without the address, which contains a password."""
     try:
         with psycopg.connect(url, connect_timeout=5):
-            return "it did not answer in time"
+            return "it didn't answer in time"
     except psycopg.OperationalError as problem:
         return str(problem).strip().splitlines()[0]
     except psycopg.Error:
-        return "its address is not a PostgreSQL URL"
+        return "its address isn't a PostgreSQL URL"
 
 
 def _variable(service: str) -> str:

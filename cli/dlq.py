@@ -22,14 +22,14 @@ from libs.eventing.dead_letters import (
 )
 
 T = TypeVar("T")
-Topic = Annotated[str, typer.Argument(help="A dead-letter topic as `aes dlq list` names it.")]
+Topic = Annotated[str, typer.Argument(help="A dead-letter topic, from `aes dlq list`.")]
 _CLIENT: Final = "aes-cli"
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 
 
 @app.command("list")
 def list_all(
-    everything: Annotated[bool, typer.Option("--all", help="Name empty topics, too.")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Include empty topics.")] = False,
     json_output: Json = False,
 ) -> None:
     """List the dead-letter topics and count their messages."""
@@ -50,12 +50,16 @@ def list_all(
 @app.command()
 def show(
     topic: Topic,
-    offset: Annotated[int | None, typer.Argument(help="One message, in full.", show_default="a list")] = None,
-    payload: Annotated[bool, typer.Option("--payload", help="Also print its payload, which may be personal.")] = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="List at most so many messages, the newest.")] = 20,
+    offset: Annotated[
+        int | None, typer.Argument(help="Show the message at this offset, in full.", show_default="a list")
+    ] = None,
+    payload: Annotated[
+        bool, typer.Option("--payload", help="Also print its payload, which may contain personal data.")
+    ] = False,
+    limit: Annotated[int, typer.Option("--limit", min=1, help="Number of newest messages to list.")] = 20,
     json_output: Json = False,
 ) -> None:
-    """Show the messages of a topic, or one of them with its reason and headers."""
+    """List the messages of a topic, or show one with its reason and headers."""
     if offset is None:
         letters = _read(lambda session: _newest(session, topic, limit), json_output)
         if json_output:
@@ -80,9 +84,10 @@ def show(
 def replay(
     topic: Topic,
     offset: Annotated[
-        list[int] | None, typer.Option("--offset", help="Only this message; can be repeated.", show_default="all")
+        list[int] | None,
+        typer.Option("--offset", help="Only the message at this offset. Repeatable.", show_default="all"),
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Skip the confirmation.")] = False,
     json_output: Json = False,
 ) -> None:
     """Replay dead-lettered messages to their topic, oldest first, each once.
@@ -93,7 +98,7 @@ def replay(
     waiting = _read(lambda session: _waiting(session, topic), json_output)
     chosen = waiting if offset is None else sorted(set(offset))
     if not chosen:
-        note("There is nothing to replay.")
+        note("Nothing to replay.")
     elif not yes:
         typer.confirm(f"Replay {_messages(len(chosen))} from {topic}?", abort=True, err=True)
     outcomes = _read(lambda session: _replay(session, topic, chosen), json_output) if chosen else []
@@ -102,7 +107,7 @@ def replay(
         print_json({"topic": topic, "letters": [outcome.as_json() for outcome in outcomes]})
     else:
         for outcome in refused:
-            note(f"Message {outcome.offset} was not replayed. {outcome.refusal}")
+            note(f"Couldn't replay message {outcome.offset}. {outcome.refusal}")
         if outcomes:
             note(f"Replayed {_messages(len(outcomes) - len(refused))}.")
     if refused:
@@ -119,14 +124,14 @@ def _read(work: Callable[[DeadLetterSession], Awaitable[T]], as_json: bool) -> T
         try:
             return asyncio.run(run())
         except BusUnavailable as problem:
-            raise StackError(str(problem), "See what is wrong with: ./aes doctor") from problem
+            raise StackError(str(problem), "Diagnose it with: ./aes doctor") from problem
         except NotFound as problem:
             raise StackError(
                 problem.message,
-                "See the topics with: ./aes dlq list --all. Create missing ones with: ./aes topics create",
+                "List topics with: ./aes dlq list --all. Create missing ones with: ./aes topics create",
             ) from problem
         except ServiceError as problem:
-            raise StackError(problem.message, "See what is left with: ./aes dlq list") from problem
+            raise StackError(problem.message, "List the rest with: ./aes dlq list") from problem
 
 
 async def _list(session: DeadLetterSession) -> list[dict[str, Any]]:

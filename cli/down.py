@@ -16,8 +16,8 @@ app = typer.Typer(add_completion=False)
 @app.command()
 def down(
     json_output: Json = False,
-    purge: Annotated[bool, typer.Option("--purge", help="Also delete all data, the key included.")] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask before deleting.")] = False,
+    purge: Annotated[bool, typer.Option("--purge", help="Also delete all data, including the key.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Delete without confirmation.")] = False,
 ) -> None:
     """Stop the embedded stack: services first, then Kafka and PostgreSQL."""
     home = Home.from_environment()
@@ -28,5 +28,5 @@ def down(
             ran = take_down(home, progress.show)
         if purge:
             delete_state(home)
-    told = ("Stopped." if ran else "Nothing was running.") + (" All data is deleted." if purge else "")
+    told = ("Stopped." if ran else "Nothing was running.") + (" All data was deleted." if purge else "")
     show(json_output, {"stopped": ran, "purged": purge}, told)

@@ -1,4 +1,4 @@
-"""Dumps databases into files and loads them, with PostgreSQL's client programs."""
+"""Dumps databases to files and loads them, with PostgreSQL's client programs."""
 
 import importlib.util
 import os
@@ -15,12 +15,12 @@ from deploy.local.postgres import installation
 
 
 def dump(url: str, file: Path) -> None:
-    """Dumps a database as of one moment. Raises StackError."""
+    """Dumps a consistent snapshot of a database. Raises StackError."""
     _run("pg_dump", ["--format=custom", "--no-owner", "--no-privileges", f"--file={file}"], url)
 
 
 def load(url: str, file: Path) -> None:
-    """Loads a dump into an empty database, completely or not at all. Raises StackError."""
+    """Loads a dump into an empty database, all or nothing. Raises StackError."""
     # Only an extension's owner, the administrator, may set its comment.
     options = ["--no-owner", "--no-privileges", "--no-comments", "--single-transaction", "--exit-on-error"]
     _run("pg_restore", [*options, str(file)], url)
@@ -30,11 +30,11 @@ def load(url: str, file: Path) -> None:
 class Program:
     path: Path
     environment: Mapping[str, str] = field(default_factory=dict)
-    """Variables that the program needs beside this process's environment."""
+    """Environment variables for the program, in addition to this process's."""
 
 
 def find(name: str) -> Program:
-    """Prefers the embedded stack's wheel, then programs of this machine. Raises StackError."""
+    """Returns the embedded stack's program, or this machine's. Raises StackError."""
     try:
         packaged = installation() / "bin" / name
     except StackError:
@@ -43,11 +43,11 @@ def find(name: str) -> Program:
         return Program(packaged, _with_tls())
     if found := shutil.which(name):
         return Program(Path(found))
-    raise StackError(f"{name} is not there.", "Install PostgreSQL's client programs, at least as new as the server.")
+    raise StackError(f"{name} isn't installed.", "Install PostgreSQL's client programs, at least as new as the server.")
 
 
 def _with_tls() -> dict[str, str]:
-    # The wheel's libpq has no TLS, psycopg's has. Where one cannot replace the other, as on macOS, TLS needs the
+    # The wheel's libpq lacks TLS; psycopg's has it. Where one can't replace the other, as on macOS, TLS needs the
     # machine's own client programs.
     driver = importlib.util.find_spec("psycopg_binary")
     if driver is None or driver.origin is None:
@@ -57,7 +57,7 @@ def _with_tls() -> dict[str, str]:
 
 
 def _run(program: str, options: Sequence[str], url: str) -> None:
-    # Every user can read a process's arguments, so the password goes through the environment.
+    # Every user can read a process's arguments, so pass the password in the environment.
     parts = conninfo_to_dict(url)
     password = str(parts.pop("password", ""))
     found = find(program)

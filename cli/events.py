@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from aes_client.models import TimelineEventView
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
-# In a row, until an event comes: services may be away for some minutes.
+# Consecutive failures, until an event arrives: services may be down for some minutes.
 _RETRIES = 20
 _STYLES = (
     ("failed", "red"), ("rejected", "red"), ("restarted", "yellow"), ("cancelled", "yellow"), ("required", "yellow"),
@@ -32,24 +32,24 @@ def events() -> None: ...
 
 @app.command()
 def tail(
-    correlation_id: Annotated[str | None, typer.Option("--correlation-id", help="Only of this correlation id.")] = None,
-    session: Annotated[str | None, typer.Option("--session", help="Only of this session.")] = None,
-    turn: Annotated[str | None, typer.Option("--turn", help="Only of this turn.")] = None,
+    correlation_id: Annotated[str | None, typer.Option("--correlation-id", help="Filter by correlation ID.")] = None,
+    session: Annotated[str | None, typer.Option("--session", help="Filter by session ID.")] = None,
+    turn: Annotated[str | None, typer.Option("--turn", help="Filter by turn ID.")] = None,
     kind: Annotated[
         list[str] | None,
-        typer.Option("--type", help="Only of this type, or of those that begin so: 'turn.*'; repeatable."),
+        typer.Option("--type", help="Filter by type, or by prefix such as 'turn.*'. Repeatable."),
     ] = None,
     after: Annotated[
         int | None,
-        typer.Option("--after", min=0, help="Begin after this position; 0 is the oldest.", show_default="now"),
+        typer.Option("--after", min=0, help="Start after this position; 0 starts with the oldest.", show_default="now"),
     ] = None,
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Follow the timeline until Ctrl-C. It resumes after a lost connection and neither misses nor repeats an event.
+    """Follow the timeline until Ctrl-C. It resumes after a lost connection without missing or repeating an event.
 
-    With --json each event is one line of JSON.
+    With --json, each event is one line of JSON.
     """
     console = Console(highlight=False)
     with failures_explained(json_output), connect(base_url, api_key).client(retries=_RETRIES) as client:
@@ -59,7 +59,7 @@ def tail(
             correlation_id=correlation_id,
             session_id=session,
             turn_id=turn,
-            on_lost=lambda why: note(f"{why}. Going on …"),
+            on_lost=lambda why: note(f"{why}. Reconnecting …"),
         )
         try:
             for event in following:
@@ -68,12 +68,12 @@ def tail(
                 else:
                     console.print(line_of(event), soft_wrap=True)
         except KeyboardInterrupt:
-            # The way to end it, and no failure.
+            # Ctrl-C is the way to stop, not a failure.
             raise typer.Exit(0) from None
 
 
 def line_of(event: TimelineEventView) -> Text:
-    """An event on one line: position, local time, type, subject, and what is worth knowing of its data."""
+    """An event on one line: position, local time, type, subject, and a summary of its data."""
     moment, name = event.time.astimezone(), event.type
     style = next((style for word, style in _STYLES if name.endswith(word)), "")
     return Text.assemble(
@@ -86,7 +86,7 @@ def line_of(event: TimelineEventView) -> Text:
 
 
 def summary_of(data: dict[str, Any]) -> str:
-    """A few words about an event."""
+    """A short summary of an event's data."""
     if isinstance(data.get("error"), dict):
         return f"{data['error'].get('type')}: {data['error'].get('message')}"
     if isinstance(data.get("action"), dict):

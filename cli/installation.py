@@ -1,4 +1,4 @@
-"""The installation that commands work on: the one that the AES_… variables name, else the embedded stack."""
+"""The installation that commands work on: the one in the AES_… variables, or the embedded stack."""
 
 import os
 from collections.abc import Mapping
@@ -50,12 +50,12 @@ class Installation:
 
     @property
     def runs(self) -> bool:
-        """False for an embedded stack that is down; another installation is taken to run."""
+        """False for an embedded stack that is down; other installations are assumed to run."""
         return self.home is None or StackState.read(self.home.state_file).is_supervised()
 
     @property
     def directories(self) -> dict[str, Path]:
-        """Data directories on this machine by their content."""
+        """Data directories on this machine by content."""
         found = {} if self.home is None else {"the embedded stack": self.home.root}
         for service, url in self.objects.items():
             if url.startswith("file:"):
@@ -64,45 +64,45 @@ class Installation:
 
 
 def find_installation(environment: Mapping[str, str] = os.environ) -> Installation:
-    """Takes the installation of the AES_… variables when any is set, else the embedded stack. Raises StackError."""
+    """Returns the installation in the AES_… variables if any is set, or the embedded stack. Raises StackError."""
     if names_addresses(environment):
         return _installation(environment)
     home = Home.from_environment()
     if not home.credentials_file.exists():
         raise StackError(
-            "There is nothing to work on: no embedded stack, and no address in the environment.",
-            "Start the stack with: ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL, …",
+            "No installation found: no embedded stack, and no address in the environment.",
+            "Start the stack with ./aes up, or set AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL, …",
         )
     return _stack(home, environment)
 
 
 def running_installation() -> Installation:
-    """As ``find_installation``. Raises StackError for an embedded stack that is down, too."""
+    """Like ``find_installation``, but also raises StackError for an embedded stack that is down."""
     found = find_installation()
     if not found.runs:
-        raise StackError("The embedded stack does not run.", "Start it with: ./aes up")
+        raise StackError("The embedded stack isn't running.", "Start it with: ./aes up")
     return found
 
 
 def bus_address() -> BusAddress:
-    """Raises StackError when the installation names no Kafka or is down."""
+    """Raises StackError if the installation has no Kafka or is down."""
     if (bus := running_installation().bus) is None:
-        raise StackError("No Kafka is named.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to host:port of a broker.")
+        raise StackError("No Kafka configured.", "Set AES_KAFKA_BOOTSTRAP_SERVERS to host:port of a broker.")
     return bus
 
 
 def named_bus(environment: Mapping[str, str] = os.environ) -> BusAddress | None:
-    """Kafka as the services' AES_KAFKA_… variables describe it; None without them. Raises StackError."""
+    """Kafka from the services' AES_KAFKA_… variables; None without them. Raises StackError."""
     if not environment.get("AES_KAFKA_BOOTSTRAP_SERVERS"):
         return None
     try:
         given = {name: value for name, value in environment.items() if name.startswith("AES_KAFKA_")}
         return BusAddress(KafkaSettings.model_validate(given).kafka(), environment.get("AES_TOPIC_PREFIX", ""))
     except ValidationError as problem:
-        # Without the values: a password may be among them.
+        # Leave out the values: one may be a password.
         found = problem.errors(include_input=False, include_url=False)
         told = "; ".join(": ".join([*map(str, error["loc"]), validation_message(error)]) for error in found)
-        raise StackError(f"Kafka's settings do not fit: {told}", "See docs/reference/configuration.md.") from None
+        raise StackError(f"Kafka's settings are invalid: {told}", "See docs/reference/configuration.md.") from None
 
 
 def embedded_bus(home: Home, port: int, prefix: str) -> BusAddress:
@@ -124,7 +124,7 @@ def names_addresses(environment: Mapping[str, str]) -> bool:
 
 def _installation(environment: Mapping[str, str]) -> Installation:
     return Installation(
-        title="the installation that the AES_… variables name",
+        title="the installation in the AES_… variables",
         bus=named_bus(environment),
         databases=_of_services(environment, "DATABASE_URL"),
         services=_of_services(environment, "URL"),
@@ -144,7 +144,7 @@ def _stack(home: Home, environment: Mapping[str, str]) -> Installation:
         for service in SERVICES
         if (url := service.environment.get(f"AES_{service.name.upper()}_OBJECTS_URL"))
     }
-    # The password is made when Kafka is first started.
+    # The password is created when Kafka first starts.
     is_made = home.kafka_password_file.exists()
     bus = embedded_bus(home, ports.get("kafka", 0), environment.get("AES_TOPIC_PREFIX", "")) if is_made else None
     return Installation(

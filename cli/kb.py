@@ -30,20 +30,20 @@ _FILES_AT_ONCE = 1000
 
 @app.command()
 def create(
-    name: Annotated[str, typer.Argument(help="What the knowledge base is called.")],
+    name: Annotated[str, typer.Argument(help="Name of the knowledge base.")],
     paths: Annotated[list[Path], typer.Argument(metavar="PATH…", help="Files and folders to ingest.")],
-    description: Annotated[str, typer.Option("--description", help="What is in it.")] = "",
+    description: Annotated[str, typer.Option("--description", help="Description of its content.")] = "",
     strategy: Annotated[
         str, typer.Option("--strategy", help="recursive, fixed_size, sentence, paragraph, page, markdown or row.")
     ] = "recursive",
-    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Most units in a passage.")] = 512,
+    chunk_size: Annotated[int, typer.Option("--chunk-size", min=1, help="Maximum units per passage.")] = 512,
     chunk_overlap: Annotated[
         int | None,
         typer.Option(
             "--chunk-overlap",
             min=0,
-            help="Units that a passage repeats of the one before.",
-            show_default="an eighth of the size, 64 at most",
+            help="Units repeated from the previous passage.",
+            show_default="an eighth of the size, at most 64",
         ),
     ] = None,
     split_by: Annotated[
@@ -90,7 +90,7 @@ def create(
 
 @app.command("list")
 def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """List the knowledge bases of the company."""
+    """List the company's knowledge bases."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         found = list(client.knowledge_bases.list())
     rows = [(each.id, each.name, _status(each), _files(each), each.processing_engine) for each in found]
@@ -99,8 +99,8 @@ def list_all(json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKe
 
 @app.command()
 def search(
-    knowledge_base: Annotated[str, typer.Argument(help="Id or name of the knowledge base.")],
-    query: Annotated[list[str], typer.Argument(metavar="QUERY…", help="What is looked for.")],
+    knowledge_base: Annotated[str, typer.Argument(help="Knowledge base ID or name.")],
+    query: Annotated[list[str], typer.Argument(metavar="QUERY…", help="Search query.")],
     mode: Annotated[str, typer.Option("--mode", help="hybrid, semantic or keyword.")] = "hybrid",
     top_k: Annotated[int, typer.Option("--top-k", "-k", min=1, max=100, help="Most passages.")] = 5,
     json_output: Json = False,
@@ -118,10 +118,10 @@ def search(
 
 
 def _find(client: Client, name_or_id: str) -> KnowledgeBase:
-    """The knowledge base of that id, else of that name."""
+    """Finds a knowledge base by ID, then by name."""
     from aes_client import NotFoundError
 
-    # An empty text cannot be asked for.
+    # An empty ID can't be requested.
     with suppress(NotFoundError, ValueError):
         return client.knowledge_bases.get(name_or_id)
     named = [base for base in client.knowledge_bases.list() if base.name == name_or_id]
@@ -129,8 +129,8 @@ def _find(client: Client, name_or_id: str) -> KnowledgeBase:
         return named[0]
     if named:
         ids = ", ".join(base.id for base in named)
-        raise StackError(f"{len(named)} knowledge bases are called {name_or_id!r}.", f"Give one's id: {ids}")
-    raise StackError(f"There is no knowledge base {name_or_id!r}.", "See what there is with: ./aes kb list")
+        raise StackError(f"{len(named)} knowledge bases are named {name_or_id!r}.", f"Use an ID instead: {ids}")
+    raise StackError(f"No knowledge base {name_or_id!r}.", "List them with: ./aes kb list")
 
 
 def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_output: bool) -> bool:
@@ -139,15 +139,16 @@ def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_ou
     files, skipped = find_files(paths)
     if skipped:
         kinds = ", ".join(sorted({path.suffix or path.name for path in skipped})[:10])
-        note(f"Left out, being of other kinds ({kinds}): {len(skipped)}.")
+        files_of = "file of an unsupported type" if len(skipped) == 1 else "files of unsupported types"
+        note(f"Skipped {len(skipped)} {files_of} ({kinds}).")
     if not files:
-        raise StackError("There is no file to take up.", "Name files, or folders that hold documents.")
-    # Settings are checked before files are uploaded, so that a mistake shows at once.
+        raise StackError("No supported files found.", "Give files, or folders that contain documents.")
+    # Check settings before uploading, so that mistakes show immediately.
     base = client.knowledge_bases.create(**settings, ingest=False)
     with _removed_unless_filled(client, base.id):
         uploaded = upload(client, files, console)
         if not uploaded.files:
-            raise StackError("No file was accepted, and so there is no knowledge base.")
+            raise StackError("No file was accepted, so no knowledge base was created.")
         collection = _collection(client, base.name, uploaded.files)
         client.knowledge_bases.update(base.id, collection_ids=[collection.id])
         client.knowledge_bases.ingest(base.id)
@@ -155,7 +156,7 @@ def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_ou
     try:
         base = follow(client, base.id, console)
     except KeyboardInterrupt:
-        note("\nThe ingestion goes on. See how far it is with: ./aes kb list")
+        note("\nThe ingestion continues. Check its progress with: ./aes kb list")
         raise
     if json_output:
         refused = [{"path": str(path), "reason": reason} for path, reason in uploaded.refused]
@@ -165,7 +166,7 @@ def _create(client: Client, settings: dict[str, Any], paths: list[Path], json_ou
         )
     failed = len(base.failed_datasources) + len(uploaded.refused)
     outcome = f"{base.datasource_count} of {len(files)} documents are searchable"
-    note(f"{outcome}, {failed} are not." if failed else f"{outcome}.")
+    note(f"{outcome}; {failed} failed." if failed else f"{outcome}.")
     note(f'Try it: ./aes kb search {base.id} "your question"')
     return failed == 0 and base.status == "completed"
 
@@ -184,7 +185,7 @@ def _removed_unless_filled(client: Client, knowledge_base_id: str) -> Iterator[N
     try:
         yield
     except BaseException:
-        # The error itself is reported; a failed clean-up after it is not.
+        # Report the error itself, not a failed clean-up after it.
         with suppress(AesError):
             client.knowledge_bases.delete(knowledge_base_id)
         raise

@@ -15,10 +15,10 @@ EXTENSIONS = frozenset(
 
 
 def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
-    """Lists the named files and those in the named folders, and apart from them files of unsupported kinds.
+    """Lists the named files and those in the named folders, and separately files of unsupported types.
 
-    Hidden files and folders are skipped unless named, and so are links out of a folder. Raises StackError for a path
-    that does not exist.
+    Skips hidden files and folders unless named, and links that lead out of a folder. Raises StackError for a missing
+    path.
     """
     taken: dict[Path, None] = {}
     skipped: list[Path] = []
@@ -32,19 +32,19 @@ def find_files(paths: Iterable[Path]) -> tuple[list[Path], list[Path]]:
                 else:
                     skipped.append(file)
         else:
-            raise StackError(f"There is no file or folder {path}.")
+            raise StackError(f"No such file or folder: {path}.")
     return list(taken), skipped
 
 
 def _within(folder: Path, root: Path) -> Iterator[Path]:
-    """Files below the folder. A link may lead to another file below `root`, but not out of it: its target may be
-    nothing that somebody means to upload.
+    """Files below the folder. A link may lead to another file below `root`, but not out of it, where nobody means to
+    upload from.
     """
     for entry in sorted(folder.iterdir()):
         if entry.name.startswith("."):
             continue
         if entry.is_dir():
-            # Links to folders are not followed: they may form a cycle.
+            # Don't follow links to folders: they may form a cycle.
             if not entry.is_symlink():
                 yield from _within(entry, root)
         elif entry.is_file() and entry.resolve().is_relative_to(root):

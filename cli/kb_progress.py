@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 
 @dataclass
 class Uploads:
-    """Results of an upload: records of files, and refused files with the reason."""
+    """Results of an upload: records of files, and rejected files with the reason."""
 
     files: list[File] = field(default_factory=list)
     refused: list[tuple[Path, str]] = field(default_factory=list)
 
 
 def upload(client: Client, paths: Sequence[Path], console: Console) -> Uploads:
-    """Uploads all files; a refused one is reported at once and stops no other."""
+    """Uploads all files; reports a rejected one immediately and continues."""
     done = Uploads()
     columns = (
         TextColumn("uploading"),

@@ -21,8 +21,8 @@ app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _ALL = "all"
 _TAKEN = "taken\n"
 _UNITS = {"h": "hours", "d": "days", "w": "weeks"}
-KeyId = Annotated[str, typer.Argument(help="Id of the key.")]
-KeyFile = Annotated[Path, typer.Argument(help="File that the key waits in.")]
+KeyId = Annotated[str, typer.Argument(help="ID of the key.")]
+KeyFile = Annotated[Path, typer.Argument(help="File that holds the key.")]
 
 
 @app.command()
@@ -33,11 +33,11 @@ def first(
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Make a company, a user and a key for it, each where it is missing. The key waits in a file to be taken, once.
+    """Create a company, a user and a key where missing. The key is stored in a file until taken, once.
 
-    It has all scopes, those of the installation too.
+    It has all scopes, including those of the whole installation.
 
-    A company that has a valid key, as after a restore, gets none: its holders make others.
+    A company that already has a valid key, as after a restore, gets none: its holders can create others.
     """
 
     async def ensure(gateway: Administration) -> bool:
@@ -47,18 +47,18 @@ def first(
         now = datetime.now(UTC)
         if any(key.state(now) == "valid" for key in await gateway.keys(company)):
             return False
-        # Who installs it operates it.
+        # The person who installs it operates it.
         issued = await gateway.create_key(company, user, scopes=OPERATOR_SCOPES, name="first key")
         write_atomically(file, issued.secret + "\n", mode=0o600)
         return True
 
     made = run(ensure, database_url, json_output)
-    show(json_output, {"made": made}, f"A key waits in {file}." if made else "There is a key already.")
+    show(json_output, {"made": made}, f"The key is in {file}." if made else "There is already a key.")
 
 
 @app.command()
 def take(file: KeyFile, json_output: Json = False) -> None:
-    """Show the key that waits in the file, and remove it from there."""
+    """Print the key in the file, and remove it from there."""
     with failures_explained(json_output):
         secret = _taken(file)
     if json_output:
@@ -70,21 +70,21 @@ def take(file: KeyFile, json_output: Json = False) -> None:
 @app.command()
 def create(
     company: Company,
-    user: Annotated[str, typer.Option("--user", help="Name or id of the user.")],
+    user: Annotated[str, typer.Option("--user", help="User name or ID.")],
     scopes: Annotated[
-        str, typer.Option("--scopes", help="Scopes separated by commas; 'all' leaves out installation:….")
+        str, typer.Option("--scopes", help="Comma-separated scopes; 'all' means all except installation:….")
     ] = _ALL,
     expires: Annotated[
-        str, typer.Option("--expires", help="A span such as 90d or 12h, a date, a timestamp, or 'never'.")
+        str, typer.Option("--expires", help="A duration such as 90d or 12h, a date, a timestamp, or 'never'.")
     ] = "90d",
-    name: Annotated[str, typer.Option("--name", help="What the key is for.")] = "",
+    name: Annotated[str, typer.Option("--name", help="Purpose of the key.")] = "",
     rate_limit: Annotated[
-        int | None, typer.Option("--rate-limit", min=1, help="Requests a minute; else the company's.")
+        int | None, typer.Option("--rate-limit", min=1, help="Requests per minute. Defaults to the company's limit.")
     ] = None,
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Make an API key. Its secret is shown this once."""
+    """Create an API key. Its secret is only shown once."""
     expires_at = parse_expiry(expires, datetime.now(UTC))
     named = frozenset(scope.strip() for scope in scopes.split(","))
     wanted = named - {_ALL} | ALL_SCOPES if _ALL in named else named
@@ -100,7 +100,7 @@ def create(
 
 @app.command("list")
 def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """List the keys of a company, also those that are no longer valid."""
+    """List a company's keys, including invalid ones."""
     found = run(lambda gateway: gateway.keys(company), database_url, json_output)
     now = datetime.now(UTC)
     rows = [(key.id, key.prefix, key.name, _state(key, now), key.expires_at, key.user_id) for key in found]
@@ -112,15 +112,15 @@ def list_all(company: Company, database_url: DatabaseUrl = None, json_output: Js
 def rotate(
     key_id: KeyId,
     grace: Annotated[
-        int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds for which the old key stays valid.")
+        int, typer.Option("--grace", min=60, max=2_592_000, help="Seconds until the old key expires.")
     ] = 86_400,
     expires: Annotated[
-        str | None, typer.Option("--expires", help="As for create; else the new key lives as long as the old one.")
+        str | None, typer.Option("--expires", help="As for create. Defaults to the old key's expiry.")
     ] = None,
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Replace a key by a new one; both are valid for a grace period."""
+    """Replace a key with a new one; both are valid for a grace period."""
     expires_at = parse_expiry(expires, datetime.now(UTC)) if expires else None
     issued = run(
         lambda gateway: gateway.rotate_key(key_id, grace_seconds=grace, expires_at=expires_at),
@@ -132,9 +132,9 @@ def rotate(
 
 @app.command()
 def revoke(key_id: KeyId, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """Revoke a key; it stops working at once."""
+    """Revoke a key. It stops working immediately."""
     run(lambda gateway: gateway.revoke_key(key_id), database_url, json_output)
-    show(json_output, {"id": key_id, "revoked": True}, "The key is revoked.")
+    show(json_output, {"id": key_id, "revoked": True}, "Revoked the key.")
 
 
 def parse_expiry(text: str, now: datetime) -> datetime | None:
@@ -158,7 +158,7 @@ def _show_issued(issued: IssuedKey, json_output: bool) -> None:
     if json_output:
         print_json({**as_json(issued.key), "secret": issued.secret})
         return
-    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is shown this once:")
+    note(f"Key {issued.key.id}, valid until {issued.key.expires_at or 'it is revoked'}. The secret is only shown once:")
     print(issued.secret)
 
 
@@ -182,8 +182,8 @@ def _taken(file: Path) -> str:
     try:
         secret = file.read_text()
     except FileNotFoundError:
-        raise StackError("No key waits there.", "Make one with: aes keys create.") from None
+        raise StackError("No key there.", "Create one with: aes keys create.") from None
     if secret == _TAKEN:
-        raise StackError("The key was taken before.", "Make another one with: aes keys create.")
+        raise StackError("The key was already taken.", "Create another with: aes keys create.")
     write_atomically(file, _TAKEN, mode=0o600)
     return secret.strip()

@@ -18,9 +18,11 @@ _POLL_SECONDS = 0.3
 
 @app.command()
 def logs(
-    service: Annotated[str | None, typer.Argument(help="Only this part, such as runtime, kafka or postgres.")] = None,
+    service: Annotated[
+        str | None, typer.Argument(help="Only this process, such as runtime, kafka or postgres.")
+    ] = None,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines as they arrive.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of lines to print.")] = 50,
     json_output: Json = False,
 ) -> None:
     """Show the logs of the embedded stack."""
@@ -28,13 +30,13 @@ def logs(
     with failures_explained(json_output):
         files = {path.stem: path for path in sorted(directory.glob("*.log"))}
         if not files:
-            raise StackError("There are no logs yet.", "Start the stack with: ./aes up")
+            raise StackError("No logs yet.", "Start the stack with: ./aes up")
         if service is not None:
             # Each process of a service has its own log.
             files = {name: path for name, path in files.items() if name == service or name.startswith(f"{service}-")}
         if not files:
             known = ", ".join(sorted(path.stem for path in directory.glob("*.log")))
-            raise StackError(f"There is no log of {service!r}.", f"Name one of: {known}")
+            raise StackError(f"No log of {service!r}.", f"Use one of: {known}")
         width = max(map(len, files)) if len(files) > 1 else 0
         offsets = {name: path.stat().st_size for name, path in files.items()}
         for name, path in files.items():
@@ -48,7 +50,7 @@ def logs(
 
 
 def _news(path: Path, name: str, offsets: dict[str, int]) -> Iterator[str]:
-    """Returns the complete lines written since the last call; a log that became shorter was emptied."""
+    """Returns complete lines written since the last call. A shorter log was truncated."""
     size = path.stat().st_size
     if size < offsets[name]:
         offsets[name] = 0

@@ -14,20 +14,20 @@ from services.runtime.administration import administration
 
 app = typer.Typer(cls=Commands, no_args_is_help=True, add_completion=False)
 _RUNTIME = ServiceDatabase("runtime", administration)
-Model = Annotated[str, typer.Argument(help="Name of a model, or a prefix that ends in *, such as 'openai:*'.")]
+Model = Annotated[str, typer.Argument(help="Model name, or a prefix ending in *, such as 'openai:*'.")]
 DatabaseUrl = Annotated[
     str | None,
     typer.Option(
         "--database-url",
         envvar="AES_RUNTIME_DATABASE_URL",
-        help="Database of the runtime; else that of the embedded stack.",
+        help="Runtime database URL. Defaults to the embedded stack's.",
     ),
 ]
 
 
 @app.command("list")
 def list_all(database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """List the prices of a million tokens."""
+    """List prices per million tokens."""
     found = _RUNTIME.run(lambda runtime: runtime.prices(), database_url, json_output)
     columns = ("model", "input", "output")
     rows = [(each.model, decimal_text(each.input_price), decimal_text(each.output_price)) for each in found]
@@ -41,23 +41,25 @@ def list_all(database_url: DatabaseUrl = None, json_output: Json = False) -> Non
 @app.command("set")
 def set_price(
     model: Model,
-    input_price: Annotated[str, typer.Option("--input", help="Price of a million input tokens.")],
-    output_price: Annotated[str, typer.Option("--output", help="Price of a million output tokens.")],
+    input_price: Annotated[str, typer.Option("--input", help="Price per million input tokens.")],
+    output_price: Annotated[str, typer.Option("--output", help="Price per million output tokens.")],
     database_url: DatabaseUrl = None,
     json_output: Json = False,
 ) -> None:
-    """Set the prices of a model. They hold within ten seconds, for turns that end from then on."""
+    """Set a model's prices. They apply within ten seconds, to turns that end after that."""
     paid, produced = _decimal(input_price), _decimal(output_price)
     _RUNTIME.run(lambda runtime: runtime.set_price(model, paid, produced), database_url, json_output)
     price = {"model": model, "input": decimal_text(paid), "output": decimal_text(produced)}
-    show(json_output, price, f"A million tokens of {model} cost {price['input']} in and {price['output']} out.")
+    show(
+        json_output, price, f"A million tokens of {model} cost {price['input']} (input) and {price['output']} (output)."
+    )
 
 
 @app.command()
 def remove(model: Model, database_url: DatabaseUrl = None, json_output: Json = False) -> None:
-    """Remove the prices of a model: its turns have no cost from then on."""
+    """Remove a model's prices. Its later turns have no cost."""
     _RUNTIME.run(lambda runtime: runtime.remove_price(model), database_url, json_output)
-    show(json_output, {"model": model, "removed": True}, f"{model} has no price any more.")
+    show(json_output, {"model": model, "removed": True}, f"Removed the prices of {model}.")
 
 
 def _decimal(text: str) -> Decimal:

@@ -17,14 +17,14 @@ app = typer.Typer(add_completion=False)
 def restart(
     services: Annotated[
         list[str] | None,
-        typer.Argument(help="Such as runtime, or runtime-1 for one of several processes; all when none is named."),
+        typer.Argument(help="Services such as runtime, or processes such as runtime-1. Defaults to all."),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Restart services of the embedded stack, one process after the other.
+    """Restart services of the embedded stack, one process at a time.
 
-    Each is asked to end, finishes or hands back what it has in work, and is ready again before the next one is
-    asked. A service of several replicas works all the while.
+    Each process finishes or hands back its work, and is ready again before the next one stops. A service with several
+    replicas stays available.
     """
     home = Home.from_environment()
     done = []

@@ -25,19 +25,19 @@ from libs.objects import ObjectMissing, Written, open_store
 
 app = typer.Typer(add_completion=False)
 Inventories = Mapping[str, Mapping[str, Written]]
-# Events published shortly before the backup began may be missing in consumers' databases that were read earlier.
+# Covers events published shortly before the backup began, which consumers' earlier dumps may lack.
 _SLACK: Final = "1 hour"
 
 
 @app.command()
 def restore(
-    folder: Annotated[Path, typer.Argument(help="What aes backup has written.", exists=True, file_okay=False)],
+    folder: Annotated[Path, typer.Argument(help="Folder written by aes backup.", exists=True, file_okay=False)],
     json_output: Json = False,
 ) -> None:
-    """Put a backup into empty databases and object stores, before anything is started.
+    """Restore a backup into empty databases and object stores, before services start.
 
-    Those that AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL name, else a new embedded stack in AES_HOME.
-    Kafka has to have new topics, or AES_TOPIC_PREFIX another value: what services last published they publish again.
+    Restores into AES_<SERVICE>_DATABASE_URL and AES_<SERVICE>_OBJECTS_URL, or into a new embedded stack in AES_HOME.
+    Kafka needs new topics, or AES_TOPIC_PREFIX another value: services publish their latest events again.
     """
     with failures_explained(json_output):
         _check_stopped()
@@ -50,15 +50,15 @@ def restore(
 
 
 def _check_stopped() -> None:
-    """Raises StackError when the restore would go into a running embedded stack."""
+    """Raises StackError if the restore would go into a running embedded stack."""
     home = Home.from_environment()
     if not names_addresses(os.environ) and StackState.read(home.state_file).is_supervised():
-        raise StackError("The embedded stack runs.", "Restore into a new one: set AES_HOME to a new directory.")
+        raise StackError("The embedded stack is running.", "Restore into a new one: set AES_HOME to a new directory.")
 
 
 @contextmanager
 def _empty_installation() -> Iterator[Installation]:
-    """Takes the installation of the variables, else runs PostgreSQL of a new embedded stack. Raises StackError."""
+    """Returns the installation in the variables, or runs PostgreSQL of a new embedded stack. Raises StackError."""
     if names_addresses(os.environ):
         yield in_order(find_installation())
         return
@@ -76,13 +76,13 @@ def _restore(folder: Path, manifest: Manifest, checked: Inventories, installatio
     urls, stores = installation.databases, installation.objects
     if missing := manifest.migrations.keys() - urls.keys() | manifest.objects.keys() - stores.keys():
         raise StackError(
-            f"The backup has data of {', '.join(sorted(missing))}, and no place for them is named.",
+            f"The backup has data of {', '.join(sorted(missing))}, but no target is configured for it.",
             "Set AES_<SERVICE>_DATABASE_URL, and AES_<SERVICE>_OBJECTS_URL for ingestion and artifacts.",
         )
     if filled := [service for service in manifest.migrations if not _is_empty(service, urls[service])]:
-        raise StackError(f"The databases of {', '.join(filled)} are not empty.", "Restore into new ones.")
+        raise StackError(f"The databases of {', '.join(filled)} aren't empty.", "Restore into new databases.")
     with _in_whole(manifest, installation.home):
-        # Objects come before the rows: no row may exist without its bytes.
+        # Objects come before rows: no row may exist without its object.
         for service, objects in checked.items():
             with store_errors_explained():
                 asyncio.run(_put_objects(service, objects_directory(folder, service), stores[service], objects))
@@ -101,7 +101,7 @@ async def _put_objects(service: str, directory: Path, url: str, objects: Mapping
         except ObjectMissing:
             raise StackError(f"The object {key} is missing.") from None
         if written != objects[key]:
-            raise StackError(f"The object {key} is damaged.")
+            raise StackError(f"The object {key} is corrupt.")
         count()
 
     await target.start()
@@ -114,14 +114,14 @@ def _is_empty(service: str, url: str) -> bool:
 
 
 def _publish_again(service: str, url: str, since: str) -> int:
-    """Marks the events published since then as unpublished, so that they are sent again; returns their number.
+    """Marks events published since then as unpublished, so that they are published again; returns their number.
 
-    They keep their ids, so that consumers that have processed one skip it.
+    They keep their IDs, so that consumers skip those they have processed.
     """
     with database_errors_explained(service, url), psycopg.connect(url) as connection:
         if service == "timeline":
-            # The offsets up to which the timeline is filled are of another bus. It reads this one from the beginning,
-            # and finds what it has already by its id.
+            # The timeline's offsets belong to another Kafka. It reads this one from the beginning and skips known
+            # events by their IDs.
             connection.execute("DELETE FROM timeline_offsets")
         found = connection.execute(
             "UPDATE outbox SET published_at = NULL, attempts = 0"
@@ -133,7 +133,7 @@ def _publish_again(service: str, url: str, since: str) -> int:
 
 @contextmanager
 def _in_whole(manifest: Manifest, home: Home | None) -> Iterator[None]:
-    """Marks the stack as half restored while it lasts: `aes up` refuses it, and a failure says what to do."""
+    """Marks the stack as half restored: `aes up` refuses to start it, and a failure says what to do."""
     if home is not None:
         home.restore_marker.touch()
     try:

@@ -25,8 +25,8 @@ def secrets() -> None: ...
 def rotate(json_output: Json = False) -> None:
     """Encrypt every stored secret under the newest key.
 
-    Reads the databases of timeline and registry and AES_SECRETS_KEY, whose first key encrypts. Everything may run
-    meanwhile, once every process knows both keys. A key can be taken out of AES_SECRETS_KEY when nothing is under it.
+    Uses the databases of timeline and registry, and AES_SECRETS_KEY, whose first key encrypts. Services can stay up
+    once every process knows both keys. Remove a key from AES_SECRETS_KEY when nothing is encrypted under it.
     The embedded stack keeps the keys for its next start.
     """
     with failures_explained(json_output):
@@ -52,9 +52,9 @@ async def _rotate(installation: Installation) -> dict[str, Rotation]:
     try:
         keys = parse_keys(installation.secrets_key)
     except ValueError as problem:
-        raise StackError(f"AES_SECRETS_KEY is wrong: {problem}.", "See docs/operate/rotation.md.") from None
+        raise StackError(f"AES_SECRETS_KEY is invalid: {problem}.", "See docs/operate/rotation.md.") from None
     if not keys:
-        raise StackError("AES_SECRETS_KEY is not set.", "Set it to the list that the services have, the newest first.")
+        raise StackError("AES_SECRETS_KEY isn't set.", "Set it to the services' list of keys, newest first.")
     cipher, found = SecretCipher(keys), {}
     for table in SECRET_TABLES:
         url = url_of(table.service, installation)

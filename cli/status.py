@@ -16,9 +16,9 @@ app = typer.Typer(add_completion=False)
 
 @app.command()
 def status(json_output: Json = False) -> None:
-    """Show what runs, where, and whether it is ready.
+    """Show the embedded stack's processes and their state.
 
-    Exits with 1 when a part of a started stack isn't ready, nothing supervises the stack, or its last start failed.
+    Exits with 1 if a started stack has a process that isn't ready or no supervisor, or its last start failed.
     """
     with failures_explained(json_output):
         current = asyncio.run(read_status(Home.from_environment()))
@@ -35,7 +35,7 @@ def _print(current: Status) -> None:
     remedies = {
         "degraded": "Not ready: " + ", ".join(part.name for part in current.unready) + ". Find out why: ./aes doctor",
         "stopped": "Start the stack with: ./aes up",
-        "unsupervised": "The supervisor is gone, nothing restarts what dies. Recover with: ./aes up",
+        "unsupervised": "The supervisor is gone, so crashed processes aren't restarted. Recover with: ./aes up",
         "failed": f"The last start failed: {current.error}\nTry again with: ./aes up",
     }
     console.print(

@@ -1,16 +1,16 @@
-"""The address of the studio that signs in who opens it, once."""
+"""One-time sign-in links for the studio."""
 
 from cli.connection import Connection
 from deploy.local.errors import StackError
 
-# Long enough to find the browser.
+# Enough time to open the browser.
 _SECONDS = 3600
 
 
 def studio_link(connection: Connection, shown_as: str | None = None) -> str:
-    """Link with a bearer token in its fragment, which browsers send to nobody; the plain address without a token.
+    """Makes a link with a bearer token in its fragment, which browsers never send; without a token, the plain address.
 
-    The studio makes a key of its own with the token, which is used up by it. `shown_as` replaces the address.
+    The token works once: the studio creates its own key with it. `shown_as` replaces the address.
     """
     address = f"{shown_as or connection.base_url}/studio/"
     try:

@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON, fo
 
 
 def print_json(document: Any) -> None:
-    """Prints one line of JSON on stdout. Answers of the client look as the service sent them."""
+    """Prints one line of JSON on stdout, with the client's responses as the service sent them."""
     print(json.dumps(document, default=_as_sent), flush=True)
 
 
@@ -31,7 +31,7 @@ def _as_sent(value: Any) -> Any:
 
 
 def show(as_json: bool, document: Any, text: str) -> None:
-    """Prints the result of a command: the document for scripts, the text for people."""
+    """Prints the result of a command: JSON for scripts, text for people."""
     if as_json:
         print_json(document)
     else:
@@ -39,7 +39,7 @@ def show(as_json: bool, document: Any, text: str) -> None:
 
 
 def show_table(as_json: bool, document: Any, headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """As ``show``, with a table for people."""
+    """Like ``show``, with a table for people."""
     if as_json:
         print_json(document)
     else:
@@ -51,10 +51,10 @@ def note(text: str = "") -> None:
 
 
 def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Prints a table on stdout, or a block of lines per row where the table doesn't fit the terminal.
+    """Prints a table on stdout, or a block of lines per row if the table is wider than the terminal.
 
-    Names and ids are never cut off or broken. Without a terminal there is no limit, unless COLUMNS is set. Without rows
-    there is nothing on stdout, and a word about it on stderr.
+    Names and IDs are never cut off. Without a terminal the width is unlimited, unless COLUMNS is set. An empty table
+    prints nothing on stdout and a note on stderr.
     """
     from rich.console import Console
     from rich.table import Column, Table
@@ -63,7 +63,7 @@ def print_table(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     console = Console(highlight=False)
     cells = [["" if value is None else str(value) for value in row] for row in rows]
     if not cells:
-        note("There are none.")
+        note("None found.")
         return
     table = Table(*(Column(heading, no_wrap=True) for heading in headings), box=None, padding=(0, 2, 0, 0))
     table.header_style, table.show_header = "dim", any(headings)
@@ -91,7 +91,7 @@ BOLD, RED, GREEN, YELLOW, DIM = 1, 31, 32, 33, 2
 
 @contextmanager
 def failures_explained(as_json: bool) -> Iterator[None]:
-    """Ends the command with exit code 1 and a readable message on a StackError."""
+    """Prints a StackError as a readable message and exits with 1."""
     try:
         yield
     except StackError as error:
@@ -112,7 +112,7 @@ def failures_explained(as_json: bool) -> Iterator[None]:
 
 
 def _say(label: str, style: int, text: str) -> None:
-    """Prints label and text, wrapped at words on a terminal and unchanged elsewhere."""
+    """Prints label and text, wrapped on a terminal and unchanged elsewhere."""
     lines = f"{label} {text}".split("\n")
     if sys.stderr.isatty():
         lines = [_folded(line, shutil.get_terminal_size().columns) for line in lines]
@@ -125,10 +125,10 @@ def _folded(line: str, width: int) -> str:
 
 
 def call_of(action: Any) -> str:
-    """The tool call that an action is about: its name and its arguments as JSON."""
+    """The tool call of an action: its name, and its arguments as JSON."""
     return f"{action.tool_call.name} {json.dumps(action.tool_call.arguments, ensure_ascii=False)}"
 
 
 def place_in(passage: Any) -> str:
-    """Page and row of a passage, as far as it has them: ``, page 2``."""
+    """Page and row of a passage, if known: ``, page 2``."""
     return "".join(f", {kind} {number}" for kind in ("page", "row") if (number := getattr(passage, kind)) is not None)

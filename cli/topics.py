@@ -28,7 +28,7 @@ InSync = Annotated[
         "--min-insync-replicas",
         envvar="AES_KAFKA_MIN_INSYNC_REPLICAS",
         min=1,
-        help="Brokers that must have a message before it counts as sent; without it one less than all, at least one.",
+        help="Brokers that must acknowledge a write. Defaults to one less than the replicas, at least one.",
     ),
 ]
 
@@ -39,13 +39,13 @@ def topics() -> None: ...
 
 @app.command()
 def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None, json_output: Json = False) -> None:
-    """Create missing topics in AES_KAFKA_BOOTSTRAP_SERVERS, their names prefixed with AES_TOPIC_PREFIX.
+    """Create missing topics in AES_KAFKA_BOOTSTRAP_SERVERS, with the prefix AES_TOPIC_PREFIX.
 
-    Topics that are there are left as they are.
+    Existing topics are left unchanged.
     """
     with failures_explained(json_output):
         if (bus := named_bus()) is None:
-            raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS is not set.", "Set it to host:port of a Kafka broker.")
+            raise StackError("AES_KAFKA_BOOTSTRAP_SERVERS isn't set.", "Set it to host:port of a Kafka broker.")
         try:
             replication = Replication.of(replication_factor, min_insync_replicas)
         except ValueError as problem:
@@ -53,6 +53,6 @@ def create(replication_factor: Replicas = 1, min_insync_replicas: InSync = None,
         try:
             asyncio.run(create_topics(bus.kafka, bus.prefix, replication=replication))
         except BusUnavailable as problem:
-            raise StackError(f"{problem}.", "See what is wrong with: ./aes doctor") from None
+            raise StackError(f"{problem}.", "Diagnose it with: ./aes doctor") from None
     document = {"created": True, "replicas": replication.factor, "min_insync_replicas": replication.in_sync}
     show(json_output, document, "All declared topics exist.")

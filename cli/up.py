@@ -23,22 +23,22 @@ app = typer.Typer(add_completion=False)
 Replicas = Annotated[
     str | None,
     typer.Option(
-        "--replicas", envvar="AES_REPLICAS", help="How many of which service: runtime=2,gateway=2, or 2 of each."
+        "--replicas", envvar="AES_REPLICAS", help="Replicas by service, such as runtime=2,gateway=2, or 2 for each."
     ),
 ]
 
 
 @app.command()
 def up(json_output: Json = False, replicas: Replicas = None) -> None:
-    """Start the embedded stack, or say that it runs.
+    """Start the embedded stack, unless it is running.
 
-    The first start downloads Apache Kafka and creates the databases. State is kept in `.aes/` or in AES_HOME. Prints
-    the address and the API key of the development company, and a link that signs in to the studio once. `aes status`
-    shows the ports of further gateways.
+    The first start downloads Apache Kafka and creates the databases. State is stored in `.aes/`, or in AES_HOME. Prints
+    the address, the API key of the development company, and a one-time sign-in link for the studio. `aes status` shows
+    the ports of additional gateways.
     """
     home = Home.from_environment()
     began = time.monotonic()
-    # The key and the link need them at the end, and their import takes a second.
+    # Needed at the end for the key and the link; the import takes a second.
     for module in ("services.gateway.administration", "cli.api"):
         Thread(target=import_module, args=(module,), daemon=True).start()
     with failures_explained(json_output):
@@ -69,8 +69,8 @@ def up(json_output: Json = False, replicas: Replicas = None) -> None:
 
 
 def _moved(base_url: str) -> str:
-    """A line about a gateway that is not at its usual port; empty when it is, or when the port was asked for."""
+    """A note if the gateway isn't at its usual port; empty if it is, or if the port was chosen."""
     usual = PREFERRED_PORTS["gateway"]
     if base_url.endswith(f":{usual}") or "AES_GATEWAY_PORT" in os.environ:
         return ""
-    return f"\n             another program had port {usual}; AES_GATEWAY_PORT={usual} ./aes up goes back to it"
+    return f"\n             port {usual} was in use; AES_GATEWAY_PORT={usual} ./aes up returns to it"

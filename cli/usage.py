@@ -22,20 +22,22 @@ _NUMBERS = ("turns", "input_tokens", "output_tokens", "tool_calls", "seconds", "
 
 @app.callback(invoke_without_command=True)
 def usage(
-    begin: Annotated[str | None, typer.Option("--from", help="First day, or a timestamp; else 30 days back.")] = None,
-    end: Annotated[str | None, typer.Option("--to", help="Last day, or a timestamp; else today.")] = None,
-    by: Annotated[str, typer.Option("--by", help="day, agent, model, user and key, separated by commas.")] = "day",
+    begin: Annotated[
+        str | None, typer.Option("--from", help="First day, or a timestamp. Defaults to 30 days ago.")
+    ] = None,
+    end: Annotated[str | None, typer.Option("--to", help="Last day, or a timestamp. Defaults to today.")] = None,
+    by: Annotated[str, typer.Option("--by", help="Comma-separated: day, agent, model, user, key.")] = "day",
     json_output: Json = False,
     base_url: BaseUrl = None,
     api_key: ApiKey = None,
 ) -> None:
-    """Show what turns took: your own, with a `company:…` scope the company's."""
+    """Show usage of your turns, or of the company's with a `company:…` scope."""
     with failures_explained(json_output), connect(base_url, api_key).client() as client:
         report = client.usage(begin=begin, end=end, group_by=by.split(","))
         if json_output:
             print_json(report)
             return
-        # Scripts get ids, people names.
+        # Scripts get IDs, people get names.
         names = name_agents(client, [each.agent_id for each in report.usage if each.agent_id])
     fields = [_FIELDS[name] for name in report.group_by]
     groups = ["agent" if name == "agent_id" else name for name in fields]
@@ -56,9 +58,9 @@ def _shown(sums: Any) -> tuple[Any, ...]:
 
 
 def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
-    """Returns a name for each agent; that of a deleted one comes from the company's newest events of agents.
+    """Returns a name for each agent; the name of a deleted one comes from the company's newest agent events.
 
-    A name of several agents is followed by the id. Returns nothing when the key may not read agents.
+    If several agents share a name, the ID follows it. Returns nothing if the key can't read agents.
     """
     from aes_client import PermissionDeniedError
 
@@ -81,7 +83,7 @@ def name_agents(client: Client, agent_ids: Iterable[str]) -> dict[str, str]:
 
 
 def _former_names(client: Client) -> dict[str, str]:
-    """The newest names in one page of events: a report must not wait for the reading of a long timeline."""
+    """The names in a single page of the newest events: a report must not wait for a long timeline."""
     from aes_client import PermissionDeniedError
 
     query = {"type": "agent.created,agent.updated", "order": "desc", "limit": 200}

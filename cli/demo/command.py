@@ -28,7 +28,7 @@ Model = Annotated[
     typer.Option(
         "--model",
         "-m",
-        help="A real model as provider:name, such as openai:gpt-4o-mini; its key comes from your environment.",
+        help="A model as provider:name, such as openai:gpt-4o-mini, with its API key in your environment.",
         show_default="builtin:extractive, which needs no network",
     ),
 ]
@@ -36,10 +36,9 @@ Model = Annotated[
 
 @app.command()
 def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = None, api_key: ApiKey = None) -> None:
-    """Run agents over documents for real: validate, ingest, talk, call tools, make files, wait for a person,
-    look at what was recorded.
+    """Try agents on sample documents: validate, ingest, chat, call tools, create files, ask a person.
 
-    Starts the embedded stack if it does not run. It stays up afterwards; `./aes down` stops it.
+    Starts the embedded stack if it isn't running. It keeps running; stop it with `./aes down`.
     """
     with failures_explained(json_output):
         result = _run(Screen(quiet=json_output), model, base_url, api_key)
@@ -49,18 +48,18 @@ def demo(model: Model = None, json_output: Json = False, base_url: BaseUrl = Non
 
 @dataclass(frozen=True)
 class Running:
-    """A running service; `bus` is None for a service elsewhere whose broker was not named."""
+    """A running service. `bus` is None for a remote service without a configured broker."""
 
     connection: Connection
     bus: BusAddress | None
     key_file: Path | None
-    """File with the key; None when the caller gave the key."""
+    """File with the key; None if the caller gave the key."""
     home: Home | None = None
-    """The embedded stack; None for a service elsewhere: its processes are not for the demo to restart."""
+    """The embedded stack; None for a remote service, whose processes the demo must not restart."""
 
     @property
     def restart(self) -> Callable[[], None] | None:
-        """Restarts the runtime of the embedded stack and returns when it works again."""
+        """Restarts the runtime of the embedded stack and waits until it is ready."""
         home = self.home
         if home is None:
             return None
@@ -92,7 +91,7 @@ def _run(screen: Screen, model: str | None, base_url: str | None, api_key: str |
         messages = steps.show_history(screen, talks)
         events = steps.show_timeline(screen, client, correlation_id, base, talks)
     if stack.bus is not None:
-        screen.line("The same from Kafka:", "dim")
+        screen.line("The same events from Kafka:", "dim")
         password_file = stack.home.kafka_password_file if stack.home else None
         screen.command(steps.consumer_command(stack.bus, password_file, correlation_id))
     show_next_steps(screen, stack, talks[0])
@@ -114,7 +113,7 @@ def _is_running(home: Home) -> bool:
 
 
 def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | None) -> Running:
-    """Takes the named service, else the embedded stack, which it starts if needed."""
+    """Uses the given service, or the embedded stack, which it starts if needed."""
     if base_url is not None:
         running = Running(connect(base_url, api_key), named_bus(), None)
     else:
@@ -128,26 +127,26 @@ def _ensure(screen: Screen, home: Home, base_url: str | None, api_key: str | Non
         running = Running(connection, bus, home.development_key_file if api_key is None else None, home)
     screen.title(
         "Agent Execution Service",
-        f"Gateway {running.connection.base_url}. What follows are real calls of its API.",
+        f"Gateway {running.connection.base_url}. The following are real API calls.",
     )
     return running
 
 
 def check_caller(model: str | None, *, will_start: bool) -> None:
-    """Checks before anything starts. Raises StackError for an unusable name or a missing key."""
+    """Checks before anything starts. Raises StackError for an invalid name or a missing key."""
     if model is None:
         return
     name = _provider(model)
     if will_start and not _configured_here(name):
         variables = _variables(name)
         raise StackError(
-            f"{model} needs {' or '.join(variables)} in your environment, and it is not set.",
+            f"{model} needs {' or '.join(variables)} in your environment.",
             f"export {variables[0]}=…   and then: ./aes demo --model {model}",
         )
 
 
 def check_service(client: Client, base_url: str, model: str | None, *, ours: bool) -> None:
-    """Raises StackError when the running service does not have the provider's key."""
+    """Raises StackError if the running service lacks the provider's key."""
     if model is None:
         return
     name = _provider(model)
@@ -157,16 +156,16 @@ def check_service(client: Client, base_url: str, model: str | None, *, ours: boo
     variable = _variables(name)[0] if _variables(name) else "its key"
     if not ours:
         raise StackError(
-            f"The service at {base_url} has no key for {name}.", f"Its operator sets {variable} for the runtime."
+            f"The service at {base_url} has no key for {name}.", f"Its operator has to set {variable} for the runtime."
         )
     again = f"./aes down && ./aes demo --model {model}"
     if _configured_here(name):
         raise StackError(
-            f"The stack was started without {variable}, so its runtime cannot use {model}.",
-            f"Restart it from this shell, which has the key; sessions are kept: {again}",
+            f"The stack was started without {variable}, so its runtime can't use {model}.",
+            f"Restart it from this shell, which has the key. Sessions are kept: {again}",
         )
     raise StackError(
-        f"{model} needs {variable}, and neither your environment nor the running stack has it.",
+        f"{model} needs {variable}. Neither your environment nor the running stack has it.",
         f"export {variable}=…   and then: {again}",
     )
 
@@ -176,8 +175,8 @@ def _provider(model: str) -> str:
     known = {"builtin", *_providers()}
     if not colon or not rest or name not in known:
         raise StackError(
-            f"{model!r} is not a model of a known provider.",
-            f"Name it as provider:name, such as openai:gpt-4o-mini. Providers: {', '.join(sorted(known))}",
+            f"Unknown model provider in {model!r}.",
+            f"Use provider:name, such as openai:gpt-4o-mini. Providers: {', '.join(sorted(known))}",
         )
     return name
 
@@ -191,7 +190,7 @@ def _variables(name: str) -> tuple[str, ...]:
 
 
 def _providers() -> dict[str, tuple[str, ...]]:
-    """The variables that configure each provider, the usual one first."""
+    """The API key variables of each provider, the usual one first."""
     from services.runtime.adapters.models.known_providers import COMPATIBLE, OTHERS
 
     compatible = {
@@ -205,13 +204,13 @@ _COMMANDS = """\
 AES={base_url}/api/v1
 KEY="x-api-key: {key}"
 
-# Ask on in the first session; -N shows the stream as it comes.
+# Continue the first session; -N prints the stream as it arrives.
 curl -N -H "$KEY" -H "content-type: application/json" \\
      -H "accept: text/event-stream" \\
      -d '{{"content": "{question}"}}' \\
      $AES/runtime/{session_id}/execute/
 
-# Its history; a session of your own from a YAML file.
+# Read its history; create a session from a YAML file.
 curl -H "$KEY" "$AES/runtime/{session_id}/messages/"
 curl -H "$KEY" -H "content-type: application/yaml" \\
      --data-binary @{agent} $AES/sessions/
@@ -219,12 +218,12 @@ curl -H "$KEY" -H "content-type: application/yaml" \\
 
 
 def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
-    screen.heading(9, "Go on by hand")
-    # A demo in a container talks to an address that nobody outside knows.
+    screen.heading(9, "Try it yourself")
+    # A demo in a container uses an address that is unreachable from outside.
     base_url = os.environ.get("AES_PUBLIC_URL") or stack.connection.base_url
     commands = _COMMANDS.format(
         base_url=base_url,
-        # An expression that yields the key, so that the key itself stays off the screen.
+        # A shell expression that reads the key, so that the key stays off the screen.
         key="$AES_API_KEY" if stack.key_file is None else f"$(cat {steps.near(stack.key_file)})",
         session_id=talk.session.session_id,
         question=talk.agent.part.questions[-1].replace("'", "").replace('"', ""),
@@ -233,7 +232,7 @@ def show_next_steps(screen: Screen, stack: Running, talk: steps.Talk) -> None:
     screen.console.print()
     screen.command(commands)
     screen.line(f"Reference   {base_url}/api/v1/docs/", "dim")
-    screen.line("Studio      shows all of this in a browser; the link signs in once, within an hour:", "dim")
+    screen.line("Studio      the same in a browser; this link signs in once, within an hour:", "dim")
     screen.command(studio_link(stack.connection, base_url))
     if stack.key_file is not None:
-        screen.line("The stack stays up: ./aes status, ./aes logs -f, ./aes down", "dim")
+        screen.line("The stack keeps running: ./aes status, ./aes logs -f, ./aes down", "dim")

@@ -1,4 +1,4 @@
-"""The steps of the demo, with the agents and documents of `examples/` that they use."""
+"""The steps of the demo, and the agents and documents in `examples/` that they use."""
 
 import json
 import os
@@ -37,11 +37,11 @@ DOCUMENTS = (
 _KNOWLEDGE_BASE, _SEARCH = "Skarholm Line", "dog on the ferry"
 # The file attached to each message to the clerk; the last message has none and uses the earlier ones.
 _HANDED_OVER = ("examples/artifacts/skarholm-meeting-2026.docx", "examples/artifacts/skarholm-tickets-2025.xlsx", None)
-# The result that the demo gives for the cashier's own tool.
+# The result that the demo submits for the cashier's client tool.
 _FREE_SEATS = 118
 _INGESTED_SECONDS, _PROCESSED_SECONDS, _TIMELINE_SECONDS = 300.0, 120.0, 15.0
 _ENDS = frozenset({"turn.completed", "turn.failed", "turn.cancelled"})
-_KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "its tables are known", "vision": "an image"}
+_KINDS = {"rag_indexing": "indexed for search", "structural_parsing": "its tables are read", "vision": "an image"}
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Part:
 
 
 ASSISTANT = Part(
-    "Talk with an llm_agent that answers from documents",
+    "Chat with an llm_agent that answers from documents",
     "examples/agents/assistant.yaml",
     (
         "When was the Skarholm Line founded, and by whom?",
@@ -63,7 +63,7 @@ ASSISTANT = Part(
     ),
 )
 ANALYST = Part(
-    "Let a react_agent use tools and search",
+    "Use tools and search with a react_agent",
     "examples/agents/analyst.yaml",
     (
         "Two adults and two children take the car to Skarholm and back. What is 2 * (245 + 84 + 2 * 42)?",
@@ -72,7 +72,7 @@ ANALYST = Part(
     ),
 )
 CLERK = Part(
-    "Hand an agent a document and a spreadsheet",
+    "Give an agent a document and a spreadsheet",
     "examples/agents/clerk.yaml",
     (
         "Who was elected chair, and with how many votes?",
@@ -81,7 +81,7 @@ CLERK = Part(
     ),
 )
 CASHIER = Part(
-    "Let a person allow a call, and your program make one",
+    "Approve a call, and run one in your own program",
     "examples/agents/cashier.yaml",
     ("What is 3 * 245, and how many free seats has crossing 4711?",),
 )
@@ -102,7 +102,7 @@ class Agent:
         text = _content(part.agent).decode()
         configuration = yaml.safe_load(text)
         if not isinstance(configuration, dict):
-            raise StackError(f"{part.agent} holds no agent configuration.", "Restore the file from the repository.")
+            raise StackError(f"{part.agent} has no agent configuration.", "Restore the file from the repository.")
         if model is not None:
             configuration["llm_config"] = {**configuration.get("llm_config", {}), "model": model}
         return cls(part, text, configuration, model is not None)
@@ -114,7 +114,7 @@ class Agent:
 
 @dataclass
 class Talk:
-    """A session of the demo and what was said in it."""
+    """A session of the demo with its conversation."""
 
     letter: str
     """Short name of the session in the demo."""
@@ -123,7 +123,7 @@ class Talk:
     turns: list[dict[str, Any]] = field(default_factory=list)
     """Each question with its reply."""
     artifacts: list[str] = field(default_factory=list)
-    """Ids of the files that were uploaded or generated, in that order."""
+    """Ids of uploaded and generated files, in that order."""
 
     def as_json(self) -> dict[str, Any]:
         return {
@@ -135,8 +135,8 @@ class Talk:
 
 
 def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[dict[str, Any]]:
-    """Validates the broken file and those of the agents; returns the reports."""
-    screen.heading(1, "Validate agents given as YAML", "POST /api/v1/agent/validate/")
+    """Validates the broken file and the agents' files; returns the reports."""
+    screen.heading(1, "Validate agents in YAML", "POST /api/v1/agent/validate/")
     broken = _content(BROKEN).decode()
     screen.line(BROKEN, "dim")
     screen.quote(_without_comments(broken))
@@ -150,18 +150,18 @@ def validate(screen: Screen, client: Client, agents: Sequence[Agent]) -> list[di
         screen.quote(_without_comments(agent.text))
         report = client.agents.validate(agent.text)
         if agent.model_replaced:
-            screen.line(f"with {agent.model} as its model", "cyan")
+            screen.line(f"with model {agent.model}", "cyan")
             report = client.agents.validate(agent.configuration)
         _show_report(screen, report)
         if not report.valid:
-            raise StackError(f"{path} is not valid here.", "Correct what is listed above, or use another --model.")
+            raise StackError(f"{path} is invalid here.", "Fix the problems listed above, or use another --model.")
         reports.append(_named(path, report))
     return reports
 
 
 def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str] = DOCUMENTS) -> KnowledgeBase:
-    """Uploads the documents, creates a knowledge base and waits until it can be searched; returns it."""
-    screen.heading(2, "Make a knowledge base of documents", "POST /api/v1/knowledge-bases/")
+    """Uploads the documents, creates a knowledge base and waits until it is searchable; returns it."""
+    screen.heading(2, "Create a knowledge base from documents", "POST /api/v1/knowledge-bases/")
     file_ids = []
     for path in documents:
         file = client.files.upload(_content(path), name=Path(path).name)
@@ -183,7 +183,7 @@ def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str
         for datasource_id, error in base.datasource_errors.items():
             snapshot = base.datasource_snapshots.get(datasource_id)
             screen.bad(datasource_id if snapshot is None else snapshot.name, error.message)
-        raise StackError("Not every document could be ingested.", "See: ./aes logs ingestion")
+        raise StackError("Some documents couldn't be ingested.", "See: ./aes logs ingestion")
     screen.good(f"{base.datasource_count} documents are searchable after {time.monotonic() - began:.1f} s")
     screen.line(f"search “{_SEARCH}”", "dim")
     for found in client.knowledge_bases.search(base.id, query=_SEARCH, top_k=1).results:
@@ -192,7 +192,7 @@ def build_knowledge_base(screen: Screen, client: Client, documents: Sequence[str
 
 
 def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Agent, base: KnowledgeBase) -> Talk:
-    """Steps 3 and 4: an agent answers from the knowledge base, its replies streaming in as they are made."""
+    """Steps 3 and 4: an agent answers from the knowledge base and streams its replies."""
     call = "POST /api/v1/runtime/{session_id}/execute/"
     talk = _opened(screen, client, step, letter, agent, call, {"knowledge_bases": [base.id]})
     screen.line(f"knowledge  {base.name}, {base.datasource_count} documents", "dim")
@@ -204,7 +204,7 @@ def talk_about(screen: Screen, client: Client, step: int, letter: str, agent: Ag
 
 
 def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path) -> tuple[Talk, list[Path]]:
-    """Uploads files, asks about them and downloads what the agent makes; also returns the downloaded files."""
+    """Uploads files, asks about them and downloads the agent's files; also returns the downloads."""
     talk = _opened(screen, client, 5, "C", clerk, "POST /api/v1/sessions/{session_id}/artifacts/")
     for question, path in zip(clerk.part.questions, _HANDED_OVER, strict=True):
         screen.blank()
@@ -220,7 +220,7 @@ def exchange_files(screen: Screen, client: Client, clerk: Agent, directory: Path
 
 
 def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Callable[[], None] | None) -> Talk:
-    """Answers what a turn is waiting for, after a restart of the runtime; without ``restart`` none is made."""
+    """Answers what a turn is waiting for, after a restart of the runtime if ``restart`` is given."""
     talk = _opened(screen, client, 6, "D", cashier, "POST /api/v1/runtime/…/actions/{action_id}/")
     for question in cashier.part.questions:
         screen.blank()
@@ -229,9 +229,9 @@ def answer_actions(screen: Screen, client: Client, cashier: Agent, restart: Call
             turn = talk.session.turn(talk.session.execute(question).turn_id)
         except ActionRequired as waiting:
             turn = talk.session.turn(waiting.turn_id)
-            screen.said("", "202: the turn is suspended and waits for")
+            screen.said("", "202: the turn is suspended, waiting for")
             for action in waiting.actions:
-                wanted = "a person to allow" if action.kind == "approval" else "this program to run"
+                wanted = "a person to approve" if action.kind == "approval" else "this program to run"
                 screen.said("", f"{wanted} {call_of(action)}", "yellow")
             if restart is not None:
                 _outlast(screen, turn, restart)
@@ -262,7 +262,7 @@ def show_history(screen: Screen, talks: Sequence[Talk]) -> list[dict[str, Any]]:
 def show_timeline(
     screen: Screen, client: Client, correlation_id: str, base: KnowledgeBase, talks: Sequence[Talk]
 ) -> list[TimelineEventView]:
-    """Shows all events of the demo by its correlation id, in the order of the timeline; returns them."""
+    """Shows all events of the demo, by its correlation ID and in the order of the timeline; returns them."""
     screen.heading(8, "Read the timeline", f"GET /api/v1/events/?correlation_id={correlation_id}")
     events = read_timeline(client, correlation_id, {turn["turn_id"] for talk in talks for turn in talk.turns})
     names = _names(base, talks)
@@ -276,12 +276,12 @@ def show_timeline(
             Text(f"{event.type:<{widest}}", style="green" if event.type == "turn.completed" else ""),
             Text(f"{event.source.removeprefix('/aes/')} {event.position}", style="dim"),
         )
-    screen.line(f"{len(events)} events, each with its service and position. Follow: ./aes events tail", "dim")
+    screen.line(f"{len(events)} events, each with its service and position. Follow more with: ./aes events tail", "dim")
     return events
 
 
 def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[TimelineEventView]:
-    """Reads the events of a correlation id until these turns have ended. Raises StackError when that takes too long."""
+    """Reads the events of a correlation ID until these turns have ended. Raises StackError on a timeout."""
     found: list[TimelineEventView] = []
     open_turns = set(turns)
     try:
@@ -292,12 +292,12 @@ def read_timeline(client: Client, correlation_id: str, turns: set[str]) -> list[
             if not open_turns:
                 break
     except TimeLimitReached as late:
-        raise StackError("The timeline did not get all events in time.", "See: ./aes logs gateway") from late
+        raise StackError("Not all events reached the timeline in time.", "See: ./aes logs gateway") from late
     return found
 
 
 def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id: str) -> str:
-    """The example's call, to be copied; Kafka's password itself, where there is one, stays off the screen."""
+    """The example's command line, to copy. Kafka's password stays off the screen."""
     options = [f"--bootstrap-servers {bus.servers}"]
     if bus.prefix:
         options.append(f"--prefix {bus.prefix}")
@@ -311,7 +311,7 @@ def consumer_command(bus: BusAddress, password_file: Path | None, correlation_id
 
 
 def near(path: Path) -> str:
-    """The path relative to the current directory where that is shorter."""
+    """The path relative to the current directory, if that is shorter."""
     full = path if path.is_absolute() else PROJECT_ROOT / path
     here = Path(os.path.relpath(full))
     return str(full if here.parts[:2] == ("..", "..") else here)
@@ -321,7 +321,7 @@ def _content(path: str) -> bytes:
     try:
         return Path(PROJECT_ROOT, path).read_bytes()
     except OSError as problem:
-        raise StackError(f"The example {path} cannot be read: {problem.strerror}.", "Restore it.") from problem
+        raise StackError(f"Couldn't read the example {path}: {problem.strerror}.", "Restore it.") from problem
 
 
 def _named(path: str, report: ValidationReport) -> dict[str, Any]:
@@ -379,7 +379,7 @@ def _upload(screen: Screen, talk: Talk, path: str) -> str:
     talk.artifacts.append(artifact.artifact_id)
     state = artifacts.wait(artifact.artifact_id, timeout=_PROCESSED_SECONDS)
     if state.error is not None:
-        raise StackError(f"{name} could not be processed: {state.error.message}", "See: ./aes logs artifacts")
+        raise StackError(f"Couldn't process {name}: {state.error.message}", "See: ./aes logs artifacts")
     kind = _KINDS[artifact.processing_strategy]
     screen.good(f"{path}  {artifact.size:,} bytes, {kind} after {time.monotonic() - began:.1f} s")
     if artifact.processing_strategy == "structural_parsing":
@@ -391,7 +391,7 @@ def _upload(screen: Screen, talk: Talk, path: str) -> str:
 def _downloaded(screen: Screen, talk: Talk, artifact: dict[str, Any], directory: Path) -> Path:
     talk.artifacts.append(artifact["artifact_id"])
     directory.mkdir(parents=True, exist_ok=True)
-    # The name comes from a model, so only its last path segment is used.
+    # A model chose the name, so use only its last path segment.
     saved = directory / (Path(artifact["name"]).name or "artifact")
     size = talk.session.artifacts.save(artifact["artifact_id"], saved)
     screen.good(f"{artifact['name']}  {size:,} bytes, downloaded")
@@ -404,18 +404,18 @@ def _outlast(screen: Screen, turn: TurnHandle[SyncRunner], restart: Callable[[],
     restart()
     status = turn.get().status
     if status != "waiting":
-        raise StackError(f"The turn did not wait through the restart: it is {status}.", "See: ./aes logs runtime")
-    screen.good(f"runtime restarted in {time.monotonic() - began:.1f} s; the turn is still waiting")
+        raise StackError(f"The turn didn't wait through the restart: it is {status}.", "See: ./aes logs runtime")
+    screen.good(f"runtime restarted in {time.monotonic() - began:.1f} s; the turn still waits")
 
 
 def _resolve(screen: Screen, turn: TurnHandle[SyncRunner], action: RequiredAction) -> None:
     if action.kind == "approval":
         turn.resolve(action, decision="approve")
-        screen.good(f"allowed {call_of(action)}")
+        screen.good(f"approved {call_of(action)}")
         return
     output = {**action.tool_call.arguments, "free_seats": _FREE_SEATS}
     turn.resolve(action, output=output)
-    screen.good(f"gave the result of {action.tool_call.name}: {json.dumps(output)}")
+    screen.good(f"submitted the result of {action.tool_call.name}: {json.dumps(output)}")
 
 
 def _names(base: KnowledgeBase, talks: Sequence[Talk]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Prints headings, marks, and conversations as they come; styled on a terminal, plain elsewhere."""
+"""Prints headings, marks and streaming conversations; styled on a terminal, plain elsewhere."""
 
 import json
 import sys
@@ -26,7 +26,7 @@ _MOST_SOURCES = 4
 
 
 class Typewriter:
-    """Prints indented text; `begin` prints the text before the first line, of width `indent`."""
+    """Prints indented text. `begin` prints a prefix of width `indent` before the first line."""
 
     def __init__(self, write: Callable[[str], None], begin: Callable[[], None], indent: int, width: int) -> None:
         self._write = write
@@ -62,7 +62,7 @@ class Typewriter:
 
     def _end_word(self) -> None:
         while self._word:
-            # Line breaks are held back until something follows them, so that none trail the text.
+            # Hold line breaks back until text follows, so that none trail.
             room = self._width - self._column - len(self._space)
             if self._breaks:
                 self._new_line(min(self._breaks, 2))
@@ -103,7 +103,7 @@ class Screen:
         self.console.print(Text(subtitle, style="dim"), width=self.width)
 
     def heading(self, number: int, text: str, call: str = "") -> None:
-        """Prints a step's heading, with its API call on the right when there is room."""
+        """Prints a step's heading, with its API call on the right if there is room."""
         left = Text.assemble((f"{number}", "bold cyan"), "  ", (text, "bold"))
         self.console.print()
         room = self.width - left.cell_len - len(call)
@@ -121,13 +121,13 @@ class Screen:
         self._indented(Text(text, style=style))
 
     def row(self, *columns: Text) -> None:
-        """Prints columns on one line; the last one is cut off at the line's end."""
+        """Prints columns on one line; cuts the last one off at the line's end."""
         line = Text("  ").join(columns)
         line.truncate(self.width - 3, overflow="ellipsis")
         self._indented(line)
 
     def quote(self, text: str) -> None:
-        """Prints a file's text; long lines are folded under their beginning."""
+        """Prints a file's text; long lines wrap under their beginning."""
         for line in text.rstrip().splitlines():
             margin = " " * (len(line) - len(line.lstrip()))
             pieces = wrap(line, self.width - 5, subsequent_indent=margin, drop_whitespace=True) or [""]
@@ -149,7 +149,7 @@ class Screen:
             writer.feed(text)
 
     def typing(self, who: str, style: str = "", text_style: str = "") -> Typewriter:
-        """Prints a message piece by piece while it is generated."""
+        """Prints a message as it is generated."""
         label = Text(f"   {who:<{_LABEL}}", style="bold" if style == "" else style)
         return Typewriter(
             lambda piece: self._write(piece, text_style),
@@ -159,7 +159,7 @@ class Screen:
         )
 
     def command(self, text: str) -> None:
-        """Prints a text to copy: neither folded nor indented."""
+        """Prints a text to copy, without wrapping or indentation."""
         self.console.print(Text(text), soft_wrap=True)
 
     def _marked(self, mark: str, style: str, text: Text, indent: int = 3) -> None:
@@ -208,7 +208,7 @@ class TurnView:
             self._end(event)
 
     def finish(self, question: str) -> dict[str, Any]:
-        """Returns what came of the turn."""
+        """Returns the result of the turn."""
         assert self._reply is not None
         response = self._reply.response
         return {
@@ -223,7 +223,7 @@ class TurnView:
         }
 
     def _take_text(self, step: int, text: str) -> None:
-        # Deltas have a topic of their own and may overtake the tool results that they rest on.
+        # Deltas have their own topic and may overtake the tool results that they are based on.
         if step > self._step:
             self._early.append(text)
         else:
@@ -244,7 +244,7 @@ class TurnView:
             self._writer = None
 
     def _reach(self, step: int) -> None:
-        """Allows the text of a step to be shown."""
+        """Releases the text of a step."""
         self._step = step
         for text in self._early:
             self._show_text(text)
@@ -258,7 +258,7 @@ class TurnView:
     def _end_call(self, call: models.ToolCallCompleted | models.ToolCallFailed, outcome: str) -> None:
         self._end_text()
         self._outcomes[call.call_id] = outcome
-        # Calls of a step run side by side. Their outcomes are shown in the order of the calls.
+        # The calls of a step run concurrently. Show their results in the order of the calls.
         while self._outcomes and (first := next(iter(self._outcomes.values()))) is not None:
             self._screen.said("", first)
             del self._outcomes[next(iter(self._outcomes))]
@@ -269,7 +269,7 @@ class TurnView:
         self._end_text()
         self._early.clear()
         self._step = step + 1
-        self._screen.said("", "(another worker took over and resumed after the last recorded step)")
+        self._screen.said("", "(another worker resumed after the last recorded step)")
 
     def _end(self, event: StreamedEvent) -> None:
         try:
@@ -277,14 +277,14 @@ class TurnView:
         except AesError as error:
             self._end_text()
             failure = explained(error)
-            raise StackError(f"The turn has failed: {failure.problem}", failure.remedy) from error
+            raise StackError(f"The turn failed: {failure.problem}", failure.remedy) from error
         self._complete(self._reply)
 
     def _complete(self, reply: models.ExecuteReply) -> None:
         self._reach(self._step)
         self._end_text()
         content = reply.response.content
-        # Deltas may be lost; the terminal event's text is authoritative.
+        # Deltas may be lost; the final event's text is authoritative.
         if self._written != content:
             self._screen.said("agent", content, "green")
         for source in _sources(reply.response.citations):
@@ -296,7 +296,7 @@ class TurnView:
     def _figures(self, usage: models.Usage) -> list[str]:
         figures = [f"{(time.monotonic() - self._began) * 1000:,.0f} ms"]
         if self._first_text is not None:
-            figures.append(f"first words after {(self._first_text - self._began) * 1000:,.0f} ms")
+            figures.append(f"first token after {(self._first_text - self._began) * 1000:,.0f} ms")
         if usage.output_tokens:
             figures.append(f"{usage.input_tokens:,} + {usage.output_tokens:,} tokens")
         return figures

@@ -1,4 +1,4 @@
-"""Checks that Kafka answers, has the declared topics, replicated as they should be, and a correct clock."""
+"""Checks that Kafka answers, has the declared topics with enough replicas, and has the right time."""
 
 import os
 import secrets
@@ -22,7 +22,7 @@ _REACH = (
 )
 
 _MOVE = (
-    "Give the topics more replicas with kafka-reassign-partitions, and kafka-configs --alter for min.insync.replicas; "
+    "Raise replicas with kafka-reassign-partitions and min.insync.replicas with kafka-configs --alter, or "
     "with Strimzi in the KafkaTopic resources."
 )
 
@@ -72,9 +72,9 @@ def _topics(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
         findings.append(
             failed(
                 f"topic {name}",
-                f"{len(there[name])} partitions, declared are {declared[name]}",
+                f"{len(there[name])} partitions instead of {declared[name]}",
                 "Let its consumers finish, stop the services, delete the topic and run: ./aes topics create. "
-                "Changing the number in place would break the order of what is under way.",
+                "Changing the number in place would break the order of messages.",
             )
         )
     return findings or [ok("topics", f"all {len(declared)} with their partitions")]
@@ -88,7 +88,11 @@ def _replicas(there: dict[str, list[Any]], prefix: str) -> list[Finding]:
     )
     if not behind:
         return []
-    return [warning("replicas", f"not all are in sync: {', '.join(behind)}", "See to the broker that is away or slow.")]
+    return [
+        warning(
+            "replicas", f"not all replicas are in sync: {', '.join(behind)}", "Check for a broker that is down or slow."
+        )
+    ]
 
 
 async def _clock(address: BusAddress) -> list[Finding]:
@@ -101,7 +105,7 @@ async def _clock(address: BusAddress) -> list[Finding]:
         response = await admin.create_topics([made])
         for _, code, *_ in response.topic_errors:
             if code:
-                return [skipped("clock of kafka", f"a topic to try it with cannot be made: {for_code(code).__name__}")]
+                return [skipped("clock of kafka", f"couldn't create a temporary topic: {for_code(code).__name__}")]
         try:
             before, theirs, after = await _timed_message(address, topic)
         finally:
@@ -113,7 +117,7 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
     producer = AIOKafkaProducer(**address.kafka.options())
     await producer.start()
     try:
-        # A new topic delays its first message; the second one arrives at once.
+        # A new topic delays its first message, so measure the second one.
         await producer.send_and_wait(topic, b"")
         before = time.time()
         written = await producer.send_and_wait(topic, b"")
@@ -123,7 +127,7 @@ async def _timed_message(address: BusAddress, topic: str) -> tuple[float, float,
 
 
 def expected_replication(brokers: int, environment: Mapping[str, str] = os.environ) -> Replication | None:
-    """Takes AES_KAFKA_REPLICATION_FACTOR, else three replicas where there are three brokers. Raises ValueError."""
+    """Reads AES_KAFKA_REPLICATION_FACTOR; by default, three replicas if there are three brokers. Raises ValueError."""
     factor = environment.get("AES_KAFKA_REPLICATION_FACTOR")
     in_sync = environment.get("AES_KAFKA_MIN_INSYNC_REPLICAS")
     if factor:
@@ -134,7 +138,7 @@ def expected_replication(brokers: int, environment: Mapping[str, str] = os.envir
 def replication_findings(
     factors: Mapping[str, int], in_sync: Mapping[str, int], expected: Replication | None
 ) -> list[Finding]:
-    """Compares replicas (``factors``) and `min.insync.replicas` (``in_sync``) by topic with the expected ones."""
+    """Compares replicas (``factors``) and `min.insync.replicas` (``in_sync``) of topics with the expected ones."""
     if expected is None:
         return []
     fewer = sorted(name for name, factor in factors.items() if factor < expected.factor)
@@ -148,7 +152,7 @@ def replication_findings(
         told = f"min.insync.replicas below {expected.in_sync}: {', '.join(loose)}"
         findings.append(warning("replication", told, _MOVE))
     if tight:
-        told = f"min.insync.replicas leaves no broker to spare: {', '.join(tight)}"
+        told = f"min.insync.replicas doesn't allow a broker to fail: {', '.join(tight)}"
         findings.append(warning("replication", told, _MOVE))
-    good = f"{expected.factor} replicas, {expected.in_sync} of them in sync before a message counts as sent"
+    good = f"{expected.factor} replicas, {expected.in_sync} in sync for every write"
     return findings or [ok("replication", good)]

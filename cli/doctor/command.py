@@ -21,10 +21,10 @@ _SIGNS = {"ok": ("✓", "green"), "warning": ("!", "yellow"), "failed": ("✗", 
 
 @app.command()
 def doctor(json_output: Json = False) -> None:
-    """Examine every connection, topic, migration, clock and disk, and say what to do.
+    """Diagnose connections, topics, migrations, clocks and disks, with a remedy for each problem.
 
-    Examines the installation that AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL and the like name, else the
-    embedded stack. Ends with exit code 1 when a check failed.
+    Checks the installation in AES_KAFKA_BOOTSTRAP_SERVERS, AES_<SERVICE>_DATABASE_URL and so on, or the embedded stack.
+    Exits with 1 if a check failed.
     """
     with failures_explained(json_output):
         installation = find_installation()
@@ -44,7 +44,7 @@ def checks_of(installation: Installation) -> list[Check]:
         installation.signing_key, installation.secrets_key, installation.directories, installation.home
     )
     if not installation.runs:
-        # A stopped stack is one finding; its services need no finding each.
+        # Report a stopped stack once, not each of its services.
         return checks
     if installation.bus is not None:
         checks += bus_checks(installation.bus)

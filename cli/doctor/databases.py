@@ -1,4 +1,4 @@
-"""Checks that each service's database answers, is migrated and has a correct clock."""
+"""Checks that each service's database answers, is migrated and has the right time."""
 
 import asyncio
 import time
@@ -55,13 +55,15 @@ async def _migrations(service: str, url: str, connection: Connection) -> Finding
     try:
         migrated = await asyncio.to_thread(is_migrated, url, migrations)
     except IncompatibleSchema as problem:
-        return failed(check, "the database has an earlier schema", str(problem))
+        return failed(check, "the database has an older schema", str(problem))
     found = await fetch_value(connection, "SELECT to_regclass('alembic_version')::text")
     at = await fetch_value(connection, "SELECT version_num FROM alembic_version") if found else None
     if not migrated:
-        return failed(check, f"at {at or 'none'}, {newest} is needed", f"Run: python -m services.{service} migrate")
+        return failed(check, f"at {at or 'none'}, needs {newest}", f"Run: python -m services.{service} migrate")
     if str(at) > newest:
-        return warning(check, f"at {at}, this release knows {newest}", "A newer release was here: use its programs.")
+        return warning(
+            check, f"at {at}, newer than this release ({newest})", "A newer release has migrated it. Use that release."
+        )
     return ok(check, f"at {at}")
 
 
@@ -69,31 +71,33 @@ async def _vectors(connection: Connection) -> list[Finding]:
     version = await fetch_value(connection, "SELECT extversion FROM pg_extension WHERE extname = 'vector'")
     if version is not None:
         return [ok("pgvector", str(version))]
-    remedy = "Install pgvector on the server, and as its administrator: CREATE EXTENSION vector"
-    return [failed("pgvector", "the extension is not in the database of ingestion", remedy)]
+    remedy = "Install pgvector on the server. As its administrator, run: CREATE EXTENSION vector"
+    return [failed("pgvector", "the extension is missing in the ingestion database", remedy)]
 
 
 async def _secrets(connection: Connection, table: SecretTable, secrets_key: str) -> Finding:
-    """Whether every stored secret can be read, and with the first key."""
+    """Checks that every stored secret can be decrypted, and is encrypted under the first key."""
     check = table.what
     try:
         ids = [key_id(key) for key in parse_keys(secrets_key)]
     except ValueError:
-        return failed(check, "AES_SECRETS_KEY is wrong, so they cannot be read", "See to the secrets key first.")
+        return failed(check, "AES_SECRETS_KEY is invalid, so they can't be decrypted", "Fix AES_SECRETS_KEY first.")
     found = await table.count_by_key(connection)
     lost = sum(count for under, count in found.items() if under not in ids)
     old = sum(count for under, count in found.items() if under in ids[1:])
     if lost:
-        remedy = "Add the key that they were encrypted with to AES_SECRETS_KEY, or rotate these secrets."
-        return failed(check, f"{lost} of {sum(found.values())} are under no key of AES_SECRETS_KEY", remedy)
+        remedy = "Add their key to AES_SECRETS_KEY, or set these secrets again."
+        return failed(
+            check, f"{lost} of {sum(found.values())} can't be decrypted with any key in AES_SECRETS_KEY", remedy
+        )
     if old:
-        remedy = "Run: ./aes secrets rotate; only then take keys out."
-        return warning(check, f"{old} of {sum(found.values())} are not under the first key yet", remedy)
-    return ok(check, f"{sum(found.values())}, all under the first key")
+        remedy = "Run ./aes secrets rotate before you remove keys."
+        return warning(check, f"{old} of {sum(found.values())} aren't encrypted under the first key yet", remedy)
+    return ok(check, f"{sum(found.values())}, all encrypted under the first key")
 
 
 async def _failures(service: str, connection: Connection) -> Finding:
-    """Internal errors that events of the last day have reported."""
+    """Internal errors that events of the last day reported."""
     check = f"internal errors of {service}"
     found = await connection.execute(
         """SELECT count(*) OVER (), correlation_id, type, cause FROM outbox

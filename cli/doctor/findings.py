@@ -1,4 +1,4 @@
-"""Findings of the doctor; a check that raises becomes one too."""
+"""Findings of the doctor. A check that raises becomes one, too."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -17,7 +17,7 @@ class Finding:
     level: Level
     detail: str
     remedy: str = ""
-    """Advice for everything but an `ok`."""
+    """Advice for every finding except `ok`."""
 
     def as_json(self) -> dict[str, Any]:
         return {"check": self.check, "state": self.level, "detail": self.detail, "remedy": self.remedy or None}
@@ -40,17 +40,17 @@ def skipped(check: str, detail: str) -> Finding:
 
 
 def compare_clocks(check: str, theirs: float, before: float, after: float) -> Finding:
-    """Returns the offset of ``theirs``, read between ``before`` and ``after``; all in Unix seconds."""
+    """Returns the offset of the clock ``theirs``, read between ``before`` and ``after``; all in Unix seconds."""
     skew = theirs - min(max(theirs, before), after)
     detail = f"{abs(skew):.1f} s {'ahead of' if skew > 0 else 'behind'} this machine"
     if abs(skew) <= _MOST_SKEW_SECONDS:
-        return ok(check, detail if abs(skew) >= 0.1 else "as this machine's")
-    return failed(check, detail, "Have all machines keep the same time, by NTP or chrony.")
+        return ok(check, detail if abs(skew) >= 0.1 else "in sync with this machine")
+    return failed(check, detail, "Synchronize all clocks, with NTP or chrony.")
 
 
 @dataclass(frozen=True)
 class Check:
-    """A named check; ``remedy`` is the advice when ``run`` raises or exceeds its time."""
+    """A named check; ``remedy`` is the advice if ``run`` raises or times out."""
 
     name: str
     run: Callable[[], Awaitable[list[Finding]]]
@@ -67,7 +67,7 @@ async def _run(check: Check) -> list[Finding]:
         async with asyncio.timeout(_SECONDS):
             return await check.run()
     except TimeoutError:
-        return [failed(check.name, "it does not answer in time", check.remedy)]
+        return [failed(check.name, "it didn't answer in time", check.remedy)]
     except Exception as problem:
         told = (str(problem).strip() or type(problem).__name__).splitlines()[0]
         return [failed(check.name, told, check.remedy)]

@@ -15,14 +15,14 @@ def service_checks(urls: Mapping[str, str]) -> list[Check]:
         Check(
             f"service {name}",
             partial(_service, name, url),
-            f"Start the service, or set AES_{name.upper()}_URL to where it is.",
+            f"Start the service, or set AES_{name.upper()}_URL to its address.",
         )
         for name, url in urls.items()
     ]
 
 
 def object_checks(urls: Mapping[str, str]) -> list[Check]:
-    remedy = "Start the S3 server, or set AES_{}_OBJECTS_URL to the right address, keys and bucket."
+    remedy = "Start the S3 server, or fix address, keys and bucket in AES_{}_OBJECTS_URL."
     return [
         Check(f"objects of {service}", partial(_objects, service, url), remedy.format(service.upper()))
         for service, url in urls.items()
@@ -32,7 +32,7 @@ def object_checks(urls: Mapping[str, str]) -> list[Check]:
 
 
 def weaviate_checks(address: tuple[str, int]) -> list[Check]:
-    remedy = "Start Weaviate, or set AES_INGESTION_WEAVIATE_URL and AES_INGESTION_WEAVIATE_GRPC_PORT to where it is."
+    remedy = "Start Weaviate, or set AES_INGESTION_WEAVIATE_URL and AES_INGESTION_WEAVIATE_GRPC_PORT to its address."
     return [Check("weaviate", lambda: _weaviate(*address), remedy)]
 
 
@@ -45,11 +45,11 @@ async def _process(name: str, url: str) -> list[Finding]:
     check = f"service {name}"
     health = await ask_health(url, name)
     if health is None:
-        remedy = f"Set AES_{name.upper()}_URL to the service."
+        remedy = f"Set AES_{name.upper()}_URL to the service's address."
         return [failed(check, f"another program answers at {url}", remedy)]
     if health.is_ready:
         return [ok(check, f"ready at {url}")]
-    remedy = "See to what it waits for, then read its log."
+    remedy = "Check what it waits for, then read its log."
     return [failed(check, f"not ready: {', '.join(health.waiting)}", remedy)]
 
 

@@ -27,36 +27,36 @@ def machine_checks(
 
     async def disks() -> list[Finding]:
         if not directories:
-            return [skipped("disks", "nothing is kept on this machine, so none was looked at")]
+            return [skipped("disks", "no data on this machine, so not checked")]
         return [_disk(what, path) for what, path in directories.items()]
 
-    checks = [Check("keys", keys, ""), Check("disk", disks, "See to the disk.")]
+    checks = [Check("keys", keys, ""), Check("disk", disks, "Check the disk.")]
     if home is not None:
         checks.append(Check("stack", lambda: _stack(home), "Read the log: ./aes logs supervisor"))
     return checks
 
 
 def _signing_key(key: str) -> Finding:
-    remedy = "Set AES_SIGNING_KEY for all services to the same secret, such as of: openssl rand -hex 32"
+    remedy = "Set AES_SIGNING_KEY to the same secret for all services. Generate one with: openssl rand -hex 32"
     if not key:
-        return skipped("signing key", "AES_SIGNING_KEY is not set here, so it was not looked at")
+        return skipped("signing key", "AES_SIGNING_KEY isn't set here, so not checked")
     if len(key) < _SHORTEST_KEY:
-        return failed("signing key", f"{len(key)} characters, at least {_SHORTEST_KEY} are needed", remedy)
+        return failed("signing key", f"{len(key)} characters, needs at least {_SHORTEST_KEY}", remedy)
     if len(set(key)) < _SHORTEST_KEY // 4:
-        return warning("signing key", "it looks as if it was not made at random", remedy)
+        return warning("signing key", "it doesn't look random", remedy)
     return ok("signing key", f"{len(key)} characters")
 
 
 def _secrets_key(keys: str) -> Finding:
-    remedy = "Set AES_SECRETS_KEY to such as of: openssl rand -base64 32"
+    remedy = "Generate AES_SECRETS_KEY with: openssl rand -base64 32"
     if not keys:
-        return skipped("secrets key", "AES_SECRETS_KEY is not set here, so it was not looked at")
+        return skipped("secrets key", "AES_SECRETS_KEY isn't set here, so not checked")
     try:
         found = parse_keys(keys)
     except ValueError as problem:
         return failed("secrets key", str(problem), remedy)
     if len(set(found[0])) < len(found[0]) // 2:
-        return warning("secrets key", "it looks as if it was not made at random", remedy)
+        return warning("secrets key", "it doesn't look random", remedy)
     several = f", and {len(found) - 1} that only decrypt" if len(found) > 1 else ""
     return ok("secrets key", f"32 bytes{several}")
 
@@ -64,23 +64,23 @@ def _secrets_key(keys: str) -> Finding:
 def _disk(what: str, path: Path, low: int = _LOW_BYTES, full: int = _FULL_BYTES) -> Finding:
     check = f"disk of {what}"
     there = path
-    # A directory that does not exist yet is judged by the disk it will be on.
+    # Judge a directory that doesn't exist yet by its future disk.
     while not there.exists():
         there = there.parent
     if not os.access(there, os.W_OK):
-        return failed(check, f"{there} cannot be written to", "Give it to the user that the services run as.")
+        return failed(check, f"{there} isn't writable", "Make it writable for the user that runs the services.")
     free = shutil.disk_usage(there).free
     detail = f"{free / _GIB:.1f} GiB free at {there}"
     if free >= low:
         return ok(check, detail)
-    remedy = "Make room: Kafka and PostgreSQL stop when the disk is full."
+    remedy = "Free some space. Kafka and PostgreSQL stop when the disk is full."
     return failed(check, detail, remedy) if free < full else warning(check, detail, remedy)
 
 
 async def _stack(home: Home) -> list[Finding]:
     status = await read_status(home)
     if status.state in ("starting", "stopping"):
-        return [failed("stack", f"it is {status.state}", "Wait until it has, and ask again.")]
+        return [failed("stack", f"it is {status.state}", "Wait until it's done, then run this again.")]
     if status.state not in ("running", "degraded"):
         return [failed("stack", f"it is {status.state}", "Start it with: ./aes up"), *_ports(home)]
     findings = [
@@ -94,7 +94,7 @@ async def _stack(home: Home) -> list[Finding]:
     findings += [
         warning(
             f"process {part.name}",
-            f"it ended unexpectedly and was restarted {_times(unasked)}",
+            f"it crashed and was restarted {_times(unasked)}",
             f"Read its log: ./aes logs {part.name}",
         )
         for part in status.parts
@@ -103,7 +103,7 @@ async def _stack(home: Home) -> list[Finding]:
     # The demo and upgrades restart the runtime on purpose.
     asked = [f"{part.name} {_times(part.asked_restarts)}" for part in status.parts if part.asked_restarts]
     restarted = f"; restarted on request: {', '.join(asked)}" if asked else ""
-    return findings or [ok("stack", f"all {len(status.parts)} processes are ready, their ports answer{restarted}")]
+    return findings or [ok("stack", f"all {len(status.parts)} processes are ready{restarted}")]
 
 
 def _times(count: int) -> str:
@@ -114,6 +114,6 @@ def _ports(home: Home) -> list[Finding]:
     remembered = {name: port for name, port in read_json(home.ports_file).items() if isinstance(port, int)}
     taken = [f"{name} ({port})" for name, port in remembered.items() if not is_free(port)]
     if not taken:
-        return [ok("ports", "those of the last start are free")]
-    remedy = "The next start chooses others. To have these, end the programs that listen there."
-    return [warning("ports", f"taken by other programs: {', '.join(taken)}", remedy)]
+        return [ok("ports", "all free")]
+    remedy = "The next start uses other ports. To get these back, stop the programs that listen there."
+    return [warning("ports", f"in use by other programs: {', '.join(taken)}", remedy)]

@@ -208,7 +208,7 @@ class BoundedConnection(HttpToolsProtocol):
             return
         self._head_size += len(data)
         if self._head_size > LARGEST_HEAD and not self.transport.is_closing():
-            self._refuse("431 Request Header Fields Too Large", TooLarge("The request's head is too large."))
+            self._refuse("431 Request Header Fields Too Large", TooLarge("The request's headers are too large."))
         elif self._head_timer is None:
             self._start_head_timer()
 

@@ -120,7 +120,7 @@ async def test_a_restored_system_goes_on(
 
 def test_nothing_is_restored_over_something(stack: RunningStack, tmp_path: Path) -> None:
     for arguments, told in (
-        (["restore", str(tmp_path)], "The embedded stack runs."),
+        (["restore", str(tmp_path)], "The embedded stack is running."),
         (["restore", str(tmp_path / "nowhere")], ""),
     ):
         done = subprocess.run(

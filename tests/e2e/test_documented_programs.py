@@ -9,14 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
 
 from deploy.local.ports import choose_free
 from tests.e2e.api import Api, configuration, unique
 from tests.e2e.running_stack import RECEIVERS, ROOT, RunningStack
 from tests.support.node_packages import node_module
+from tests.support.tcp_proxy import TcpProxy
 
 DOCS = ROOT / "docs"
+EXAMPLES = ROOT / "examples" / "toolsets"
 LIMIT_SECONDS = 300
 # What a browser sends by itself.
 ORIGIN = """
@@ -138,3 +141,47 @@ def test_moving_an_export(origin: str, stack: RunningStack, tmp_path: Path) -> N
     command = blocks(DOCS / "how-to" / "migrating" / f"from-{origin}.md", "bash")
     own = replaced(command, {"python examples": f"{sys.executable} examples"})
     assert "moved" in output_of(["bash", "-euc", own], stack, tmp_path)
+
+
+@pytest.mark.slow(covered_by="integration/runtime/toolsets/test_examples.py::test_the_http_toolset")
+async def test_the_toolset_of_the_ticket_office(stack: RunningStack, api: Api, tmp_path: Path) -> None:
+    """The office listens on an address that this stack doesn't call; a proxy listens on the one that it does."""
+    office, port = choose_free(), choose_free()
+    toolset = (EXAMPLES / "http-toolset.yaml").read_text()
+    (tmp_path / "http-toolset.yaml").write_text(replaced(toolset, {"127.0.0.1:8201": f"{RECEIVERS}:{port}"}))
+    commands = replaced(
+        blocks(DOCS / "how-to" / "tools.md", "bash"),
+        {
+            "./aes down; AES_OUTBOUND_NETWORKS=127.0.0.0/8 ./aes up": f'KEY="x-api-key: {stack.api_key}"',
+            ".aes/venv/bin/python examples": f"{sys.executable} {ROOT}/examples",
+            "ticket_office.py &": f"ticket_office.py {office} &",
+            "examples/toolsets/http-toolset.yaml": str(tmp_path / "http-toolset.yaml"),
+        },
+    )
+    script = f"AES={stack.base_url}/api/v1\ntrap 'kill $!' EXIT\n{commands}"
+    async with TcpProxy(host=RECEIVERS, port=port, target_port=office):
+        said = await asyncio.to_thread(output_of, ["bash", "-euc", script], stack, tmp_path)
+    assert "morning" in said
+    for place in ("/toolsets/tickets/", "/secrets/ticket-office/"):
+        assert (await api.http.delete(place)).status_code == 204
+
+
+def statements() -> list[str]:
+    text = "".join(page.read_text() for page in sorted((DOCS / "operate").glob("*.md")))
+    found = re.findall(r"^    ((?:SELECT|UPDATE) .*)$", text, re.MULTILINE)
+    return [line.split("  #")[0].replace("'the moment, an hour before'", "now()") for line in found]
+
+
+@pytest.mark.slow(covered_by="contract/test_data_page.py::test_every_table_of_a_service_is_described")
+@pytest.mark.parametrize("statement", statements())
+def test_a_statement_fits_the_tables_of_a_service(statement: str, stack: RunningStack) -> None:
+    problems = []
+    for service in ("gateway", "timeline", "registry", "runtime", "ingestion", "artifacts"):
+        with psycopg.connect(stack.database(service), autocommit=True) as connection:
+            try:
+                connection.execute(f"PREPARE documented AS {statement}".encode())
+            except psycopg.errors.UndefinedTable as problem:
+                problems.append(problem)
+            else:
+                return
+    raise AssertionError(problems)

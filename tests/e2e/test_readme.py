@@ -114,7 +114,7 @@ def test_the_demo_reads_well_without_a_terminal(stack: RunningStack) -> None:
 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "\x1b" not in done.stdout
-    told, by_hand = done.stdout.split("9  Go on by hand")
+    told, by_hand = done.stdout.split("9  Try it yourself")
     assert max(map(len, told.splitlines())) <= 80
     assert stack.base_url in by_hand
     assert stack.api_key not in done.stdout

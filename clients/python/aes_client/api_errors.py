@@ -7,7 +7,7 @@ from aes_client.errors import ApiError
 
 
 class InvalidRequestError(ApiError):
-    """The body is not valid JSON or YAML, or a header is malformed."""
+    """The body isn't valid JSON or YAML, or a header is malformed."""
 
     type = "invalid_request_error"
 
@@ -19,90 +19,90 @@ class AuthenticationError(ApiError):
 
 
 class QuotaExceededError(ApiError):
-    """The company has as much as it may have; `details` says of what, and how much."""
+    """The company has reached one of its limits; `details` says which."""
 
     type = "quota_exceeded"
 
 
 class PermissionDeniedError(ApiError):
-    """The credential lacks the scope that this needs; or `quota_exceeded`: a limit is reached."""
+    """The credential lacks a scope, or isn't meant for this."""
 
     type = "permission_error"
 
 
 class NotFoundError(ApiError):
-    """There is no such thing, or it is not yours."""
+    """It doesn't exist, or the credential may not see it."""
 
     type = "not_found_error"
 
 
 class MethodNotAllowedError(ApiError):
-    """The path does not take this method."""
+    """The path doesn't support the method."""
 
     type = "method_not_allowed"
 
 
 class ConflictError(ApiError):
-    """The state of things does not allow it."""
+    """The current state doesn't allow it."""
 
     type = "conflict_error"
 
 
 class RequestTooLargeError(ApiError):
-    """The body is larger than 512 KiB."""
+    """The body, or a file in it, is larger than its limit."""
 
     type = "request_too_large"
 
 
 class UnsupportedMediaTypeError(ApiError):
-    """The body is neither JSON nor YAML."""
+    """The `Content-Type` isn't supported, or a file isn't what its name says."""
 
     type = "unsupported_media_type"
 
 
 class RangeNotSatisfiableError(ApiError):
-    """There is nothing in the range that was asked for; `Content-Range` says how much there is."""
+    """The range is past the end of the file."""
 
     type = "range_not_satisfiable"
 
 
 class ValidationError(ApiError):
-    """The request is understood but not valid; `details` says where and why."""
+    """A field is invalid, or the `Idempotency-Key` belongs to another body."""
 
     type = "validation_error"
 
 
 class BudgetExceededError(ApiError):
-    """A budget is used up; `details` says which, and when it renews."""
+    """A budget is used up; `details` says which one, and when it renews."""
 
     type = "budget_exceeded"
 
 
 class RateLimitError(ApiError):
-    """Too many requests; for turns also `budget_exceeded`, with the budget in `details`."""
+    """There are too many requests, turns, streams or transfers, or the model's provider is busy."""
 
     type = "rate_limit_error"
 
 
 class InternalError(ApiError):
-    """Something went wrong on our side."""
+    """Something went wrong in the service."""
 
     type = "internal_error"
 
 
 class ModelError(ApiError):
-    """The model's provider failed, also when tried again."""
+    """The model's provider failed despite retries."""
 
     type = "model_error"
 
 
 class ServiceUnavailableError(ApiError):
-    """A part of the service cannot be reached."""
+    """A part of the service can't be reached."""
 
     type = "service_unavailable"
 
 
 class ServiceTimeoutError(ApiError):
-    """Not accepted in time. It may still be carried out; a repeat with the same Idempotency-Key is safe."""
+    """The write wasn't accepted in time, or a turn missed its deadline."""
 
     type = "timeout_error"

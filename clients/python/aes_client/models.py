@@ -955,7 +955,7 @@ class ToolCallCompleted(Model):
 
 
 class ToolCallFailed(Model):
-    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason`` as the result."""
+    """The tool failed, or its outcome is unknown after a crash. The model gets ``reason``, a text, as the result."""
 
     session_id: str
     turn_id: str
@@ -1076,7 +1076,10 @@ class TurnActionResolved(Model):
 
 
 class TurnCancelled(Model):
-    """``usage`` is that of the model's answers that were recorded until then."""
+    """``reason`` is ``requested``, ``session_deleted`` or ``session_expired``.
+
+    ``usage`` is that of the model's answers that were recorded until then.
+    """
 
     agent_id: str | None = None
     model: str = ""

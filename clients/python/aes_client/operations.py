@@ -737,7 +737,7 @@ class ApiKeys(Resource[R]):
     def create(self, **body: Unpack[params.CreateKeyBody]) -> Request[answers.IssuedKeyReply]:
         """Make an API key.
 
-        The secret is shown this once; only a hash of it is kept. A key cannot be given scopes that its maker lacks.
+        The secret is shown this once; only a hash of it is kept. A key cannot have scopes that its creator lacks.
         Without `scopes` it gets its maker's, those of the installation left out.
 
         Needs the scope `keys:write`.

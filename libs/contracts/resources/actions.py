@@ -66,6 +66,11 @@ class ResolveAction(
     Without ``decision`` and ``error`` it is an ``output``, which may be null.
     """
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        name: {"action_id": "01980f52-4c50-7f58-a061-5e6f7a8b0050", **body}
+        for name, body in ResolveActionBody.EXAMPLES.items()
+    }
+
     session_id: str
     turn_id: str
     action_id: str

@@ -26,6 +26,14 @@ class PutSecretBody(StrictModel):
 class Secret(BaseModel):
     """A secret without its value, which nobody gets to see again."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "of the ticket office": {
+            "name": "TICKETS_TOKEN",
+            "created_at": "2026-05-04T08:19:40.900000Z",
+            "updated_at": "2026-05-04T08:19:40.900000Z",
+        }
+    }
+
     name: str
     created_at: Timestamp
     updated_at: Timestamp
@@ -42,15 +50,23 @@ class SecretStored(Event, type="aes.registry.secret.stored.v1"):
 
 
 class SecretDeleted(Event, type="aes.registry.secret.deleted.v1"):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
+
     name: str
 
 
 class PutSecret(Command, type="aes.registry.put_secret.v1", outcomes=(SecretStored,)):
     """Store a secret, or another value for it; ``ciphertext`` in base64, bound to ``secret_place``."""
 
+    EXAMPLES: ClassVar[dict[str, Any]] = {
+        "a token": {"name": "TICKETS_TOKEN", "ciphertext": "AQ3t7Q2pY0d9c4bJm1N5a2V5aWRub25jZWNpcGhlcnRleHQ="}
+    }
+
     name: str
     ciphertext: str
 
 
 class DeleteSecret(Command, type="aes.registry.delete_secret.v1", outcomes=(SecretDeleted,)):
+    EXAMPLES: ClassVar[dict[str, Any]] = {"of the ticket office": {"name": "TICKETS_TOKEN"}}
+
     name: str

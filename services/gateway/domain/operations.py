@@ -57,7 +57,7 @@ def parse_letter_id(text: str) -> tuple[str, int]:
 
 def no_such_letter() -> NotFound:
     """The same for a letter of another company as for one that is not there."""
-    return NotFound("There is no dead letter with this id.")
+    return NotFound("There is no dead letter with this ID.")
 
 
 ReplicaStatus = Literal["ready", "not ready", "unreachable"]

@@ -71,12 +71,12 @@ def test_there_and_back(database_url: str, empty_url: str, tmp_path: Path, monke
 
     # Neither a lost object nor a damaged one goes unnoticed, before anything is written.
     lost = folder / "objects" / "artifacts" / "two"
-    for content, told in ((b"2x", "two (damaged)"), (None, "two (missing)")):
+    for content, told in ((b"2x", "two (corrupt)"), (None, "two (missing)")):
         lost.unlink() if content is None else lost.write_bytes(content)
         refused = run(monkeypatch, "restore", folder, empty_url, target)
         assert refused.exit_code == 1
         error = json.loads(refused.stdout)["error"]
-        assert error["message"] == f"Of 2 objects of artifacts 1 are not as they were written: {told}."
+        assert error["message"] == f"Of 2 objects of artifacts, 1 are missing or corrupt: {told}."
         assert is_empty(empty_url)
         assert not target.exists()
 

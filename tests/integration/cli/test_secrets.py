@@ -112,7 +112,7 @@ def test_the_embedded_stack_keeps_the_keys_for_its_next_start(
 
 
 @pytest.mark.parametrize(
-    ("given", "said"), [("", "AES_SECRETS_KEY is not set"), ("c2hvcnQ=", "AES_SECRETS_KEY is wrong")]
+    ("given", "said"), [("", "AES_SECRETS_KEY isn't set"), ("c2hvcnQ=", "AES_SECRETS_KEY is invalid")]
 )
 def test_without_a_key_nothing_happens(given: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AES_GATEWAY_DATABASE_URL", "postgresql://nobody@127.0.0.1:1/none")

@@ -90,7 +90,7 @@ def test_an_action_is_answered_by_its_id_alone(service: Service, arguments: list
     assert result.code == 0, result.told
     assert service.asked[-1].url.path == "/api/v1/runtime/session-1/turns/turn-1/actions/action-220/"
     assert service.answer == body
-    assert "goes on" in result.told
+    assert "continues" in result.told
 
 
 def test_it_says_when_the_turn_needs_more(service: Service) -> None:
@@ -130,7 +130,7 @@ def test_an_answer_of_the_other_kind_is_refused_with_the_right_command(
 def test_without_open_actions_a_word_says_so(service: Service) -> None:
     service.open = 0
     shown = run("list")
-    assert (shown.code, shown.out, shown.told.strip()) == (0, "", "There are none.")
+    assert (shown.code, shown.out, shown.told.strip()) == (0, "", "None found.")
     assert json.loads(run("list", "--json").out) == {"actions": []}
 
 

@@ -40,5 +40,5 @@ def test_without_the_wheel_those_of_the_machine_are_taken(tmp_path: Path, monkey
     monkeypatch.setenv("PATH", str(tmp_path))
 
     assert programs.find("pg_dump") == programs.Program(own)
-    with pytest.raises(StackError, match="pg_restore is not there"):
+    with pytest.raises(StackError, match="pg_restore isn't installed"):
         programs.find("pg_restore")

@@ -61,5 +61,5 @@ def test_documents_become_a_knowledge_base_that_is_searched(monkeypatch: pytest.
 
 def test_a_document_that_fails_ends_the_demo_with_the_reason() -> None:
     error = document(models.DatasourceError, code="damaged", message="It is damaged.", phase="parsing")
-    with pytest.raises(StackError, match="Not every document"):
+    with pytest.raises(StackError, match="Some documents"):
         build(state("failed", datasource_errors={"f1": error}))

@@ -20,7 +20,7 @@ from libs.persistence import newest_revision
 @pytest.mark.parametrize(
     ("theirs", "level", "detail"),
     [
-        (100.4, "ok", "as this machine's"),
+        (100.4, "ok", "in sync with this machine"),
         (102.0, "ok", "1.0 s ahead of this machine"),
         (103.5, "failed", "2.5 s ahead of this machine"),
         (90.0, "failed", "10.0 s behind this machine"),
@@ -72,7 +72,7 @@ def test_topics_are_there_with_their_partitions() -> None:
     del there["p-runtime-commands"]
     found = {finding.check: finding for finding in bus._topics(there, "p-")}
     assert found["topics"].detail == "missing: p-runtime-commands"
-    assert found["topic p-runtime-events"].detail == "1 partitions, declared are 6"
+    assert found["topic p-runtime-events"].detail == "1 partitions instead of 6"
 
 
 def test_a_check_that_breaks_off_is_a_finding_with_its_remedy() -> None:
@@ -119,7 +119,7 @@ def test_addresses_in_the_environment_are_what_is_examined(tmp_path: Path) -> No
 def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AES_HOME", str(tmp_path))
     monkeypatch.delenv("AES_KAFKA_BOOTSTRAP_SERVERS", raising=False)
-    with pytest.raises(StackError, match="nothing to work on"):
+    with pytest.raises(StackError, match="No installation found"):
         find_installation({})
 
     Credentials.load_or_create(tmp_path / "credentials.json")
@@ -135,9 +135,9 @@ def test_a_stack_that_does_not_run_is_one_failure(tmp_path: Path, monkeypatch: p
 @pytest.mark.parametrize(
     ("restarts", "asked", "level", "detail"),
     [
-        (0, 0, "ok", "all 1 processes are ready, their ports answer"),
-        (1, 1, "ok", "all 1 processes are ready, their ports answer; restarted on request: runtime once"),
-        (3, 1, "warning", "it ended unexpectedly and was restarted 2 times"),
+        (0, 0, "ok", "all 1 processes are ready"),
+        (1, 1, "ok", "all 1 processes are ready; restarted on request: runtime once"),
+        (3, 1, "warning", "it crashed and was restarted 2 times"),
     ],
 )
 async def test_a_restart_on_request_is_no_warning(

@@ -51,7 +51,7 @@ def test_a_folder_becomes_a_knowledge_base(service: FakeKnowledgeApi, folder: Pa
         "split_by": "token",
     }
     assert "3 of 3 documents are searchable." in result.told
-    assert "Left out, being of other kinds (.bin): 1." in result.told
+    assert "Skipped 1 file of an unsupported type (.bin)." in result.told
 
 
 def test_what_failed_is_told_with_the_reason_once(service: FakeKnowledgeApi, folder: Path) -> None:
@@ -64,7 +64,7 @@ def test_what_failed_is_told_with_the_reason_once(service: FakeKnowledgeApi, fol
     assert result.told.count("a.md  It is [damaged]. (parsing, damaged)") == 1
     assert "x.exe" in result.told
     assert "✗ x.exe  x.exe is no document\n" in result.told
-    assert "2 of 4 documents are searchable, 2 are not." in result.told
+    assert "2 of 4 documents are searchable; 2 failed." in result.told
 
 
 def test_an_empty_file_is_told_of_once(service: FakeKnowledgeApi, folder: Path) -> None:
@@ -74,7 +74,7 @@ def test_an_empty_file_is_told_of_once(service: FakeKnowledgeApi, folder: Path) 
     assert result.code == 1
     assert "✗ a.md  'a.md' is empty.\n" in result.told
     assert result.told.count("empty") == 1
-    assert "2 of 3 documents are searchable, 1 are not." in result.told
+    assert "2 of 3 documents are searchable; 1 failed." in result.told
 
 
 def test_scripts_get_everything_as_json(service: FakeKnowledgeApi, folder: Path) -> None:
@@ -122,7 +122,7 @@ def test_an_ingestion_goes_on_when_nobody_follows_it(
     monkeypatch.setattr("aes_client.runners.time.sleep", interrupted)
     result = run("create", "Towers", str(folder))
     assert (result.code, list(service.bases)) == (130, ["kb0"])
-    assert "The ingestion goes on" in result.told
+    assert "The ingestion continues" in result.told
 
 
 def test_list_and_search(service: FakeKnowledgeApi, folder: Path) -> None:
@@ -140,9 +140,9 @@ def test_list_and_search(service: FakeKnowledgeApi, folder: Path) -> None:
 def test_a_name_must_be_of_exactly_one(service: FakeKnowledgeApi, folder: Path) -> None:
     for _ in range(2):
         run("create", "Towers", str(folder))
-    assert "2 knowledge bases are called" in run("search", "Towers", "x").told
-    assert "There is no knowledge base" in run("search", "Castles", "x").told
-    assert "There is no knowledge base ''" in run("search", "", "x").told
+    assert "2 knowledge bases are named" in run("search", "Towers", "x").told
+    assert "No knowledge base" in run("search", "Castles", "x").told
+    assert "No knowledge base ''" in run("search", "", "x").told
     assert run("search", "kb1", "x").code == 0
 
 

@@ -287,7 +287,7 @@ def runtime(monkeypatch: pytest.MonkeyPatch) -> Runtime:
 def test_prices_are_set_listed_and_removed(runtime: Runtime) -> None:
     told = run(prices.app, "set", "openai:*", "--input", "0.50", "--output", "2")
     assert told.code == 0, told.told
-    assert "openai:* cost 0.5 in and 2 out" in told.told + told.out
+    assert "openai:* cost 0.5 (input) and 2 (output)" in told.told + told.out
     assert runtime.kept == {"openai:*": (Decimal("0.50"), Decimal(2))}
     assert "openai:*" in run(prices.app, "list").out
     assert json.loads(run(prices.app, "list", "--json").out)["prices"] == [

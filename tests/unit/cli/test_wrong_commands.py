@@ -13,7 +13,7 @@ from cli.databases import connection_problem
 def test_an_unknown_command_is_answered_with_a_similar_one(given: str, hint: str) -> None:
     refused = CliRunner().invoke(app, [given], prog_name="aes")
     assert refused.exit_code == 2
-    assert f"There is no command '{given}'" in refused.output
+    assert f"Unknown command '{given}'" in refused.output
     assert hint in refused.output
 
 
@@ -21,7 +21,7 @@ def test_an_unknown_command_is_answered_with_a_similar_one(given: str, hint: str
 def test_a_group_answers_an_unknown_command_as_well(group: str) -> None:
     refused = CliRunner().invoke(app, [group, "frobnicate"], prog_name="aes")
     assert refused.exit_code == 2
-    assert "There is no command 'frobnicate'" in refused.output
+    assert "Unknown command 'frobnicate'" in refused.output
 
 
 def test_every_group_of_commands_is_one_of_those() -> None:
@@ -41,9 +41,9 @@ def test_a_database_that_is_not_there_is_told_once_without_its_password() -> Non
     refused = CliRunner().invoke(app, ["companies", "list", "--database-url", address], prog_name="aes")
     assert refused.exit_code == 1
     assert "Connection refused" in refused.output
-    assert refused.output.count("cannot be reached") == 1
+    assert refused.output.count("Couldn't reach") == 1
     assert "secret" not in refused.output
 
 
 def test_an_address_that_is_none_is_not_repeated() -> None:
-    assert connection_problem("me:secret") == "its address is not a PostgreSQL URL"
+    assert connection_problem("me:secret") == "its address isn't a PostgreSQL URL"

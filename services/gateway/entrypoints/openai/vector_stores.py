@@ -150,7 +150,11 @@ async def detach_file(
     """The file itself remains. One that the store has by a collection is taken out of the collection."""
     store = await _found(upstream, caller, store_id)
     if _within(store, file_id) not in store.file_ids:
-        raise refuse("file_id", "The vector store has this file by a collection: take it out of that.", "in_collection")
+        raise refuse(
+            "file_id",
+            "The file belongs to a collection of the vector store. Remove it from the collection.",
+            "in_collection",
+        )
     await _change(door, write, store_id, remove_file_ids=[file_id], ingest=True)
     return _deleted(file_id, "vector_store.file.deleted")
 
@@ -197,7 +201,7 @@ async def _change(door: Door, write: Write, store_id: str, **changes: Any) -> Kn
 
 def _within(store: KnowledgeBase, file_id: str) -> str:
     if file_id not in store.datasource_snapshots:
-        raise NotFound("The vector store has no file with this id.")
+        raise NotFound("The vector store has no file with this ID.")
     return file_id
 
 

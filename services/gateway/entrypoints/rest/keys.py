@@ -76,7 +76,7 @@ async def list_api_keys(caller: Reader, page: Page, resources: ResourcesDep) -> 
     operation_id="api_keys.create",
     summary="Make an API key",
     description=(
-        f"{_ONCE} A key cannot be given scopes that its maker lacks. Without `scopes` it gets its maker's, those of the"
+        f"{_ONCE} A key cannot have scopes that its creator lacks. Without `scopes` it gets its maker's, those of the"
         " installation left out."
     ),
     status_code=201,

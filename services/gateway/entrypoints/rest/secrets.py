@@ -91,5 +91,5 @@ async def delete_secret(name: str, _: Writer, submit: Submit) -> Response:
 def _known(name: str) -> str:
     """Raises ``NotFound`` for a name that no secret can have."""
     if not _NAME.fullmatch(name):
-        raise NotFound("There is no secret of this name")
+        raise NotFound("There is no secret with this name.")
     return name

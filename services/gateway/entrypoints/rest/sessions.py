@@ -61,7 +61,7 @@ async def create_session(
     seen_by = caller.identity
     if caller.public is not None:
         if not caller.public.names_own_agent(wanted):
-            raise PermissionDenied("A public key opens sessions with its own agent only.")
+            raise PermissionDenied("A public key can only open sessions with its own agent.")
         wanted, seen_by = {"agent_id": caller.public.agent_id}, caller.public.sees_as
     messages = _history(wanted)
     opened = await door.sessions.open(write, wanted, seen_by, messages)

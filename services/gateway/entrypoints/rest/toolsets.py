@@ -175,5 +175,5 @@ def _bounded(command: Command) -> Command:
 def _known(name: str) -> str:
     """Raises ``NotFound`` for a name that no toolset can have."""
     if not _NAME.fullmatch(name):
-        raise NotFound("There is no toolset of this name")
+        raise NotFound("There is no toolset with this name.")
     return name

@@ -6,9 +6,9 @@ from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import AfterValidator, Field
 
-from libs.contracts.asyncapi import published_messages
 from libs.contracts.messages import public_name
 from libs.contracts.models import StrictModel
+from libs.contracts.registry import published_messages
 from libs.contracts.topics import TopicKind
 
 _DAY: Final = 86_400

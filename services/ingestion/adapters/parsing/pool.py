@@ -93,7 +93,7 @@ class ParsingPool:
         try:
             head, answer = await self._processes.run(company_id, job, body, files=files)
         except PoolClosed:
-            raise ServiceUnavailable("Documents are no longer parsed here, the service is stopping.") from None
+            raise ServiceUnavailable("The service is stopping and no longer parses documents.") from None
         except ProcessNotStarted as died:
             raise ServiceUnavailable(f"A parsing process did not start: {died.errors}") from None
         except ProcessKilled as died:

@@ -2,8 +2,6 @@
 
 from typing import Final
 
-from libs.contracts.errors import ErrorKind
-
 TITLE: Final = "Agent Execution Service"
 INTRODUCTION: Final = """
 Create, validate and run AI agents.
@@ -37,6 +35,7 @@ TAGS: Final = {
     "Catalogues": "What agents can be built from.",
     "Toolsets": "Tools of your own, and the secrets that their headers need.",
     "Webhooks": "Addresses of yours that events are sent to.",
+    "Usage": "What turns consumed and cost, and budgets.",
     "Access": "API keys, tokens, connections and the caller.",
     "Operations": "Health, lag and dead letters, for operators.",
 }
@@ -97,24 +96,3 @@ EVENTS: Final = (
     'data: {"turn_id": "…", "attempt": 1, "step": 1, "offset": 0, "text": "Hel"}\n\n'
     'id: 2.1.1.0\nevent: turn.completed\ndata: {"success": true, "response": {"content": "Hello."}}\n\n'
 )
-ERRORS: Final = {
-    ErrorKind.INVALID_REQUEST: "The body is not valid JSON or YAML, or a header is malformed.",
-    ErrorKind.AUTHENTICATION: "The credential is missing, unknown, revoked or expired.",
-    ErrorKind.PERMISSION: "The credential lacks the scope that this needs; or `quota_exceeded`: a limit is reached.",
-    ErrorKind.NOT_FOUND: "There is no such thing, or it is not yours.",
-    ErrorKind.METHOD_NOT_ALLOWED: "The path does not take this method.",
-    ErrorKind.CONFLICT: "The state of things does not allow it.",
-    ErrorKind.TOO_LARGE: "The body is larger than 512 KiB.",
-    ErrorKind.UNSUPPORTED_MEDIA_TYPE: "The body is neither JSON nor YAML.",
-    ErrorKind.RANGE: "There is nothing in the range that was asked for; `Content-Range` says how much there is.",
-    ErrorKind.VALIDATION: "The request is understood but not valid; `details` says where and why.",
-    ErrorKind.RATE_LIMIT: "Too many requests; for turns also `budget_exceeded`, with the budget in `details`.",
-    ErrorKind.BUDGET: "A budget is used up; `details` says which, and when it renews.",
-    ErrorKind.QUOTA: "The company has as much as it may have; `details` says of what, and how much.",
-    ErrorKind.INTERNAL: "Something went wrong on our side.",
-    ErrorKind.MODEL: "The model's provider failed, also when tried again.",
-    ErrorKind.UNAVAILABLE: "A part of the service cannot be reached.",
-    ErrorKind.TIMEOUT: (
-        "Not accepted in time. It may still be carried out; a repeat with the same Idempotency-Key is safe."
-    ),
-}
