@@ -9,8 +9,8 @@ from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import BudgetExceeded, ErrorDetail, ExceededBudget
 from libs.contracts.identity import Identity
 from libs.contracts.messages import MessageContext
+from libs.contracts.replies import Usage
 from libs.contracts.resources.budgets import Budget, BudgetPage, BudgetUse, CreateBudgetBody
-from libs.contracts.resources.turns import Usage
 from libs.contracts.timestamps import format_time
 
 _PERCENT: Final = 100

@@ -10,8 +10,9 @@ from typing import Final, Literal, Protocol
 from libs.contracts.decimals import decimal_text
 from libs.contracts.errors import ErrorKind, ValidationFailed
 from libs.contracts.errors import ModelFailed as _ModelFailed
-from libs.contracts.resources.turns import Attribution, NamedTool
-from libs.contracts.resources.turns import Usage as WireUsage
+from libs.contracts.replies import Attribution
+from libs.contracts.replies import Usage as WireUsage
+from libs.contracts.resources.turns import NamedTool
 from services.runtime.domain.conversation import Citation, JsonObject, Message, ModelAnswer, Usage, numbered
 from services.runtime.domain.tools import ToolDefinition
 

@@ -12,6 +12,7 @@ from libs.contracts.error_catalogue import CancelReason
 from libs.contracts.errors import InternalError, ServiceError, cause_of
 from libs.contracts.identity import Identity
 from libs.contracts.messages import CommandRejected, Draft, Event, MessageContext
+from libs.contracts.replies import Usage
 from libs.contracts.resources.turns import (
     BlockedBy,
     ClientCalls,
@@ -22,7 +23,6 @@ from libs.contracts.resources.turns import (
     TurnQueued,
     TurnRestarted,
     TurnStarted,
-    Usage,
 )
 from libs.contracts.topics import RUNTIME_EVENTS
 from libs.json_text import read_json, write_json

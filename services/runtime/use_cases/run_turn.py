@@ -10,8 +10,8 @@ import structlog
 
 from libs.contracts.errors import InternalError, ServiceError, TimedOut
 from libs.contracts.identifiers import new_id
+from libs.contracts.replies import Usage as WireUsage
 from libs.contracts.resources.turns import CitationAdded, TurnCompleted
-from libs.contracts.resources.turns import Usage as WireUsage
 from services.runtime.domain.agents import AgentLoop, AgentReply, AgentTask, TurnLost, TurnWaits
 from services.runtime.domain.beginnings import NewSession, history_of
 from services.runtime.domain.conversation import Message, ToolMessage, Usage, UserMessage

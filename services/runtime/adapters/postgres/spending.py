@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Final
 
-from libs.contracts.resources.turns import Attribution, Usage
+from libs.contracts.replies import Attribution, Usage
 from libs.persistence import Connection, as_json
 from services.runtime.domain.models import DEFAULT_MODEL, Prices, TurnSpending, priced
 
