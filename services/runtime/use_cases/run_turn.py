@@ -114,7 +114,7 @@ class ConversationCache:
             after = conversation.through
             rows = await self._store.messages(turn.session_id, after, through)
             if conversation.through != after:
-                # A stale execution of the same session has read meanwhile, possibly less.
+                # A stale execution of the same session has also read, possibly less.
                 continue
             before = conversation.size
             conversation.extend([message for _, message in rows], through)

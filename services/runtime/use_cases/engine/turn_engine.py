@@ -164,7 +164,7 @@ class TurnEngine:
     async def _supervise(self, running: _Running) -> None:
         turn = running.turn
         began = monotonic()
-        # The turn's id is its command's; the ids bound so far are the batch's first command's.
+        # A turn and its command share an id; the ids bound so far belong to the batch's first command.
         structlog.contextvars.bind_contextvars(
             correlation_id=turn.message_context.correlation_id, turn_id=turn.id, command_id=turn.id
         )
